@@ -1,0 +1,53 @@
+# Everything sets itself up in .venv; nothing is installed anywhere else.
+
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	2>/dev/null && { echo $$p; break; }; done)
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help test check format demo docs schemas bench clean
+
+help:  ## Show what there is
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
+
+$(READY): pyproject.toml
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed"; exit 1; }
+	@echo "Setting up $(VENV) with $(PYTHON) ..."
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@
+
+test: $(READY)  ## Run all tests
+	$(BIN)/python -m pytest -n auto
+
+check: $(READY)  ## Format, lint, types, layers, generated files, docs, quick tests
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python docs/generate.py --check
+	$(BIN)/mkdocs build --strict --quiet --site-dir .venv/site
+	$(BIN)/python -m pytest -n auto -m "not packaging"
+
+format: $(READY)  ## Format and mend what can be mended
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+demo: $(READY)  ## Two minutes with the example city
+	@PATH="$(CURDIR)/$(BIN):$$PATH" sh docs/demo.sh
+
+schemas: $(READY)  ## Write the generated schemas and reference pages anew
+	$(BIN)/python docs/generate.py
+
+docs: $(READY)  ## Build the documentation into site/
+	$(BIN)/mkdocs build --strict
+
+bench: $(READY)  ## Measure start-up and loading, as ratios to `python -c pass`
+	$(BIN)/python -m compileall -q gascity
+	$(BIN)/python benchmarks/startup.py
+
+clean:  ## Remove what was set up
+	rm -rf $(VENV) site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

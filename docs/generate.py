@@ -1,0 +1,155 @@
+"""Write what is generated: JSON schemas and reference pages. `--check` only compares."""
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import click
+import jinja2
+
+from gascity.cli import city
+from gascity.model.fields import (
+    AGENT,
+    Edit,
+    Field,
+    Kind,
+    Table,
+)
+from gascity.model.ignored import (
+    AGENT_NOT_ACTED_ON,
+    CITY_NOT_ACTED_ON,
+    NOT_ACTED_ON,
+    PATCHES_NOT_ACTED_ON,
+)
+from gascity.model.schemas import all_schemas
+from gascity.model.tables import (
+    IMPORT,
+    MCP_SERVER,
+    NAMED_SESSION,
+    PACK,
+    PROVIDER,
+    RIG,
+    SECURITY,
+    SESSION,
+    TEMPLATES,
+    WORKSPACE,
+)
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = jinja2.Environment(
+    loader=jinja2.FileSystemLoader(ROOT / "docs" / "templates"),
+    undefined=jinja2.StrictUndefined,
+    keep_trailing_newline=True,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+
+
+def files() -> Iterator[tuple[Path, str]]:
+    """Every generated file with the text it should have."""
+    for name, schema in all_schemas().items():
+        text = json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
+        yield ROOT / "gascity" / "schemas" / name, text
+    reference = ROOT / "docs" / "reference"
+    yield reference / "settings.md", page("settings.md.j2", **tables())
+    yield reference / "commands.md", page("commands.md.j2", commands=list(commands()))
+
+
+def page(template: str, **values: object) -> str:
+    return PAGES.get_template(template).render(**values)
+
+
+def tables() -> Mapping[str, object]:
+    return {
+        "agent": rows(AGENT),
+        "provider": rows(PROVIDER),
+        "others": {
+            "[workspace]": rows(WORKSPACE),
+            "[[rigs]]": rows(RIG),
+            "[imports.<binding>]": rows(IMPORT),
+            "[[named_session]]": rows(NAMED_SESSION),
+            "[session]": rows(SESSION),
+            "[templates]": rows(TEMPLATES),
+            "[security]": rows(SECURITY),
+            "[pack] in pack.toml": rows(PACK),
+            "mcp/<name>.toml": rows(MCP_SERVER),
+        },
+        "ignored": {
+            "agent.toml, defaults and patches": AGENT_NOT_ACTED_ON,
+            "city.toml and pack.toml": CITY_NOT_ACTED_ON,
+            "[patches]": PATCHES_NOT_ACTED_ON,
+            **{f"[{name}]": keys for name, keys in NOT_ACTED_ON.items()},
+        },
+    }
+
+
+def rows(table: Table) -> list[dict[str, str]]:
+    return [
+        {
+            "name": field.name,
+            "kind": kind(field),
+            "default": default(field),
+            "merge": field.merge.value + edits(table, field),
+            "doc": field.doc.replace("|", "\\|"),
+        }
+        for field in table.fields.values()
+    ]
+
+
+def kind(field: Field) -> str:
+    if field.choices and field.kind is not Kind.DURATION:
+        return " ".join(f"`{choice}`" for choice in field.choices if choice)
+    return field.kind.value.split(" such as")[0]
+
+
+def default(field: Field) -> str:
+    if field.required:
+        return "required"
+    return "" if field.default in (None, (), {}) else f"`{json.dumps(field.default)}`"
+
+
+def edits(table: Table, field: Field) -> str:
+    found = [
+        f"`{field.name}{edit.value}`"
+        for edit in (Edit.APPEND, Edit.REMOVE)
+        if field.name + edit.value in table.keys
+    ]
+    return f"; {', '.join(found)}" if found else ""
+
+
+def commands() -> Iterator[dict[str, str]]:
+    """The help of every command, as the program prints it."""
+    top = click.Context(city, info_name="city", max_content_width=80, terminal_width=80)
+    yield {"name": "city", "help": city.get_help(top)}
+    yield from below(city, top)
+
+
+def below(group: click.Group, context: click.Context) -> Iterator[dict[str, str]]:
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if command is None:
+            continue
+        inner = click.Context(
+            command, context, info_name=name, max_content_width=80, terminal_width=80
+        )
+        yield {"name": inner.command_path, "help": command.get_help(inner)}
+        if isinstance(command, click.Group):
+            yield from below(command, inner)
+
+
+def main() -> int:
+    check = "--check" in sys.argv[1:]
+    stale = [path for path, text in files() if not path.exists() or path.read_text() != text]
+    for path in stale:
+        print(f"{path.relative_to(ROOT)}: {'is out of date' if check else 'written'}")
+    if check:
+        return int(bool(stale))
+    for path, text in files():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,265 @@
+"""`city agent new`, `set` and `rename`: edits that keep comments and layout."""
+
+import os
+from collections.abc import Iterator, Mapping
+
+import click
+
+from gascity.apply.files import create, locked, replace_all
+from gascity.cli.context import Context, agent_argument, json_option, pass_context
+from gascity.cli.edits import read_text, write_if_sound
+from gascity.compose.city import packs_of
+from gascity.model.city import Agent, City
+from gascity.model.fields import AGENT, Kind
+from gascity.model.names import Named, did_you_mean, is_name, parse_name, resolve
+from gascity.model.problems import CityError, Problem
+from gascity.pipeline import open_city
+from gascity.source.edit import rename_references, set_fields, set_patch
+
+_PROMPT = """\
+# {title}
+
+You are {name}.{about}
+
+Say here what {name} does, how it works, and when it is done.
+"""
+
+
+def _refuse(code: str, message: str, hint: str | None = None) -> CityError:
+    return CityError(Problem(code, message, None, hint))
+
+
+def _check_new_name(root: str, name: str) -> str:
+    """The directory of an agent that does not exist yet."""
+    if not is_name(name):
+        raise _refuse(
+            "bad-name",
+            f"`{name}` cannot be an agent's name",
+            "use letters, digits, - and _, beginning with a letter or digit",
+        )
+    home = os.path.join(root, "agents")
+    taken = os.listdir(home) if os.path.isdir(home) else []
+    for other in taken:
+        if other.lower() == name.lower():
+            raise _refuse("duplicate-name", f"agents/{other} is there already")
+    return os.path.join(home, name)
+
+
+@click.command("new")
+@click.argument("name")
+@click.option("--description", metavar="TEXT", help="One line: what the agent is for.")
+@click.option("--provider", metavar="NAME", help="Provider that runs it.")
+@click.option("--template", is_flag=True, help="Begin with a prompt template.")
+@json_option
+@pass_context
+def new_agent(
+    context: Context, name: str, description: str | None, provider: str | None, template: bool
+) -> int:
+    """Make a folder for a new agent."""
+    root = context.root
+    directory = _check_new_name(root, name)
+    known = open_city(root, context.environ, all_providers=True).providers
+    if provider is not None and provider not in known:
+        raise _refuse(
+            "unknown-provider", f"there is no provider `{provider}`", did_you_mean(provider, known)
+        )
+    about = f" {description}" if description else ""
+    files = {
+        "prompt.template.md" if template else "prompt.md": _PROMPT.format(
+            title=name.replace("-", " ").replace("_", " ").capitalize(), name=name, about=about
+        ),
+        "agent.toml": _agent_toml(description, provider),
+    }
+    with locked(root):
+        for file, text in files.items():
+            create(os.path.join(directory, file), text.encode())
+    made = [f"agents/{name}/{file}" for file in files]
+    context.say({"name": name, "created": made}, lambda: _made(made, name))
+    return 0
+
+
+def _agent_toml(description: str | None, provider: str | None) -> str:
+    text = "#:schema ../../.gc/schemas/agent.schema.json\n"
+    return set_fields(
+        text,
+        {
+            key: value
+            for key, value in (("description", description), ("provider", provider))
+            if value
+        },
+    )
+
+
+def _made(files: list[str], name: str) -> Iterator[str]:
+    yield "Made:"
+    yield from (f"  {file}" for file in files)
+    yield f"Next: edit {files[0]}, then `city agent show {name}`"
+
+
+@click.command("set")
+@agent_argument
+@click.argument("assignments", nargs=-1, metavar="FIELD=VALUE...")
+@click.option("--unset", multiple=True, metavar="FIELD", help="Go back to what is inherited.")
+@json_option
+@pass_context
+def set_agent(
+    context: Context, agent: str, assignments: tuple[str, ...], unset: tuple[str, ...]
+) -> int:
+    """Change settings of an agent where they belong.
+
+    Your own agent's are written to its agent.toml; for an imported or built-in one a patch in
+    city.toml; for RIG/AGENT a patch of that rig. Values are TOML; a bare word is a string.
+    """
+    changes = _changes(assignments, unset)
+    root = context.root
+    with locked(root):
+        city = open_city(root, context.environ)
+        file, text = _edited(city, agent, changes)
+        write_if_sound(context, root, {file: text})
+    names = ", ".join(changes)
+    context.say(
+        {"agent": agent, "file": file, "fields": list(changes)},
+        lambda: [f"{file}: {names} changed; `city agent explain {agent}` shows it"],
+    )
+    return 0
+
+
+def _changes(assignments: tuple[str, ...], unset: tuple[str, ...]) -> dict[str, object | None]:
+    changes: dict[str, object | None] = {_known_key(name): None for name in unset}
+    for assignment in assignments:
+        name, equals, text = assignment.partition("=")
+        if not equals:
+            raise click.UsageError(f"`{assignment}` should be FIELD=VALUE")
+        changes[_known_key(name.strip())] = _value(text.strip())
+    if not changes:
+        raise click.UsageError("nothing to change: give FIELD=VALUE or --unset FIELD")
+    return changes
+
+
+def _known_key(name: str) -> str:
+    head, _, rest = name.partition(".")
+    field = AGENT.fields.get(head)
+    if name in AGENT.keys or (rest and field and field.kind in (Kind.STRING_MAP, Kind.ANY_MAP)):
+        return name
+    raise _refuse(
+        "unknown-field", f"`{name}` is not an agent setting", did_you_mean(name, AGENT.keys)
+    )
+
+
+def _value(text: str) -> object:
+    """A value as TOML; what is none is a string as it stands."""
+    from gascity.source.toml import TomlFault, parse
+
+    try:
+        return parse(f"value = {text}".encode())["value"]
+    except TomlFault:
+        return text
+
+
+def _edited(city: City, reference: str, changes: Mapping[str, object | None]) -> tuple[str, str]:
+    """The file that says it, and its new text."""
+    one = _definition(city, reference)
+    rig = parse_name(reference).rig
+    if rig is None and one.layer not in ("pack", "built-in"):
+        file = f"{one.home.directory}/agent.toml"
+        return file, set_fields(read_text(city.root, file), changes)
+    text = read_text(city.root, "city.toml")
+    try:
+        return "city.toml", set_patch(text, one.name.without_rig, changes, rig=rig)
+    except LookupError:
+        raise _refuse(
+            "unknown-rig",
+            f"there is no rig `{rig}`",
+            did_you_mean(rig or "", [r.name for r in city.rigs]),
+        ) from None
+
+
+def _definition(city: City, reference: str) -> Agent:
+    """The agent a reference means, whatever rigs it lives in."""
+    wanted = parse_name(reference).without_rig
+    definitions = {agent.name.without_rig: agent for agent in city.agents}
+    things = [Named(a.name.in_rig(None), a.rank, a) for a in definitions.values()]
+    found = resolve(wanted, things)
+    if found.found is not None:
+        return found.found
+    if found.candidates:
+        names = ", ".join(f"`{name}`" for name in found.candidates)
+        raise _refuse(
+            "ambiguous-name", f"`{reference}` may mean {names}", "write one of them in full"
+        )
+    raise _refuse(
+        "unknown-agent",
+        f"there is no agent `{reference}`",
+        did_you_mean(reference, definitions) or "`city agent list` shows what there is",
+    )
+
+
+@click.command("rename")
+@agent_argument
+@click.argument("new")
+@json_option
+@pass_context
+def rename_agent(context: Context, agent: str, new: str) -> int:
+    """Rename one of your own agents, and every reference to it in the city's files."""
+    root = context.root
+    with locked(root):
+        city = open_city(root, context.environ)
+        one = _definition(city, agent)
+        if one.layer != "city":
+            raise _refuse(
+                "not-your-agent",
+                f"`{one.name}` is not the city's own",
+                "only agents under agents/ can be renamed",
+            )
+        target = _check_new_name(root, new)
+        changed = _renamed_files(city, one.name.bare, new)
+        source = os.path.join(root, one.home.directory)
+        os.rename(source, target)
+        try:
+            replace_all(
+                {
+                    _moved(os.path.join(root, file), source, target): text.encode()
+                    for file, (text, _) in changed.items()
+                }
+            )
+        except BaseException:
+            os.rename(target, source)
+            raise
+    rows: list[dict[str, object]] = [
+        {
+            "file": _moved(file, one.home.directory, f"agents/{new}"),
+            "keys": [".".join(map(str, path)) for path in paths],
+        }
+        for file, (_, paths) in changed.items()
+    ]
+    answer = {"from": one.home.directory, "to": f"agents/{new}", "references": rows}
+    context.say(answer, lambda: _renamed_lines(one.home.directory, f"agents/{new}", rows))
+    return 0
+
+
+def _moved(path: str, source: str, target: str) -> str:
+    return target + path[len(source) :] if path.startswith(source + "/") else path
+
+
+def _renamed_files(
+    city: City, old: str, new: str
+) -> dict[str, tuple[str, list[tuple[str | int, ...]]]]:
+    """The city's own files that name the agent, with their new texts."""
+    own = [pack for pack in packs_of(city) if pack.own]
+    files = ["city.toml", "city.local.toml", "pack.toml"]
+    files += [f"{home.directory}/agent.toml" for pack in own for home in pack.agents]
+    found = {}
+    for file in files:
+        text = read_text(city.root, file)
+        if old in text:
+            changed, paths = rename_references(text, old, new)
+            if paths:
+                found[file] = (changed, paths)
+    return found
+
+
+def _renamed_lines(source: str, target: str, rows: list[dict[str, object]]) -> Iterator[str]:
+    yield f"{source} is now {target}"
+    for row in rows:
+        keys = row["keys"]
+        yield f"  {row['file']}: {', '.join(keys) if isinstance(keys, list) else ''}"

@@ -1,0 +1,49 @@
+"""`city check`: everything that is wrong, at once."""
+
+from collections.abc import Iterator
+
+import click
+
+from gascity.cli.context import Context, json_option, pass_context
+from gascity.cli.output import complain
+from gascity.cli.problems import problems_json, summary
+from gascity.compose.city import packs_of
+from gascity.model.city import City
+from gascity.pipeline import list_additions
+from gascity.source.disk import Disk
+
+
+@click.command()
+@click.option("-v", "--verbose", is_flag=True, help="Also list what each import adds for others.")
+@click.option("--strict", is_flag=True, help="Exit 1 on warnings too.")
+@json_option
+@pass_context
+def check(context: Context, verbose: bool, strict: bool) -> int:
+    """Find everything that is wrong with the city.
+
+    Exits 0 when there are no errors, 1 when there are.
+    """
+    city = context.city()
+    problems = city.everything_wrong
+    counts = {"agents": len(city.agents), "rigs": len(city.rigs), "packs": len(packs_of(city)) - 1}
+    answer: dict[str, object] = {"problems": problems_json(problems, context.locator()), **counts}
+    if verbose:
+        answer["imports"] = list_additions(city, Disk(city.root))
+    if not context.as_json:
+        context.print_problems(problems)
+    context.say(answer, lambda: _lines(city, counts, summary(problems), verbose))
+    if problems and not context.as_json:
+        complain(f"city: {summary(problems)}")
+    return int(any(problem.is_error or strict for problem in problems))
+
+
+def _lines(city: City, counts: dict[str, int], found: str, verbose: bool) -> Iterator[str]:
+    parts = [f"{count} {name if count != 1 else name[:-1]}" for name, count in counts.items()]
+    yield f"{city.name}: {', '.join(parts)}; {found or 'no problems'}"
+    for one in list_additions(city, Disk(city.root)) if verbose else ():
+        yield f"import {one['binding']} adds for agents that are not its own:"
+        adds = one["adds"]
+        for item in adds if isinstance(adds, list) else ():
+            yield f"  {item['kind']} {item['name']} → {', '.join(item['agents'])}"
+        if not adds:
+            yield "  nothing"

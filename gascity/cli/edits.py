@@ -1,0 +1,31 @@
+"""Edits of a person's files: tried on the whole city first, written only if nothing breaks."""
+
+import os
+from collections.abc import Mapping
+
+from gascity.apply.files import replace_all
+from gascity.cli.context import Context
+from gascity.model.problems import CityError
+from gascity.pipeline import open_city
+from gascity.source.disk import Disk
+
+
+def read_text(root: str, file: str) -> str:
+    """A file of the city as text; a file that is not there yet is empty."""
+    try:
+        with open(os.path.join(root, file), encoding="utf-8", newline="") as stream:
+            return stream.read()
+    except FileNotFoundError:
+        return ""
+
+
+def write_if_sound(context: Context, root: str, files: Mapping[str, str]) -> None:
+    """Write texts by shown path, unless they bring an error that the city does not have now."""
+    data = {os.path.join(root, file): text.encode() for file, text in files.items()}
+    before = set(open_city(root, context.environ).everything_wrong)
+    after = open_city(root, context.environ, disk=Disk(root, data)).everything_wrong
+    fresh = [problem for problem in after if problem.is_error and problem not in before]
+    if fresh:
+        context.tried = dict(files)
+        raise CityError(*fresh)
+    replace_all(data)

@@ -1,0 +1,85 @@
+"""What people and programs see: colour, widths, tables, JSON."""
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TextIO
+
+BOLD, DIM, RED, YELLOW, CYAN = "1", "2", "31", "33", "36"
+
+
+def use_colour(stream: TextIO, environ: Mapping[str, str]) -> bool:
+    """Colour only on a terminal, and never with NO_COLOR."""
+    return stream.isatty() and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
+
+
+def paint(text: str, code: str, colour: bool) -> str:
+    return f"\x1b[{code}m{text}\x1b[0m" if colour and text else text
+
+
+def width(environ: Mapping[str, str]) -> int:
+    """Columns to fill: COLUMNS, else the terminal's, else 80."""
+    written = environ.get("COLUMNS", "")
+    if written.isdigit() and int(written) > 0:
+        return max(40, int(written))
+    try:
+        return max(40, os.get_terminal_size(sys.stdout.fileno()).columns)
+    except (OSError, ValueError, AttributeError):
+        return 80
+
+
+def wrap(text: str, columns: int) -> list[str]:
+    """Lines of at most `columns` characters, broken at blanks; an over-long word stands alone."""
+    lines: list[str] = []
+    for word in text.split():
+        if lines and len(lines[-1]) + 1 + len(word) <= columns:
+            lines[-1] += " " + word
+        else:
+            lines.append(word)
+    return lines or [""]
+
+
+def table(rows: Sequence[Sequence[str]], heads: Sequence[str], columns: int) -> list[str]:
+    """Aligned columns under headings; the last one is wrapped to fit."""
+    widths = [
+        max(len(head), *(len(row[at]) for row in rows)) if rows else len(head)
+        for at, head in enumerate(heads)
+    ]
+    indent = sum(widths[:-1]) + 2 * (len(heads) - 1)
+    room = max(20, columns - indent)
+    lines = []
+    for row in (heads, *rows):
+        start = "".join(f"{cell:<{widths[at]}}  " for at, cell in enumerate(row[:-1]))
+        first, *rest = wrap(row[-1], room)
+        lines.append((start + first).rstrip())
+        lines += [" " * indent + line for line in rest]
+    return lines
+
+
+def to_json(value: Mapping[str, object]) -> str:
+    """One object, `schema` first, in a form that people can read too."""
+    import json
+
+    return json.dumps({"schema": 1, **value}, indent=2, ensure_ascii=False, default=_plain)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, (set, frozenset)):
+        return sorted(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    return str(value)
+
+
+def say(text: str) -> None:
+    """Print to stdout; text that came from files as bytes goes out as the same bytes."""
+    data = (text + "\n").encode("utf-8", "surrogateescape")
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)
+
+
+def complain(text: str) -> None:
+    """Print to stderr, after what was said before."""
+    sys.stdout.flush()
+    sys.stderr.buffer.write((text + "\n").encode("utf-8", "surrogateescape"))
+    sys.stderr.flush()

@@ -1,0 +1,326 @@
+"""From sources to a city: agents placed in city and rigs, each with all its layers and faults."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from gascity.compose.checks import agent_problems, reference_problems
+from gascity.compose.definitions import Definition, Gathering, aim_patches, gather
+from gascity.compose.providers import compose_providers
+from gascity.model.city import Agent, City, Rig
+from gascity.model.layers import CITY_DEFAULTS, DEFINITION, Layer, fold_field
+from gascity.model.names import AgentName, did_you_mean
+from gascity.model.pack import Pack, RigSource, Sources
+from gascity.model.problems import Place, Problem, warning
+from gascity.model.provider import Provider
+from gascity.model.tables import RIG, WORKSPACE
+
+FALLBACK_PROVIDER = "claude"
+
+
+@dataclass(frozen=True, slots=True)
+class _Ground:
+    """What every agent of the city stands on."""
+
+    providers: Mapping[str, Provider]
+    known: frozenset[str]
+    under: Mapping[str, tuple[Layer, ...]]
+    defaults: tuple[Layer, ...]
+    for_implicit: tuple[Layer, ...]
+    default_provider: str
+    workspace: tuple[Layer, ...]
+
+
+def compose(sources: Sources, known: Iterable[str]) -> City:
+    """Put a city together. `known` are the names of all shipped providers."""
+    problems: list[Problem] = []
+    providers, faults = compose_providers(sources, known)
+    problems += faults
+    ground = _ground(sources, providers, frozenset(known))
+    configured = _configured(sources, ground)
+    gathering = gather(sources, _implicit(sources, configured), problems)
+    aim_patches(gathering, sources)
+    agents = _placed(gathering, sources.rigs, ground, problems)
+    problems += _rig_problems(sources.rigs)
+    if sources.only is None:
+        problems += reference_problems(sources, agents)
+    return City(
+        root=sources.root,
+        name=_city_name(sources),
+        pack=sources.pack,
+        agents=agents,
+        rigs=tuple(_rig(rig) for rig in sources.rigs),
+        providers=providers,
+        configured=configured,
+        default_provider=ground.default_provider,
+        problems=(*sources.problems, *problems),
+        only=sources.only,
+        spare=_spare(sources, agents, ground),
+        rig_packs={
+            rig.name: tuple((one.binding, one.pack) for one in rig.imports if one.pack)
+            for rig in sources.rigs
+        },
+    )
+
+
+def _ground(sources: Sources, providers: Mapping[str, Provider], known: frozenset[str]) -> _Ground:
+    default = fold_field(sources.workspace, WORKSPACE, "provider").value
+    return _Ground(
+        providers,
+        known | frozenset(providers),
+        {name: provider.agent_layers() for name, provider in providers.items()},
+        sources.defaults,
+        tuple(_without_provider(layer) for layer in sources.defaults),
+        default if isinstance(default, str) and default else FALLBACK_PROVIDER,
+        tuple(
+            Layer(CITY_DEFAULTS, layer.file, {"provider": layer.values["provider"]}, layer.at)
+            for layer in sources.workspace
+            if "provider" in layer.values
+        ),
+    )
+
+
+def _without_provider(layer: Layer) -> Layer:
+    values = {key: value for key, value in layer.values.items() if key != "provider"}
+    return Layer(layer.kind, layer.file, values, layer.at, layer.written, layer.may_shrink)
+
+
+def _configured(sources: Sources, ground: _Ground) -> tuple[str, ...]:
+    """Providers that the city's own files name, and the shell."""
+    named = [
+        str(layer.values["provider"]) for layer in sources.workspace if "provider" in layer.values
+    ]
+    names = dict.fromkeys([*named[-1:], *sources.providers])
+    return tuple(name for name in names if name in ground.known and name != "shell")
+
+
+def _implicit(sources: Sources, configured: Sequence[str]) -> tuple[str, ...]:
+    if sources.implicit is False:
+        return ()
+    if sources.implicit is True:
+        return (*configured, "shell")
+    return sources.implicit
+
+
+def _city_name(sources: Sources) -> str:
+    written = fold_field(sources.workspace, WORKSPACE, "name").value
+    name = written or sources.pack.values.get("name")
+    return str(name) if name else sources.root.rstrip("/").rpartition("/")[2]
+
+
+def _placed(
+    gathering: Gathering, rigs: Sequence[RigSource], ground: _Ground, problems: list[Problem]
+) -> tuple[Agent, ...]:
+    names = [rig.name for rig in rigs]
+    placed: dict[AgentName, Agent] = {}
+    for one in gathering.all:
+        for name, extra in _places(one, names, problems):
+            if name not in placed:
+                placed[name] = _agent(one, name, extra, ground)
+    return tuple(placed.values())
+
+
+def _places(
+    one: Definition, rigs: Sequence[str], problems: list[Problem]
+) -> Iterator[tuple[AgentName, Sequence[Layer]]]:
+    """Where an agent lives: once in the city, in some rigs, or in the rig that imports it."""
+    scope, limited = _scope(one)
+    if one.name.rig is not None:
+        yield (one.name.in_rig(None) if scope == "city" else one.name), ()
+        return
+    if scope != "rig":
+        yield one.name, ()
+        if scope is None:
+            for rig in one.in_rig:
+                yield one.name.in_rig(rig), one.in_rig[rig]
+        return
+    if not rigs:
+        problems.append(_no_rigs(one))
+    for rig in limited if limited is not None else rigs:
+        if rig in rigs:
+            yield one.name.in_rig(rig), one.in_rig.get(rig, ())
+        elif rigs:
+            problems.append(_unknown_rig(one, rig, rigs))
+
+
+def _scope(one: Definition) -> tuple[str | None, Sequence[str] | None]:
+    layers = (*one.home.layers, *one.patches)
+    scope = top(layers, "scope")
+    rigs = top(layers, "rigs")
+    directory = top(layers, "dir")
+    if rigs is None and isinstance(directory, str) and directory:
+        rigs = (directory,)
+    limited = rigs if isinstance(rigs, tuple) else None
+    if scope is None and limited is not None:
+        return "rig", limited
+    return (scope if isinstance(scope, str) else None), limited
+
+
+def _no_rigs(one: Definition) -> Problem:
+    return warning(
+        "no-rigs",
+        f"agent `{one.name}` lives in rigs, but the city has none",
+        _place(one, "scope") or _place(one, "rigs"),
+        "`city rig add PATH` adds one",
+    )
+
+
+def _unknown_rig(one: Definition, rig: str, rigs: Sequence[str]) -> Problem:
+    problem = Problem(
+        "unknown-rig",
+        f"agent `{one.name}` lives in rig `{rig}`, which is not there",
+        _place(one, "rigs") or _place(one, "dir"),
+        did_you_mean(rig, rigs),
+    )
+    return problem if one.layer != "pack" else problem.softened()
+
+
+def _place(one: Definition, key: str) -> Place | None:
+    for layer in reversed((*one.home.layers, *one.patches)):
+        if key in layer.values:
+            return layer.place(key)
+    return None
+
+
+def top(layers: Sequence[Layer], key: str) -> object:
+    """The value the highest layer gives a scalar; None when nobody wrote it."""
+    for layer in reversed(layers):
+        if key in layer.values:
+            return layer.values[key]
+    return None
+
+
+def _agent(one: Definition, name: AgentName, extra: Sequence[Layer], ground: _Ground) -> Agent:
+    defaults = ground.for_implicit if one.layer == "built-in" else ground.defaults
+    if one.pack is not None and one.pack.defaults is not None:
+        defaults = (one.pack.defaults, *defaults)
+    said = (*one.home.layers, *one.patches, *extra)
+    if extra:
+        said = (*one.home.layers, *_in_order((*one.patches, *extra)))
+    provider, told = _provider_of(said, defaults, one, ground)
+    layers = (*ground.under.get(provider, ()), *defaults, *told, *said)
+    agent = Agent(name, one.home, one.layer, layers, provider, tuple(one.covers))
+    problems = (*one.home.problems, *agent_problems(agent, ground.providers, ground.known))
+    if not problems:
+        return agent
+    return Agent(name, one.home, one.layer, layers, provider, tuple(one.covers), problems)
+
+
+_PATCH_RANK = {"pack patch": 0, "city patch": 1, "rig patch": 2, "local patch": 3}
+
+
+def _in_order(patches: Sequence[Layer]) -> list[Layer]:
+    """Patches of one rig's instance beside those of all: by kind, each kind in written order."""
+    return sorted(patches, key=lambda layer: _PATCH_RANK[layer.kind])
+
+
+def _provider_of(
+    said: Sequence[Layer], defaults: Sequence[Layer], one: Definition, ground: _Ground
+) -> tuple[str, tuple[Layer, ...]]:
+    """The agent's provider, and layers that say why where no setting of its own does."""
+    written = top(said, "provider")
+    if isinstance(written, str):
+        return written, ()
+    bare = one.name.bare
+    if bare in ground.known:
+        by_name = Layer(DEFINITION, one.home.directory, {"provider": bare}, (), {"provider": ""})
+        return bare, (by_name,)
+    inherited = top(defaults, "provider")
+    if isinstance(inherited, str):
+        return inherited, ()
+    return ground.default_provider, ground.workspace
+
+
+def _spare(sources: Sources, agents: Sequence[Agent], ground: _Ground) -> dict[str, Agent]:
+    """Implicit agents of shipped providers that nobody configured: there when addressed."""
+    taken = {agent.name.bare for agent in agents}
+    found = {}
+    for name, home in sources.system.items():
+        if name not in taken and sources.implicit is not False:
+            one = Definition(AgentName(name), home, "built-in", None)
+            found[name] = _agent(one, one.name, (), ground)
+    return found
+
+
+def at_rig(agent: Agent, rig: str) -> Agent:
+    """The instance of a city agent in a rig, which exists as soon as somebody names it."""
+    return Agent(
+        agent.name.in_rig(rig),
+        agent.home,
+        agent.layer,
+        agent.layers,
+        agent.provider,
+        agent.covers,
+        agent.problems,
+    )
+
+
+def _rig(source: RigSource) -> Rig:
+    prefix = fold_field(source.layers, RIG, "prefix").value
+    return Rig(
+        source.name,
+        source.path,
+        str(prefix) if prefix else derived_prefix(source.name),
+        source.git,
+        source.layers,
+    )
+
+
+def derived_prefix(name: str) -> str:
+    """A short word for a rig's work: initials of its parts, else its first letters."""
+    for suffix in ("-py", "-go"):
+        name = name.removesuffix(suffix)
+    parts = [part for part in name.replace("_", "-").replace(".", "-").split("-") if part]
+    if len(parts) == 1:
+        parts = _camel_parts(parts[0])
+    if len(parts) > 1:
+        return "".join(part[0] for part in parts).lower()
+    return (name if len(name) <= 3 else name[:2]).lower()
+
+
+def _camel_parts(word: str) -> list[str]:
+    parts: list[str] = []
+    for char in word:
+        if not parts or (char.isupper() and not parts[-1][-1].isupper()):
+            parts.append(char)
+        else:
+            parts[-1] += char
+    return parts
+
+
+def _rig_problems(rigs: Sequence[RigSource]) -> Iterator[Problem]:
+    for rig in rigs:
+        if rig.path is None:
+            yield warning(
+                "rig-unbound",
+                f"rig `{rig.name}` has no path on this machine",
+                rig.place,
+                f"`city rig add PATH --name {rig.name}` says where it is",
+            )
+        elif not rig.present:
+            yield warning(
+                "rig-missing",
+                f"rig `{rig.name}`: there is no directory {rig.path}",
+                rig.place,
+                f"`city rig add PATH --name {rig.name}` says where it is",
+            )
+        for layer in rig.layers[:1]:
+            path = layer.values.get("path")
+            if isinstance(path, str) and path.startswith(("/", "~")) and layer.file == "city.toml":
+                yield warning(
+                    "rig-path-shared",
+                    f"rig `{rig.name}`: a path of one machine stands in a file that others share",
+                    layer.place("path"),
+                    "move it to city.local.toml",
+                )
+
+
+def packs_of(city: City) -> list[Pack]:
+    """Every pack the city is made of, itself first, each once."""
+    todo = [city.pack, *(pack for packs in city.rig_packs.values() for _, pack in packs)]
+    found: dict[str, Pack] = {}
+    while todo:
+        pack = todo.pop(0)
+        if pack.root not in found:
+            found[pack.root] = pack
+            todo += [one.pack for one in pack.imports if one.pack]
+    return list(found.values())

@@ -1,0 +1,87 @@
+"""The composed city: agents with their whole history, rigs, providers, and what is wrong."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gascity.model.fields import AGENT
+from gascity.model.layers import Layer, Setting, fold, fold_field, with_defaults
+from gascity.model.names import IMPLICIT, IMPORTED, OWN, AgentName, Named
+from gascity.model.pack import AgentDir, Pack
+from gascity.model.problems import Problem
+from gascity.model.provider import Provider
+
+LAYER_RANK = {"city": OWN, "local": OWN, "user": OWN, "pack": IMPORTED, "built-in": IMPLICIT}
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """One agent as it will run: every layer that speaks of it, lowest first."""
+
+    name: AgentName
+    home: AgentDir
+    layer: str
+    layers: tuple[Layer, ...]
+    provider: str
+    covers: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def broken(self) -> bool:
+        return any(problem.is_error for problem in self.problems)
+
+    @property
+    def rank(self) -> int:
+        return LAYER_RANK[self.layer]
+
+    def value(self, name: str) -> object:
+        return self.setting(name).value
+
+    def setting(self, name: str) -> Setting:
+        return fold_field(self.layers, AGENT, name)
+
+    def settings(self) -> dict[str, Setting]:
+        return with_defaults(fold(self.layers, AGENT), AGENT)
+
+    def text(self, name: str) -> str:
+        value = self.value(name)
+        return value if isinstance(value, str) else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Rig:
+    """A project the city works on. `path` is None until this machine says where it is."""
+
+    name: str
+    path: str | None
+    prefix: str
+    git: bool = False
+    layers: tuple[Layer, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class City:
+    """A city, read, checked and put together."""
+
+    root: str
+    name: str
+    pack: Pack
+    agents: tuple[Agent, ...]
+    rigs: tuple[Rig, ...]
+    providers: Mapping[str, Provider]
+    configured: tuple[str, ...]
+    default_provider: str
+    problems: tuple[Problem, ...] = ()
+    only: str | None = None
+    spare: Mapping[str, Agent] = field(default_factory=dict)
+    rig_packs: Mapping[str, tuple[tuple[str, Pack], ...]] = field(default_factory=dict)
+
+    @property
+    def everything_wrong(self) -> tuple[Problem, ...]:
+        """The city's problems and those of its agents, each once."""
+        found = dict.fromkeys(self.problems)
+        for agent in self.agents:
+            found.update(dict.fromkeys(agent.problems))
+        return tuple(found)
+
+    def named(self) -> list[Named[Agent]]:
+        return [Named(agent.name, agent.rank, agent) for agent in self.agents]

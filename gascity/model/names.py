@@ -1,0 +1,139 @@
+"""Names of agents, and the one resolver behind commands, patches and references."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+_FIRST = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
+_REST = _FIRST | frozenset("_-")
+_LONGEST = 100
+
+OWN = 0
+IMPORTED = 1
+IMPLICIT = 2
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class AgentName:
+    """`[rig/][binding.]bare`, the only identity an agent has."""
+
+    bare: str
+    binding: str | None = None
+    rig: str | None = None
+
+    def __str__(self) -> str:
+        name = f"{self.binding}.{self.bare}" if self.binding else self.bare
+        return f"{self.rig}/{name}" if self.rig else name
+
+    @property
+    def without_rig(self) -> str:
+        return f"{self.binding}.{self.bare}" if self.binding else self.bare
+
+    def in_rig(self, rig: str | None) -> "AgentName":
+        return AgentName(self.bare, self.binding, rig)
+
+
+def parse_name(text: str) -> AgentName:
+    """Read a reference. Rig names may hold dots, agent and binding names never do."""
+    rig, _, rest = text.rpartition("/")
+    binding, _, bare = rest.rpartition(".")
+    return AgentName(bare, binding or None, rig or None)
+
+
+def is_name(text: str) -> bool:
+    """May an agent, a binding or an MCP server be called this?"""
+    return (
+        text[:1] in _FIRST and _REST.issuperset(text) and len(text) <= _LONGEST if text else False
+    )
+
+
+def is_rig_name(text: str) -> bool:
+    """Rigs are named after repositories, so dots are allowed (`Tables.jl`)."""
+    return is_name(text.replace(".", "-")) and ".." not in text
+
+
+def near(word: str, known: Iterable[str], *, most: int = 3) -> list[str]:
+    """The known words a person may have meant, nearest first."""
+    limit = 1 if len(word) < 4 else 2 if len(word) < 9 else 3
+    scored = [(_distance(word.lower(), other.lower(), limit), other) for other in known]
+    return [other for score, other in sorted(scored) if score <= limit][:most]
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str | None:
+    """A hint for a misspelt word, or None when nothing is near."""
+    found = near(word, known)
+    return f"did you mean {' or '.join(f'`{other}`' for other in found)}?" if found else None
+
+
+def _distance(a: str, b: str, limit: int) -> int:
+    """Edit distance with transpositions; anything past `limit` is just `limit + 1`."""
+    if abs(len(a) - len(b)) > limit:
+        return limit + 1
+    before: list[int] = []
+    row = list(range(len(b) + 1))
+    for i, x in enumerate(a, 1):
+        before, last, row = row, before, [i]
+        for j, y in enumerate(b, 1):
+            best = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (x != y))
+            if i > 1 and j > 1 and x == b[j - 2] and a[i - 2] == y:
+                best = min(best, last[j - 2] + 1)
+            row.append(best)
+        if min(row) > limit:
+            return limit + 1
+    return row[-1]
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved(Generic[T]):
+    """What a reference means: exactly one thing, several candidates, or nothing but near names."""
+
+    found: T | None = None
+    candidates: tuple[str, ...] = ()
+    near: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Named(Generic[T]):
+    """Something that can be referred to; the lower rank wins a bare name."""
+
+    name: AgentName
+    rank: int
+    item: T
+
+
+def resolve(
+    reference: str,
+    things: Sequence[Named[T]],
+    *,
+    order: Callable[[int], int] = lambda rank: rank,
+) -> Resolved[T]:
+    """Exact name first, then the unambiguous shorter one; ranks settle only who is meant by it.
+
+    A reference leaves out the rig, or rig and binding, never the binding alone inside a rig it
+    names: `r/x` means bare `x` in rig `r`, whatever its binding.
+    """
+    wanted = parse_name(reference)
+    exact = [thing for thing in things if thing.name == wanted]
+    if len(exact) == 1:
+        return Resolved(exact[0].item)
+    loose = exact or [thing for thing in things if _answers(thing.name, wanted)]
+    if not loose:
+        return Resolved(near=tuple(near(reference, (str(thing.name) for thing in things))))
+    # An agent of the city stands before its own instances in rigs, so that patching one instance
+    # does not make the plain name ambiguous.
+    best = min((order(thing.rank), thing.name.rig is not None) for thing in loose)
+    top = [thing for thing in loose if (order(thing.rank), thing.name.rig is not None) == best]
+    if len(top) == 1:
+        return Resolved(top[0].item)
+    return Resolved(candidates=tuple(sorted(str(thing.name) for thing in top)))
+
+
+def _answers(name: AgentName, wanted: AgentName) -> bool:
+    return (
+        name.bare == wanted.bare
+        and wanted.rig in (None, name.rig)
+        and wanted.binding in (None, name.binding)
+    )

@@ -1,0 +1,157 @@
+"""The one place that wires the stages: from a root to a city, and to what one agent is."""
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from gascity.compose.catalogues import AGENT_ORIGIN, Shelf, agent_shelves, city_shelves
+from gascity.compose.city import at_rig, compose
+from gascity.model.city import Agent, City
+from gascity.model.names import near, parse_name, resolve
+from gascity.model.pack import CATALOGUES, AgentDir, Import
+from gascity.model.problems import CityError, Problem
+from gascity.providers.registry import provider_files
+from gascity.resources import data_dir
+from gascity.source.catalogues import Skill, entry_names, read_skills
+from gascity.source.disk import Disk
+from gascity.source.load import load
+from gascity.source.providers import Surroundings
+
+
+def surroundings(environ: Mapping[str, str]) -> Surroundings:
+    """What of this machine and this installation a city is read with."""
+    files, looked = provider_files()
+    system = data_dir("system_agents")
+    return Surroundings(
+        user_agents=os.path.join(config_home(environ), "gascity", "agents"),
+        system_agents=system,
+        builtin_packs=os.path.join(system, "_packs"),
+        provider_files=files,
+        looked=looked,
+    )
+
+
+def config_home(environ: Mapping[str, str]) -> str:
+    """The person's configuration directory."""
+    return environ.get("XDG_CONFIG_HOME") or os.path.join(environ.get("HOME", "/"), ".config")
+
+
+def open_city(
+    root: str,
+    environ: Mapping[str, str],
+    *,
+    only: str | None = None,
+    all_providers: bool = False,
+    disk: Disk | None = None,
+) -> City:
+    """Read and compose a city; with `only`, just the agents of that bare name."""
+    around = surroundings(environ)
+    sources = load(disk or Disk(root), around, only=only, all_providers=all_providers)
+    return compose(sources, around.provider_files)
+
+
+def open_agent(root: str, environ: Mapping[str, str], reference: str) -> tuple[City, Agent]:
+    """One agent and as much of its city as defines it, at a cost that does not grow with the city.
+
+    Raises CityError when the name means nothing or several agents.
+    """
+    city = open_city(root, environ, only=parse_name(reference).bare)
+    agent = find_agent(city, reference)
+    if agent is None:
+        raise CityError(*_not_found(root, environ, reference))
+    return city, agent
+
+
+def find_agent(city: City, reference: str) -> Agent | None:
+    """The agent a reference means, placed in the rig it names; None if there is none."""
+    found = resolve(reference, city.named())
+    if found.candidates:
+        names = ", ".join(f"`{name}`" for name in found.candidates)
+        raise CityError(
+            Problem(
+                "ambiguous-name",
+                f"`{reference}` may mean {names}",
+                None,
+                "write one of them in full",
+            )
+        )
+    if found.found is not None:
+        return found.found
+    wanted = parse_name(reference)
+    if wanted.rig is not None and any(rig.name == wanted.rig for rig in city.rigs):
+        agent = find_agent(city, wanted.without_rig)
+        if agent is not None and agent.name.rig is None and agent.value("scope") is None:
+            return at_rig(agent, wanted.rig)
+        return None
+    return city.spare.get(reference)
+
+
+def _not_found(root: str, environ: Mapping[str, str], reference: str) -> tuple[Problem, ...]:
+    """Why a name means nothing: its city's broken files first, else names like it."""
+    city = open_city(root, environ)
+    names = near(reference, [str(agent.name) for agent in city.agents])
+    words = " or ".join(f"`{name}`" for name in names)
+    hint = f"did you mean {words}?" if names else "`city agent list` shows what there is"
+    return (Problem("unknown-agent", f"there is no agent `{reference}`", None, hint),)
+
+
+@dataclass(frozen=True, slots=True)
+class ShelvedSkill:
+    """A skill, where it comes from, and the skills of its name it covers."""
+
+    skill: Skill
+    origin: str
+    shadows: tuple[str, ...] = ()
+
+
+def list_skills(city: City, disk: Disk, agent: Agent | None = None) -> list[ShelvedSkill]:
+    """The skills one agent gets; without an agent, all there are, each agent's own apart."""
+    shelves = agent_shelves(city, agent) if agent else city_shelves(city)
+    found = _effective(shelves, disk)
+    if agent is None:
+        for one in _homes(city):
+            shelf = Shelf(AGENT_ORIGIN, one.directory, one.catalogues)
+            found += _effective([shelf], disk)
+    return found
+
+
+def _homes(city: City) -> list[AgentDir]:
+    """Agent directories, each once: an agent of rigs has several rows and one directory."""
+    return list({agent.home.directory: agent.home for agent in city.agents}.values())
+
+
+def _effective(shelves: list[Shelf], disk: Disk) -> list[ShelvedSkill]:
+    best: dict[str, ShelvedSkill] = {}
+    for shelf in shelves:
+        if "skills" not in shelf.catalogues:
+            continue
+        for skill in read_skills(disk, shelf.path("skills")):
+            below = best.get(skill.name)
+            shadows = (below.skill.path, *below.shadows) if below else ()
+            best[skill.name] = ShelvedSkill(skill, shelf.origin, shadows)
+    return [best[name] for name in sorted(best)]
+
+
+def list_additions(city: City, disk: Disk) -> list[dict[str, object]]:
+    """What each import of the city puts before agents that are not its own."""
+    return [
+        {"binding": one.binding, "adds": list(_additions(city, disk, one))}
+        for one in city.pack.imports
+        if one.pack is not None
+    ]
+
+
+def _additions(city: City, disk: Disk, one: Import) -> Iterator[dict[str, object]]:
+    others = [
+        agent
+        for agent in city.agents
+        if agent.name.binding != one.binding
+        and any(shelf.origin == one.binding for shelf in city_shelves(city, agent))
+    ]
+    if not others:
+        return
+    for shelf in city_shelves(city):
+        for kind in CATALOGUES if shelf.origin == one.binding else ():
+            if kind in shelf.catalogues:
+                for name in entry_names(disk, shelf.path(kind), kind):
+                    yield {"kind": kind, "name": name, "agents": [str(a.name) for a in others]}

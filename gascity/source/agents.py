@@ -1,0 +1,370 @@
+"""Agents as folders: what each directory under `agents/` says by its files and its agent.toml."""
+
+import os
+from collections.abc import Iterator, Mapping
+
+from gascity.model.fields import AGENT, Kind
+from gascity.model.ignored import AGENT_NOT_ACTED_ON
+from gascity.model.layers import DEFINITION, Layer
+from gascity.model.names import is_name
+from gascity.model.pack import CATALOGUES, AgentDir
+from gascity.model.problems import KeyPath, Place, Problem, warning
+from gascity.source.decode import Decoded, decode
+from gascity.source.disk import Disk, is_below
+from gascity.source.toml import TomlFault, has_bom, parse
+
+PROMPTS = ("prompt.template.md", "prompt.md", "prompt.md.tmpl")
+MANIFESTS = ("city.toml", "pack.toml")
+
+_PATH_FIELDS = tuple(name for name, field in AGENT.fields.items() if field.kind is Kind.PATH)
+_CATALOGUES = frozenset(CATALOGUES)
+_NOTHING: frozenset[str] = frozenset()
+
+
+def read_table(disk: Disk, path: str, *, within: str | None = None) -> dict[str, object] | None:
+    """A parsed TOML file; None when it is absent or faulty, the fault noted on the disk."""
+    data = disk.read(path, within=within)
+    if data is None:
+        return None
+    shown = disk.shown(path)
+    if has_bom(data):
+        disk.problems.append(
+            warning(
+                "byte-order-mark",
+                "the file begins with a byte order mark",
+                Place(shown, line=1, col=1),
+                "save it as UTF-8 without one",
+            )
+        )
+    try:
+        return parse(data)
+    except TomlFault as fault:
+        place = Place(shown, line=fault.line, col=fault.col)
+        disk.problems.append(Problem(fault.code, fault.message, place, fault.hint))
+        return None
+
+
+def read_agents(
+    disk: Disk, directory: str, pack: str, *, own: bool, only: str | None = None
+) -> list[AgentDir]:
+    """Every agent below `directory`, or just the one called `only`; `pack` is the pack's root."""
+    found = []
+    lowered: dict[str, str] = {}
+    for name in _candidates(disk, directory, only):
+        path = f"{directory}/{name}"
+        agent = read_agent(disk, path, name, pack, own=own)
+        if agent is None:
+            continue
+        twin = lowered.setdefault(name.lower(), name)
+        if twin != name:
+            agent = _with_problem(agent, _case_clash(disk, path, name, twin))
+        found.append(agent)
+    return found
+
+
+def _candidates(disk: Disk, directory: str, only: str | None) -> Iterator[str]:
+    if only is not None:
+        if is_name(only) and disk.is_directory(directory):
+            yield only
+        return
+    names = disk.names(directory)
+    if "pack.toml" in names or "city.toml" in names:
+        return  # a manifest begins another pack's tree
+    yield from (name for name in names if name[0] not in "._")
+
+
+def read_agent(disk: Disk, path: str, name: str, pack: str, *, own: bool) -> AgentDir | None:
+    """One agent's directory, under the name it is known by; None for what is no agent."""
+    before = len(disk.problems)
+    entries = _entries(disk, path, pack, own)
+    if entries is None:
+        return None
+    problems: list[Problem] = []
+    if not is_name(name):
+        problems.append(
+            Problem(
+                "bad-name",
+                f"`{name}` cannot be an agent's name",
+                Place(disk.shown(path)),
+                "use letters, digits, - and _, beginning with a letter or digit",
+            )
+        )
+    layers = []
+    if "agent.toml" in entries:
+        layers += _definition(disk, f"{path}/agent.toml", name, pack, problems)
+    said = layers[0].values if layers else {}
+    convention = _convention(disk, path, entries, pack, problems, "prompt" in said)
+    if convention is not None:
+        layers.insert(0, convention)
+    _check_prompt(disk, path, name, layers, entries, pack, problems)
+    # What the disk found wrong while this directory was read belongs to this agent.
+    noted = disk.problems[before:]
+    del disk.problems[before:]
+    catalogues = entries & _CATALOGUES
+    return AgentDir(
+        name,
+        disk.shown(path),
+        disk.shown(pack),
+        tuple(layers),
+        frozenset(entry for entry in catalogues if disk.is_directory(f"{path}/{entry}"))
+        if catalogues
+        else _NOTHING,
+        tuple(_softened(noted + problems, own)),
+    )
+
+
+def _entries(disk: Disk, path: str, pack: str, own: bool) -> set[str] | None:
+    """The names in an agent's directory; None for what is no agent."""
+    if os.path.islink(path) and not disk.follow_directory(path, pack):
+        return None
+    try:
+        found = os.stat(path)
+        names = set(os.listdir(path))
+    except NotADirectoryError:
+        if own and path.endswith(".md"):
+            disk.problems.append(
+                warning(
+                    "loose-file",
+                    "a file here is no agent",
+                    Place(disk.shown(path)),
+                    f"an agent is a folder: {disk.shown(path)[:-3]}/prompt.md",
+                )
+            )
+        return None
+    except OSError:
+        disk.names(path)  # says why
+        return None
+    disk.stamp(path, found)
+    if disk.instead:
+        names |= {os.path.basename(one) for one in disk.instead if os.path.dirname(one) == path}
+    return None if names & {"pack.toml", "city.toml"} else names
+
+
+def _definition(
+    disk: Disk, path: str, name: str, pack: str, problems: list[Problem]
+) -> list[Layer]:
+    raw = read_table(disk, path, within=pack)
+    if raw is None:
+        return []
+    file = disk.shown(path)
+    if raw.get("name", name) != name:
+        problems.append(
+            Problem(
+                "name-mismatch",
+                f'`name` says "{raw["name"]}" but the directory is `{name}`',
+                Place(file, ("name",)),
+                "the directory's name is the agent's; remove the key",
+            )
+        )
+    decoded = decode_agent(disk, raw, path, (), pack, apart=frozenset(("name",)))
+    problems += decoded.problems
+    return [Layer(DEFINITION, file, decoded.values, (), decoded.written or None)]
+
+
+def decode_agent(
+    disk: Disk,
+    raw: Mapping[str, object],
+    path: str,
+    at: KeyPath,
+    pack: str,
+    *,
+    apart: frozenset[str] = _NOTHING,
+    patch: bool = False,
+) -> Decoded:
+    """Decode agent settings wherever they stand: agent.toml, defaults or a patch."""
+    file = disk.shown(path)
+    out = decode(AGENT, raw, file, at, not_acted_on=AGENT_NOT_ACTED_ON, apart=apart)
+    if "option_defaults" in out.values:
+        _lift_model(out, file, at)
+    if "tools.deny_remove" in out.values and not patch:
+        out.problems.append(
+            Problem(
+                "deny-only-grows",
+                "`tools.deny` can be narrowed only by a patch of the city",
+                Place(file, (*at, "tools", "deny_remove")),
+                "move it to [[patches.agent]] in city.toml",
+            )
+        )
+        del out.values["tools.deny_remove"]
+    for key in _PATH_FIELDS:
+        if key in out.values:
+            _resolve_path(disk, out, key, path, at, pack, patch)
+    return out
+
+
+def _lift_model(out: Decoded, file: str, at: KeyPath) -> None:
+    """`option_defaults.model` and `model` are one setting; the later layer decides."""
+    options = out.values["option_defaults"]
+    if not isinstance(options, dict) or "model" not in options:
+        return
+    if out.values.setdefault("model", options["model"]) != options["model"]:
+        out.problems.append(
+            Problem(
+                "bad-value",
+                "`model` and `option_defaults.model` say different things",
+                Place(file, (*at, "option_defaults", "model")),
+                "keep one of them",
+            )
+        )
+    elif "model" not in out.written:
+        out.written["model"] = "option_defaults.model"
+
+
+def _resolve_path(
+    disk: Disk, out: Decoded, key: str, path: str, at: KeyPath, pack: str, patch: bool
+) -> None:
+    """Turn a written path into one as shown, or into a problem."""
+    written = str(out.values[key])
+    spelled = out.written.get(key, key)
+    place = Place(disk.shown(path), (*at, spelled), of_value=True)
+    root = pack
+    if written.startswith("//"):
+        root, target = disk.root, os.path.join(disk.root, written.lstrip("/"))
+    elif written.startswith(("./", "../")):
+        target = os.path.join(os.path.dirname(path), written)
+    elif patch and spelled == "prompt":
+        root, target = f"{pack}/patches", f"{pack}/patches/{written}"
+    else:
+        target = os.path.join(pack, written)
+    target = os.path.normpath(target)
+    if not is_below(target, root) or not written:
+        out.problems.append(
+            Problem(
+                "path-leaves-pack",
+                f"`{spelled}` leads out of {disk.shown(root)}",
+                place,
+                "keep the file inside the pack",
+            )
+        )
+        del out.values[key]
+    elif not disk.exists(target):
+        out.problems.append(
+            Problem(
+                "missing-file",
+                f"{disk.shown(target)} is not there",
+                place,
+                _elsewhere(disk, root, written),
+            )
+        )
+        del out.values[key]
+    else:
+        out.values[key] = disk.shown(target)
+
+
+def _elsewhere(disk: Disk, root: str, written: str) -> str | None:
+    """A patch's prompt is looked for under patches/; people often write that directory too."""
+    bare = written.removeprefix("patches/")
+    if bare != written and disk.exists(f"{root}/{bare}"):
+        return f'the path is relative to patches/: write "{bare}"'
+    return None
+
+
+def _convention(
+    disk: Disk, path: str, entries: set[str], pack: str, problems: list[Problem], overruled: bool
+) -> Layer | None:
+    """What the files of the directory say by being there."""
+    values: dict[str, object] = {}
+    prompts = [name for name in PROMPTS if name in entries]
+    if len(prompts) > 1:
+        problems.append(
+            Problem(
+                "two-prompts",
+                f"{prompts[0]} and {prompts[1]} stand side by side",
+                Place(f"{disk.shown(path)}/{prompts[1]}", line=1, col=1),
+                "keep one of them",
+            )
+        )
+    if prompts and not overruled:
+        values["prompt"] = f"{disk.shown(path)}/{prompts[0]}"
+    if "namepool.txt" in entries:
+        values["namepool"] = f"{disk.shown(path)}/namepool.txt"
+        _check_text(disk, f"{path}/namepool.txt", pack, problems)
+    if not values:
+        return None
+    first = str(values.get("prompt") or values["namepool"])
+    return Layer(DEFINITION, first, values, (), dict.fromkeys(values, ""))
+
+
+def _check_prompt(
+    disk: Disk,
+    path: str,
+    name: str,
+    layers: list[Layer],
+    entries: set[str],
+    pack: str,
+    problems: list[Problem],
+) -> None:
+    values = {key: value for layer in layers for key, value in layer.values.items()}
+    prompt = values.get("prompt")
+    if isinstance(prompt, str):
+        _check_text(disk, disk.absolute(prompt), pack, problems)
+    elif not values.get("description") and not values.get("start_command"):
+        hint = f"write {disk.shown(path)}/prompt.md"
+        if "profile.md" in entries:
+            hint = f"rename {disk.shown(path)}/profile.md to prompt.md"
+        problems.append(
+            Problem(
+                "no-prompt",
+                f"agent `{name}` has neither prompt, description nor start_command",
+                Place(disk.shown(path)),
+                hint,
+            )
+        )
+
+
+def _check_text(disk: Disk, path: str, pack: str, problems: list[Problem]) -> None:
+    """Text that a model or a person will see must be text."""
+    data = disk.read(path, within=pack)
+    if data is None:
+        return
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        head = data[: error.start].decode()
+        line = head.count("\n") + 1
+        col = len(head) - (head.rfind("\n") + 1) + 1
+        problems.append(
+            Problem(
+                "bad-utf8",
+                f"byte 0x{data[error.start]:02x} is not UTF-8",
+                Place(disk.shown(path), line=line, col=col),
+                "save the file as UTF-8",
+            )
+        )
+    if b"\0" in data:
+        line = data[: data.index(b"\0")].count(b"\n") + 1
+        problems.append(
+            Problem(
+                "nul-byte",
+                "the text holds a NUL byte",
+                Place(disk.shown(path), line=line, col=1),
+                "remove it",
+            )
+        )
+
+
+def _case_clash(disk: Disk, path: str, name: str, twin: str) -> Problem:
+    return Problem(
+        "case-clash",
+        f"`{name}` and `{twin}` differ only in case",
+        Place(disk.shown(path)),
+        "rename one: file systems may not tell them apart",
+    )
+
+
+def _with_problem(agent: AgentDir, problem: Problem) -> AgentDir:
+    return AgentDir(
+        agent.name,
+        agent.directory,
+        agent.pack,
+        agent.layers,
+        agent.catalogues,
+        (*agent.problems, problem),
+    )
+
+
+def _softened(problems: list[Problem], own: bool) -> list[Problem]:
+    """A key that we do not know is the pack author's to mend, so its user is only warned."""
+    if own:
+        return problems
+    return [p.softened() if p.code == "unknown-key" else p for p in problems]

@@ -1,0 +1,217 @@
+"""From parsed tables to settings: every key known, every value of its type, all faults at once."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from gascity.model.fields import Edit, Field, Kind, Table
+from gascity.model.ignored import NOT_ACTED_ON
+from gascity.model.names import did_you_mean
+from gascity.model.problems import KeyPath, Place, Problem, warning
+from gascity.model.tables import OPTION, PROVIDER
+
+_DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h|d|w))+\Z")
+
+_PYTHON: Mapping[Kind, type | tuple[type, ...]] = {
+    Kind.STRING: str,
+    Kind.PATH: str,
+    Kind.DURATION: str,
+    Kind.INTEGER: int,
+    Kind.NUMBER: (int, float),
+    Kind.BOOLEAN: bool,
+    Kind.STRINGS: list,
+    Kind.TABLES: list,
+    Kind.STRING_MAP: dict,
+    Kind.ANY_MAP: dict,
+}
+
+
+@dataclass(slots=True)
+class Decoded:
+    """One table after decoding; faulty keys are left out of `values`."""
+
+    values: dict[str, object] = field(default_factory=dict)
+    written: dict[str, str] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+
+
+def decode(
+    table: Table,
+    raw: Mapping[str, object],
+    file: str,
+    at: KeyPath = (),
+    *,
+    not_acted_on: Mapping[str, str] | None = None,
+    apart: frozenset[str] = frozenset(),
+) -> Decoded:
+    """Check a table against its fields. Keys in `apart` are read by someone else."""
+    out = Decoded()
+    for key, spelled, value in _leaves(table, raw, ""):
+        if key in apart and "." not in key:
+            continue
+        place = Place(file, (*at, *spelled.split(".")) if "." in spelled else (*at, spelled))
+        known = table.keys.get(key)
+        if known is None:
+            out.problems.append(_unknown(table, key, place, not_acted_on or {}))
+            continue
+        fault = _fault(known[0], known[1], value)
+        if fault is not None:
+            out.problems.append(_misfit(key, fault, place))
+            continue
+        out.values[key] = tuple(value) if isinstance(value, list) else value
+        if spelled != key:
+            out.written[key] = spelled
+            if not spelled.startswith(("prompt_template", "print_args")):
+                out.problems.append(_older(spelled, key, place))
+    for wanted in table.fields.values():
+        if wanted.required and wanted.name not in out.values and wanted.name not in raw:
+            out.problems.append(
+                Problem("missing-key", f"`{wanted.name}` is missing: {wanted.doc}", Place(file, at))
+            )
+    return out
+
+
+def decode_provider(raw: Mapping[str, object], file: str, at: KeyPath = ()) -> Decoded:
+    """A provider's table, and each of the options it lists."""
+    out = decode(PROVIDER, raw, file, at, not_acted_on=NOT_ACTED_ON["provider"])
+    options = out.values.get("options_schema")
+    for index, option in enumerate(options if isinstance(options, tuple) else ()):
+        out.problems += decode(OPTION, option, file, (*at, "options_schema", index)).problems
+    return out
+
+
+def _leaves(
+    table: Table, raw: Mapping[str, object], prefix: str
+) -> Iterator[tuple[str, str, object]]:
+    """Written keys with their dotted names, older spellings already replaced."""
+    for name, value in raw.items():
+        spelled = prefix + name
+        key = table.aliases.get(spelled, spelled)
+        if key in table.prefixes and key not in table.keys and isinstance(value, dict):
+            yield from _leaves(table, value, key + ".")
+        else:
+            yield key, spelled, value
+
+
+def _unknown(table: Table, key: str, place: Place, not_acted_on: Mapping[str, str]) -> Problem:
+    reason = not_acted_on.get(key.partition(".")[0])
+    if reason is not None:
+        return warning("not-acted-on", f"`{key.partition('.')[0]}` has no effect: {reason}", place)
+    if key in table.prefixes:
+        return Problem("bad-type", f"`{key}` should be a table", place)
+    head, _, last = key.rpartition(".")
+    siblings = {
+        known[len(head) + 1 if head else 0 :].partition(".")[0]
+        for known in table.keys
+        if not head or known.startswith(head + ".")
+    }
+    article = "an" if table.name[0] in "aeiou" else "a"
+    hint = did_you_mean(last, siblings | set() if head else siblings)
+    return Problem(
+        "unknown-key",
+        f"`{key}` is not {article} {table.name.replace('_', ' ')} setting",
+        place,
+        hint,
+    )
+
+
+def _misfit(key: str, fault: tuple[str, str, str | None], place: Place) -> Problem:
+    code, message, hint = fault
+    return Problem(code, f"`{key}` {message}", Place(place.file, place.path, of_value=True), hint)
+
+
+def _older(spelled: str, key: str, place: Place) -> Problem:
+    return warning(
+        "older-spelling", f"`{spelled}` is an older spelling of `{key}`", place, f"write `{key}`"
+    )
+
+
+def _fault(field: Field, edit: Edit, value: object) -> tuple[str, str, str | None] | None:
+    """What is wrong with a value: code, words, hint; None when nothing is."""
+    kind = Kind.STRINGS if edit is not Edit.SET else field.kind
+    if kind is Kind.ANY:
+        return None
+    wanted = _PYTHON[kind]
+    if not isinstance(value, wanted) or (isinstance(value, bool) and kind is not Kind.BOOLEAN):
+        return "bad-type", f"should be {kind.value}, not {describe(value)}", _cast_hint(kind, value)
+    if isinstance(value, str):
+        return _bad_text(field, kind, value)
+    if isinstance(value, (int, float)) and field.minimum is not None and value < field.minimum:
+        return "bad-value", f"should be at least {field.minimum}, not {value}", None
+    if isinstance(value, list):
+        return _bad_items(field, edit, kind, value)
+    if isinstance(value, dict) and kind is Kind.STRING_MAP:
+        return _bad_map(value)
+    return None
+
+
+def _bad_text(field: Field, kind: Kind, value: str) -> tuple[str, str, str | None] | None:
+    if "\0" in value:
+        return "bad-value", "must not hold a NUL character", None
+    if kind is Kind.DURATION:
+        if value in field.choices or (
+            _DURATION.match(value) and any(c in value for c in "123456789")
+        ):
+            return None
+        return "bad-duration", f'should be {kind.value}, not "{value}"', "units: ms s m h d w"
+    if field.choices and value not in field.choices:
+        words = ", ".join(f'"{choice}"' for choice in field.choices if choice)
+        return (
+            "bad-value",
+            f'should be one of {words}, not "{value}"',
+            did_you_mean(value, field.choices),
+        )
+    return None
+
+
+def _bad_items(
+    field: Field, edit: Edit, kind: Kind, items: list[object]
+) -> tuple[str, str, str | None] | None:
+    kinds: type = dict if kind is Kind.TABLES else str
+    for item in items:
+        if not isinstance(item, kinds):
+            return "bad-type", f"should be {kind.value}, but holds {describe(item)}", None
+        if isinstance(item, str) and "\0" in item:
+            return "bad-value", "must not hold a NUL character", None
+        if edit is Edit.SET and field.choices and item not in field.choices:
+            words = ", ".join(f'"{choice}"' for choice in field.choices)
+            return "bad-value", f"should hold only {words}", None
+    return None
+
+
+def _bad_map(value: Mapping[str, object]) -> tuple[str, str, str | None] | None:
+    for key, item in value.items():
+        if not isinstance(item, str):
+            hint = f'write {key} = "{item}"' if isinstance(item, (int, float)) else None
+            return "bad-type", f"should hold strings, but `{key}` is {describe(item)}", hint
+        if "\0" in item or "\0" in key:
+            return "bad-value", "must not hold a NUL character", None
+    return None
+
+
+def describe(value: object) -> str:
+    """A TOML value in words, for messages."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case int() | float():
+            return f"the number {value}"
+        case str():
+            return "a string"
+        case list() | tuple():
+            return "a list"
+        case dict():
+            return "a table"
+    return "a date or time"
+
+
+def _cast_hint(kind: Kind, value: object) -> str | None:
+    if kind is Kind.STRINGS and isinstance(value, str):
+        return f'write ["{value}"]'
+    if kind is Kind.DURATION and isinstance(value, (int, float)) and not isinstance(value, bool):
+        return f'write "{value}s" for seconds'
+    if kind is Kind.INTEGER and isinstance(value, str) and value.lstrip("-").isdigit():
+        return f"write {value} without quotes"
+    if kind is Kind.BOOLEAN and isinstance(value, str) and value in ("true", "false"):
+        return f"write {value} without quotes"
+    return None

@@ -1,0 +1,181 @@
+"""The only way the loader touches files: bounded, suspicious, and remembering what it saw."""
+
+import errno
+import os
+import stat
+from collections.abc import Mapping
+
+from gascity.model.problems import Place, Problem, warning
+
+MOST_BYTES = 4 * 1024 * 1024
+
+# What decides whether a path is still as it was read; None for a path that was not there.
+Stamp = tuple[int, int, int, int] | None
+
+
+class Disk:
+    """Reads for one city. `seen` holds a stamp of everything an answer may depend on.
+
+    `instead` gives content for some paths, so that an edit can be tried before it is written.
+    """
+
+    def __init__(self, root: str, instead: Mapping[str, bytes] | None = None) -> None:
+        self.root = root
+        self.instead = instead or {}
+        self.seen: dict[str, Stamp] = {}
+        self.problems: list[Problem] = []
+        self._inside = root.rstrip("/") + "/"
+
+    def shown(self, path: str) -> str:
+        """A path as people see it: relative to the city where it lies inside it."""
+        if path.startswith(self._inside):
+            return path[len(self._inside) :]
+        return "." if path == self.root else path
+
+    def absolute(self, shown: str) -> str:
+        return os.path.normpath(os.path.join(self.root, shown))
+
+    def names(self, path: str) -> list[str]:
+        """The entries of a directory, sorted; none for one that is not there."""
+        try:
+            self.stamp(path, os.stat(path))
+            return sorted(os.listdir(path))
+        except FileNotFoundError:
+            self.seen[path] = None
+            return []
+        except NotADirectoryError:
+            self.problems.append(
+                Problem(
+                    "not-a-directory",
+                    f"`{os.path.basename(path)}` should be a directory",
+                    Place(self.shown(path)),
+                )
+            )
+            return []
+        except OSError as error:
+            self.problems.append(self._unreadable(path, error))
+            return []
+
+    def is_directory(self, path: str) -> bool:
+        try:
+            found = os.stat(path)
+        except OSError:
+            self.seen[path] = None
+            return False
+        self.stamp(path, found)
+        return stat.S_ISDIR(found.st_mode)
+
+    def exists(self, path: str) -> bool:
+        try:
+            self.stamp(path, os.stat(path))
+        except OSError:
+            self.seen[path] = None
+            return False
+        return True
+
+    def read(self, path: str, *, within: str | None = None) -> bytes | None:
+        """The bytes of a regular file, or None with a problem noted (none for an absent file).
+
+        With `within`, a link may lead anywhere below that directory and nowhere else.
+        """
+        if path in self.instead:
+            return self.instead[path]
+        try:
+            return self._read(path, os.O_NOFOLLOW if within else 0)
+        except FileNotFoundError:
+            self.seen[path] = None
+            if os.path.islink(path):
+                self.problems.append(self._dangling(path))
+            return None
+        except OSError as error:
+            if error.errno == errno.ELOOP and within and self._stays(path, within):
+                return self.read(path)
+            self.seen.setdefault(path, None)
+            if not self._noted(path):
+                self.problems.append(self._unreadable(path, error))
+            return None
+
+    def _read(self, path: str, flags: int) -> bytes | None:
+        # Without O_NONBLOCK a named pipe called agent.toml would stop us for good.
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | flags)
+        try:
+            found = os.fstat(handle)
+            self.stamp(path, found)
+            if not stat.S_ISREG(found.st_mode):
+                what = "a directory" if stat.S_ISDIR(found.st_mode) else "not a file"
+                self._note(
+                    path, "not-a-file", f"`{os.path.basename(path)}` is {what}; it should be a file"
+                )
+                return None
+            if found.st_size > MOST_BYTES:
+                self._note(
+                    path,
+                    "too-large",
+                    f"{found.st_size:,} bytes are more than the {MOST_BYTES:,} we read",
+                )
+                return None
+            chunks = []
+            while chunk := os.read(handle, 1 << 20):
+                chunks.append(chunk)
+            return b"".join(chunks)
+        finally:
+            os.close(handle)
+
+    def _stays(self, path: str, within: str) -> bool:
+        """Does a link stay below `within`? Says so if it does not."""
+        try:
+            target = os.path.realpath(path, strict=True)
+        except FileNotFoundError:
+            self.seen[path] = None
+            self.problems.append(self._dangling(path))
+            return self._refused(path)
+        except OSError as error:
+            self.problems.append(self._unreadable(path, error))
+            return self._refused(path)
+        if is_below(target, os.path.realpath(within)):
+            return True
+        self._note(
+            path,
+            "link-leaves-pack",
+            f"the link leads out of its pack, to {target}",
+            "copy the file in, or import the pack it lies in",
+        )
+        return self._refused(path)
+
+    def _refused(self, path: str) -> bool:
+        self.seen.setdefault(path, None)
+        return False
+
+    def follow_directory(self, path: str, within: str) -> bool:
+        """May a linked directory be read as if it stood here?"""
+        return not os.path.islink(path) or self._stays(path, within)
+
+    def stamp(self, path: str, found: os.stat_result) -> None:
+        """Remember what a path looked like when it was used."""
+        self.seen[path] = (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
+
+    def _note(self, path: str, code: str, message: str, hint: str | None = None) -> None:
+        self.problems.append(Problem(code, message, Place(self.shown(path), line=1, col=1), hint))
+
+    def _noted(self, path: str) -> bool:
+        shown = self.shown(path)
+        return any(problem.place and problem.place.file == shown for problem in self.problems)
+
+    def _dangling(self, path: str) -> Problem:
+        target = os.readlink(path)
+        return warning(
+            "dangling-link",
+            f"the link leads to {target}, which is not there",
+            Place(self.shown(path)),
+        )
+
+    def _unreadable(self, path: str, error: OSError) -> Problem:
+        place = Place(self.shown(path), line=1, col=1)
+        if error.errno == errno.ELOOP:
+            return Problem("link-loop", "the link leads back to itself", place)
+        return Problem("unreadable", f"cannot be read: {error.strerror}", place)
+
+
+def is_below(path: str, directory: str) -> bool:
+    """Is `path` the directory itself or inside it? Both must be normal absolute paths."""
+    return path == directory or path.startswith(directory.rstrip("/") + "/")

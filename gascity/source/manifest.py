@@ -1,0 +1,353 @@
+"""city.toml, city.local.toml and pack.toml: tables to layers, patches, imports and rigs."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gascity.model.fields import Table
+from gascity.model.ignored import CITY_NOT_ACTED_ON, NOT_ACTED_ON, PATCHES_NOT_ACTED_ON
+from gascity.model.layers import (
+    CITY_DEFAULTS,
+    CITY_PATCH,
+    LOCAL_PATCH,
+    PACK_DEFAULTS,
+    PACK_PATCH,
+    RIG_PATCH,
+    Layer,
+)
+from gascity.model.names import did_you_mean, is_name, is_rig_name
+from gascity.model.pack import NamedSession, Patch
+from gascity.model.problems import KeyPath, Place, Problem, warning
+from gascity.model.tables import (
+    CITY_TABLES,
+    IMPORT,
+    NAMED_SESSION,
+    PACK_TABLES,
+    RIG,
+)
+from gascity.source.agents import decode_agent
+from gascity.source.decode import decode, decode_provider
+from gascity.source.disk import Disk
+from gascity.source.patches import FileSource, bad_name, patch_list, wrong_type
+
+_MISPLACED = {
+    "city": "the city's own settings are in [workspace]",
+    "pack": "[pack] belongs in pack.toml",
+    "workspace": "[workspace] belongs in city.toml",
+    "rigs": "[[rigs]] belongs in city.toml",
+    "agents": "write [agent_defaults]",
+    "defaults": "[defaults.rig.imports] belongs in city.toml",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """An import as a file writes it, not yet followed."""
+
+    binding: str
+    values: Mapping[str, object]
+    place: Place
+
+
+@dataclass(slots=True)
+class Manifest:
+    """One file, decoded. Lists keep the file's order."""
+
+    file: str
+    layers: dict[str, Layer] = field(default_factory=dict)
+    defaults: Layer | None = None
+    patches: list[Patch] = field(default_factory=list)
+    imports: list[Written] = field(default_factory=list)
+    rig_imports: list[Written] = field(default_factory=list)
+    providers: dict[str, Layer] = field(default_factory=dict)
+    named_sessions: list[NamedSession] = field(default_factory=list)
+    rigs: list["WrittenRig"] = field(default_factory=list)
+    implicit: bool | tuple[str, ...] | None = None
+    problems: list[Problem] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenRig:
+    """A `[[rigs]]` entry; `bindings` are city imports it asks for by name."""
+
+    name: str
+    layer: Layer
+    patches: tuple[Patch, ...]
+    imports: tuple[Written, ...]
+    bindings: tuple[str, ...]
+    place: Place
+
+
+def read_manifest(
+    disk: Disk, raw: Mapping[str, object], path: str, pack: str, kind: str
+) -> Manifest:
+    """Decode a parsed file; `kind` is `city`, `local` (city.local.toml) or `pack`."""
+    source = FileSource(disk, path, pack, kind)
+    out = Manifest(source.file)
+    known = PACK_TABLES if kind == "pack" else CITY_TABLES
+    for key, value in raw.items():
+        if key not in known:
+            out.problems.append(_unknown(source, key, known))
+        elif (table := known[key]) is not None:
+            _plain_table(source, out, table, key, value)
+    _agent_tables(source, out, raw)
+    _defaults(source, out, raw)
+    _patches(source, out, raw)
+    _providers(source, out, raw)
+    out.imports = _imports(source, out, raw.get("imports"), ("imports",))
+    _named_sessions(source, out, raw)
+    if kind != "pack":
+        _rigs(source, out, raw)
+        _implicit(source, out, raw)
+    return out
+
+
+def _unknown(source: FileSource, key: str, known: Mapping[str, Table | None]) -> Problem:
+    place = Place(source.file, (key,))
+    if key in CITY_NOT_ACTED_ON:
+        return warning("not-acted-on", f"`{key}` has no effect: {CITY_NOT_ACTED_ON[key]}", place)
+    what = "pack.toml" if source.kind == "pack" else "city.toml"
+    hint = _MISPLACED.get(key) or did_you_mean(key, known)
+    return Problem("unknown-key", f"`{key}` is not part of {what}", place, hint)
+
+
+def _plain_table(source: FileSource, out: Manifest, table: Table, key: str, value: object) -> None:
+    if not isinstance(value, dict):
+        out.problems.append(wrong_type(source, (key,), "a table", value))
+        return
+    decoded = decode(table, value, source.file, (key,), not_acted_on=NOT_ACTED_ON.get(table.name))
+    out.problems += decoded.problems
+    out.layers[key] = Layer(key, source.file, decoded.values, (key,), decoded.written or None)
+
+
+def _agent_tables(source: FileSource, out: Manifest, raw: Mapping[str, object]) -> None:
+    entries = raw.get("agent")
+    if entries is None:
+        return
+    for index, entry in enumerate(entries if isinstance(entries, list) else [entries]):
+        name = entry.get("name", "?") if isinstance(entry, dict) else "?"
+        out.problems.append(
+            Problem(
+                "agent-table",
+                f"[[agent]] `{name}` is not read: agents are folders now",
+                Place(source.file, ("agent", index)),
+                "`city migrate` moves it to agents/",
+            )
+        )
+
+
+def _defaults(source: FileSource, out: Manifest, raw: Mapping[str, object]) -> None:
+    """`[agents]` is the older name of `[agent_defaults]`; the newer one wins key by key."""
+    kind = PACK_DEFAULTS if source.kind == "pack" else CITY_DEFAULTS
+    values: dict[str, object] = {}
+    written: dict[str, str] = {}
+    for name in ("agents", "agent_defaults"):
+        table = raw.get(name)
+        if table is None or (name == "agents" and source.kind == "pack"):
+            continue
+        if not isinstance(table, dict):
+            out.problems.append(wrong_type(source, (name,), "a table", table))
+            continue
+        if name == "agents":
+            out.problems.append(
+                warning(
+                    "older-spelling",
+                    "`[agents]` is an older spelling of `[agent_defaults]`",
+                    Place(source.file, (name,)),
+                    "write [agent_defaults]",
+                )
+            )
+        decoded = decode_agent(source.disk, table, source.path, (name,), source.pack)
+        out.problems += decoded.problems
+        values |= decoded.values
+        written |= {key: f"{name}.{decoded.written.get(key, key)}" for key in decoded.values}
+    if values:
+        out.defaults = Layer(kind, source.file, values, (), written)
+
+
+def _patches(source: FileSource, out: Manifest, raw: Mapping[str, object]) -> None:
+    table = raw.get("patches")
+    if table is None:
+        return
+    if not isinstance(table, dict):
+        out.problems.append(wrong_type(source, ("patches",), "a table", table))
+        return
+    for key in table:
+        if key != "agent":
+            place = Place(source.file, ("patches", key))
+            if key in PATCHES_NOT_ACTED_ON:
+                text = f"`patches.{key}` has no effect: {PATCHES_NOT_ACTED_ON[key]}"
+                out.problems.append(warning("not-acted-on", text, place))
+            else:
+                out.problems.append(
+                    Problem(
+                        "unknown-key",
+                        f"`patches.{key}` is not a kind of patch",
+                        place,
+                        did_you_mean(key, ("agent",)),
+                    )
+                )
+    kind = {"city": CITY_PATCH, "local": LOCAL_PATCH, "pack": PACK_PATCH}[source.kind]
+    out.patches = patch_list(
+        source, out.problems, table.get("agent"), ("patches", "agent"), kind, "name"
+    )
+
+
+def _providers(source: FileSource, out: Manifest, raw: Mapping[str, object]) -> None:
+    for name, at, table in _tables(source, out, raw.get("providers"), ("providers",)):
+        decoded = decode_provider(table, source.file, at)
+        out.problems += decoded.problems
+        layer = {"pack": "pack", "local": "local"}.get(source.kind, "city")
+        out.providers[name] = Layer(layer, source.file, decoded.values, at, decoded.written or None)
+
+
+def _tables(
+    source: FileSource, out: Manifest, tables: object, at: KeyPath
+) -> list[tuple[str, KeyPath, dict[str, object]]]:
+    """The named tables under `at`, those with impossible names or shapes left out and reported."""
+    if tables is None:
+        return []
+    if not isinstance(tables, dict):
+        out.problems.append(wrong_type(source, at, "a table of tables", tables))
+        return []
+    found = []
+    for name, table in tables.items():
+        here = (*at, name)
+        if not isinstance(table, dict):
+            out.problems.append(wrong_type(source, here, "a table", table))
+        elif not is_name(name):
+            out.problems.append(bad_name(source, name, here))
+        else:
+            found.append((name, here, table))
+    return found
+
+
+def _imports(source: FileSource, out: Manifest, tables: object, at: KeyPath) -> list[Written]:
+    found = []
+    for name, here, table in _tables(source, out, tables, at):
+        decoded = decode(IMPORT, table, source.file, here, not_acted_on=NOT_ACTED_ON["import"])
+        out.problems += decoded.problems
+        if decoded.values.get("source"):
+            found.append(Written(name, decoded.values, Place(source.file, (*here, "source"))))
+        elif "source" in decoded.values:
+            out.problems.append(
+                Problem("bad-value", "`source` must not be empty", Place(source.file, here))
+            )
+    return found
+
+
+def _named_sessions(source: FileSource, out: Manifest, raw: Mapping[str, object]) -> None:
+    entries = raw.get("named_session")
+    if entries is None:
+        return
+    if not isinstance(entries, list):
+        out.problems.append(wrong_type(source, ("named_session",), "an array of tables", entries))
+        return
+    for index, entry in enumerate(entries):
+        at: KeyPath = ("named_session", index)
+        if not isinstance(entry, dict):
+            out.problems.append(wrong_type(source, at, "a table", entry))
+            continue
+        decoded = decode(NAMED_SESSION, entry, source.file, at)
+        out.problems += decoded.problems
+        if decoded.values.get("template"):
+            out.named_sessions.append(
+                NamedSession(decoded.values, Place(source.file, (*at, "template"), of_value=True))
+            )
+
+
+def _rigs(source: FileSource, out: Manifest, raw: Mapping[str, object]) -> None:
+    defaults = raw.get("defaults")
+    if isinstance(defaults, dict) and isinstance(defaults.get("rig"), dict):
+        imports = defaults["rig"].get("imports")
+        out.rig_imports = _imports(source, out, imports, ("defaults", "rig", "imports"))
+    entries = raw.get("rigs")
+    if entries is None:
+        return
+    if not isinstance(entries, list):
+        out.problems.append(wrong_type(source, ("rigs",), "an array of tables", entries))
+        return
+    names: dict[str, int] = {}
+    for index, entry in enumerate(entries):
+        at: KeyPath = ("rigs", index)
+        if not isinstance(entry, dict):
+            out.problems.append(wrong_type(source, at, "a table", entry))
+            continue
+        rig = _rig(source, out, entry, at)
+        if rig is None:
+            continue
+        if names.setdefault(rig.name.lower(), index) != index:
+            out.problems.append(
+                Problem(
+                    "duplicate-name",
+                    f"rig `{rig.name}` is declared twice",
+                    Place(source.file, (*at, "name"), of_value=True),
+                    "keep one of them",
+                )
+            )
+            continue
+        out.rigs.append(rig)
+
+
+def _rig(
+    source: FileSource, out: Manifest, entry: Mapping[str, object], at: KeyPath
+) -> WrittenRig | None:
+    apart = frozenset(("imports", "patches", "overrides"))
+    decoded = decode(RIG, entry, source.file, at, not_acted_on=NOT_ACTED_ON["rig"], apart=apart)
+    out.problems += decoded.problems
+    name = decoded.values.get("name")
+    if not isinstance(name, str):
+        return None
+    if not is_rig_name(name):
+        out.problems.append(bad_name(source, name, (*at, "name"), of_value=True))
+        return None
+    patches = _rig_patches(source, out, entry, at)
+    imports = entry.get("imports")
+    bindings: tuple[str, ...] = ()
+    written: list[Written] = []
+    if isinstance(imports, list):
+        bindings = tuple(item for item in imports if isinstance(item, str))
+    else:
+        written = _imports(source, out, imports, (*at, "imports"))
+    return WrittenRig(
+        name,
+        Layer("rig", source.file, decoded.values, at),
+        tuple(patches),
+        tuple(written),
+        bindings,
+        Place(source.file, at),
+    )
+
+
+def _rig_patches(
+    source: FileSource, out: Manifest, entry: Mapping[str, object], at: KeyPath
+) -> list[Patch]:
+    kind = LOCAL_PATCH if source.kind == "local" else RIG_PATCH
+    patches = []
+    if "overrides" in entry:
+        out.problems.append(
+            warning(
+                "older-spelling",
+                "`[[rigs.overrides]]` is an older spelling of `[[rigs.patches]]`",
+                Place(source.file, (*at, "overrides")),
+                "write [[rigs.patches]]",
+            )
+        )
+        patches += patch_list(
+            source, out.problems, entry["overrides"], (*at, "overrides"), kind, "agent"
+        )
+    patches += patch_list(
+        source, out.problems, entry.get("patches"), (*at, "patches"), kind, "agent"
+    )
+    return patches
+
+
+def _implicit(source: FileSource, out: Manifest, raw: Mapping[str, object]) -> None:
+    value = raw.get("implicit_agents")
+    if value is None or isinstance(value, bool):
+        out.implicit = value
+    elif isinstance(value, list) and all(isinstance(item, str) for item in value):
+        out.implicit = tuple(value)
+    else:
+        out.problems.append(
+            wrong_type(source, ("implicit_agents",), "true, false or a list of names", value)
+        )

@@ -1,0 +1,133 @@
+"""Provider files and tables, and the implicit agents that come with providers."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from gascity.model.layers import DEFINITION, Layer
+from gascity.model.pack import AgentDir, Pack, Sources
+from gascity.source.agents import read_agent, read_table
+from gascity.source.decode import decode_provider
+from gascity.source.disk import Disk
+from gascity.source.manifest import Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What lies outside the city and still defines it."""
+
+    user_agents: str
+    system_agents: str
+    builtin_packs: str
+    provider_files: Mapping[str, str]
+    looked: Sequence[str] = ()
+
+
+def read_provider(disk: Disk, path: str, within: str | None = None) -> Layer | None:
+    """One provider file as a layer; faults are noted on the disk."""
+    raw = read_table(disk, path, within=within)
+    if raw is None:
+        return None
+    file = disk.shown(path)
+    decoded = decode_provider(raw, file)
+    disk.problems += decoded.problems
+    return Layer(
+        "city" if within else "built-in", file, decoded.values, (), decoded.written or None
+    )
+
+
+def providers_of(manifests: Sequence[Manifest], pack: Pack) -> dict[str, tuple[Layer, ...]]:
+    """The city's own provider tables and files, nearest last."""
+    layers = dict(pack.providers)
+    for manifest in manifests:
+        for name, layer in manifest.providers.items():
+            layers[name] = (*layers.get(name, ()), layer)
+    return layers
+
+
+def system_agents(
+    disk: Disk, around: Surroundings, providers: Mapping[str, tuple[Layer, ...]], wanted: set[str]
+) -> dict[str, AgentDir]:
+    """Implicit agents by provider: what `init` wrote, else what ships with the program."""
+    found = {}
+    for name in sorted(wanted):
+        bases = [
+            str(layer.values["base"]) for layer in providers.get(name, ()) if "base" in layer.values
+        ]
+        family = bases[-1].rpartition(":")[2] if bases else name
+        for home, directory in (
+            (f"{disk.root}/.gc/system/agents", name),
+            (around.system_agents, name),
+            (around.system_agents, family),
+            (around.system_agents, "_default"),
+        ):
+            if disk.is_directory(f"{home}/{directory}"):
+                agent = read_agent(disk, f"{home}/{directory}", name, home, own=True)
+                if agent is not None:
+                    found[name] = agent
+                    break
+    return found
+
+
+def implicit_names(
+    around: Surroundings,
+    manifests: Sequence[Manifest],
+    providers: Mapping[str, tuple[Layer, ...]],
+    only: str | None,
+) -> set[str]:
+    """Providers whose implicit agent this load can need."""
+    known = {*around.provider_files, *providers}
+    if only is not None:
+        return {only} & known
+    names = {"shell", *providers}
+    for manifest in manifests:
+        if isinstance(manifest.implicit, tuple):
+            names |= set(manifest.implicit)
+        if "workspace" in manifest.layers:
+            names.add(str(manifest.layers["workspace"].values.get("provider", "")))
+    return names & known
+
+
+def stock(disk: Disk, around: Surroundings, sources: Sources, everything: bool) -> dict[str, Layer]:
+    """Facts of the shipped providers that this city can need; the others are never opened."""
+    for directory in around.looked:
+        disk.exists(directory)
+    wanted = set(around.provider_files) if everything else _mentioned(sources)
+    found: dict[str, Layer] = {}
+    for name in sorted(wanted & set(around.provider_files)):
+        layer = read_provider(disk, around.provider_files[name])
+        if layer is not None:
+            found[name] = layer
+    return found
+
+
+def _mentioned(sources: Sources) -> set[str]:
+    """Provider names that any file of the city writes, or that an agent has by its own name."""
+    names = {"claude", "shell", *sources.providers}
+    names |= set(sources.implicit) if isinstance(sources.implicit, tuple) else set()
+    packs = list(_all_packs(sources))
+    agents = [a for pack in packs for a in pack.agents] + [*sources.user, *sources.local]
+    layers: list[Layer] = [*sources.workspace, *sources.defaults]
+    layers += [layer for agent in agents for layer in agent.layers if layer.kind == DEFINITION]
+    layers += [pack.defaults for pack in packs if pack.defaults]
+    patches = [*sources.patches, *sources.local_patches]
+    patches += [p for pack in packs for p in pack.patches]
+    patches += [p for rig in sources.rigs for p in rig.patches]
+    layers += [patch.layer for patch in patches]
+    names |= {str(layer.values["provider"]) for layer in layers if "provider" in layer.values}
+    names |= {agent.name for agent in agents}
+    if sources.only is not None:
+        names.add(sources.only)
+    tables = [*sources.providers.values(), *(t for p in packs for t in p.providers.values())]
+    bases = {str(layer.values.get("base", "")) for table in tables for layer in table}
+    return names | {base.rpartition(":")[2] for base in bases}
+
+
+def _all_packs(sources: Sources) -> Iterable[Pack]:
+    todo = [sources.pack, *(one.pack for rig in sources.rigs for one in rig.imports if one.pack)]
+    done: set[str] = set()
+    while todo:
+        pack = todo.pop()
+        if pack.root not in done:
+            done.add(pack.root)
+            todo += [one.pack for one in pack.imports if one.pack]
+            yield pack

@@ -1,0 +1,46 @@
+"""Runs the real program in a process of its own, as a person would."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a command did."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> dict[str, Any]:
+        value = json.loads(self.out)
+        assert value["schema"] == 1
+        return dict(value)
+
+
+class Command:
+    """`run("check", cwd=root)`; the environment is the test's own."""
+
+    def __init__(self, cwd: Path) -> None:
+        self.cwd = cwd
+
+    def __call__(
+        self, *arguments: str, cwd: Path | None = None, env: dict[str, str] | None = None
+    ) -> Ran:
+        done = subprocess.run(
+            [sys.executable, "-m", "gascity", *arguments],
+            cwd=cwd or self.cwd,
+            env={**os.environ, **(env or {})},
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            timeout=120,
+        )
+        out, err = done.stdout.decode(), done.stderr.decode()
+        assert "Traceback" not in err, err
+        return Ran(done.returncode, out, err)
