@@ -13,7 +13,7 @@ from gascity.cli.problems import Locator, problems_json
 from gascity.cli.rows import agent_lines, agent_row, source_text
 from gascity.model.city import Agent, City
 from gascity.model.fields import AGENT
-from gascity.model.layers import Setting
+from gascity.model.layers import PROVIDER_LAYER, Setting
 from gascity.model.names import did_you_mean
 from gascity.model.problems import CityError, Place, Problem
 from gascity.model.secrets import masked
@@ -193,15 +193,19 @@ def _tool_lines(one: Agent) -> Iterator[str]:
 def _settings_lines(
     context: Context, settings: Mapping[str, Setting], locator: Locator, reveal: bool
 ) -> Iterator[str]:
+    """What the city's files say; a provider's own facts are `explain`'s and `provider show`'s."""
+    above = ("description", "display_name", "prompt")
     written = {
-        name: s
-        for name, s in settings.items()
-        if s.layer is not None and name not in ("description", "display_name", "prompt")
+        name: setting
+        for name, setting in settings.items()
+        if setting.layer is not None and setting.kind != PROVIDER_LAYER and name not in above
     }
     if written:
         yield "\nSettings:"
     for name, setting in written.items():
-        yield f"  {name} = {value_text(setting, reveal)}"
+        first, *rest = wrap(f"{name} = {value_text(setting, reveal)}", context.width - 6)
+        yield f"  {first}"
+        yield from (f"      {line}" for line in rest)
         yield "      " + paint(where(setting, locator), DIM, context.colour)
 
 
@@ -321,13 +325,15 @@ def _explain_lines(
 ) -> Iterator[str]:
     if not chains:
         yield "Nothing is written; every setting is at its default."
-    for at, (name, (first, *below)) in enumerate(chains.items()):
+    for at, (name, chain) in enumerate(chains.items()):
         if at:
             yield ""
-        yield f"{paint(name, BOLD, context.colour)} = {value_text(first, reveal)}"
-        yield "    " + paint(where(first, locator), DIM, context.colour)
-        for setting in below:
-            yield f"  covers {value_text(setting, reveal)}"
+        for setting in chain:
+            head = f"{name} =" if setting is chain[0] else "  covers"
+            first, *rest = wrap(f"{head.strip()} {value_text(setting, reveal)}", context.width - 6)
+            indent = head[: len(head) - len(head.lstrip())]
+            yield indent + first.replace(name, paint(name, BOLD, context.colour), 1)
+            yield from (f"      {line}" for line in rest)
             yield "    " + paint(where(setting, locator), DIM, context.colour)
 
 

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 import click
 
 from gascity.cli.context import Context, json_option, pass_context
-from gascity.cli.output import complain
 from gascity.cli.problems import problems_json, summary
 from gascity.compose.city import packs_of
 from gascity.model.city import City
@@ -32,8 +31,6 @@ def check(context: Context, verbose: bool, strict: bool) -> int:
     if not context.as_json:
         context.print_problems(problems)
     context.say(answer, lambda: _lines(city, counts, summary(problems), verbose))
-    if problems and not context.as_json:
-        complain(f"city: {summary(problems)}")
     return int(any(problem.is_error or strict for problem in problems))
 
 

@@ -57,6 +57,8 @@ def init(
     """
     root = os.path.normpath(os.path.join(context.cwd, os.path.expanduser(path)))
     _check(context, root, providers, name)
+    if os.path.lexists(os.path.join(root, "city.toml")):
+        open_city(root, context.environ)  # a city that cannot be read is not added to
     files = _example_files() if example else {}
     if not example:
         chosen = providers or _installed(context)

@@ -30,6 +30,8 @@ def width(environ: Mapping[str, str]) -> int:
 
 def wrap(text: str, columns: int) -> list[str]:
     """Lines of at most `columns` characters, broken at blanks; an over-long word stands alone."""
+    if len(text) <= columns and "\n" not in text:
+        return [text]
     lines: list[str] = []
     for word in text.split():
         if lines and len(lines[-1]) + 1 + len(word) <= columns:

@@ -32,8 +32,9 @@ def city_shelves(city: City, agent: Agent | None = None) -> list[Shelf]:
 def agent_shelves(city: City, agent: Agent) -> list[Shelf]:
     """Every shelf an agent sees: imports, city, its rig's imports, its own directory."""
     found = city_shelves(city, agent)
-    for binding, pack in city.rig_packs.get(agent.name.rig or "", ()):
-        found += _pack_shelves(binding, pack)
+    for one in city.rig_imports.get(agent.name.rig or "", ()):
+        if one.pack is not None:
+            found += _pack_shelves(one.binding, one.pack)
     found.append(Shelf(AGENT_ORIGIN, agent.home.directory, agent.home.catalogues))
     return _last_of_each(found)
 
@@ -60,3 +61,23 @@ def _last_of_each(shelves: list[Shelf]) -> list[Shelf]:
         found.pop(shelf.directory, None)
         found[shelf.directory] = shelf
     return list(found.values())
+
+
+def lenient_packs(city: City) -> frozenset[str]:
+    """Roots of packs whose templates may name what nothing defines.
+
+    A city is strict with its own files and lenient with those it imports, unless a pack or the
+    import says otherwise.
+    """
+    found = {city.pack.root} if city.pack.templates == "lenient" else set()
+    todo = [*city.pack.imports, *(one for imports in city.rig_imports.values() for one in imports)]
+    done: set[str] = set()
+    while todo:
+        one = todo.pop()
+        if one.pack is None or one.pack.root in done:
+            continue
+        done.add(one.pack.root)
+        todo += one.pack.imports
+        if (one.values.get("templates") or one.pack.templates or "lenient") == "lenient":
+            found.add(one.pack.root)
+    return frozenset(found)

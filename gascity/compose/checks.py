@@ -18,7 +18,7 @@ def agent_problems(
     keys = {key for layer in agent.layers for key in layer.values}
     found: list[Problem] = []
     if agent.provider not in known:
-        found.append(_unknown_provider(agent, known))
+        found.append(unknown_provider(agent.provider, agent.setting("provider").place, known))
     if "min_active_sessions" in keys:
         found += _bounds(agent)
     if "prompt_mode" in keys and agent.value("prompt_mode") == "flag":
@@ -33,16 +33,10 @@ def agent_problems(
     return found
 
 
-def _unknown_provider(agent: Agent, known: frozenset[str]) -> Problem:
-    setting = agent.setting("provider")
-    place = setting.place if setting.layer else None
-    hint = did_you_mean(agent.provider, known) or "`city provider list` shows what there is"
-    return Problem(
-        "unknown-provider",
-        f"there is no provider `{agent.provider}`",
-        place or Place("city.toml", ("workspace", "provider")),
-        hint,
-    )
+def unknown_provider(name: str, place: Place | None, known: frozenset[str]) -> Problem:
+    """A provider that nobody defines."""
+    hint = did_you_mean(name, known) or "`city provider list` shows what there is"
+    return Problem("unknown-provider", f"there is no provider `{name}`", place, hint)
 
 
 def _bounds(agent: Agent) -> Iterator[Problem]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from gascity.compose.checks import agent_problems, reference_problems
+from gascity.compose.checks import agent_problems, reference_problems, unknown_provider
 from gascity.compose.definitions import Definition, Gathering, aim_patches, gather
 from gascity.compose.providers import compose_providers
 from gascity.model.city import Agent, City, Rig
@@ -41,6 +41,7 @@ def compose(sources: Sources, known: Iterable[str]) -> City:
     aim_patches(gathering, sources)
     agents = _placed(gathering, sources.rigs, ground, problems)
     problems += _rig_problems(sources.rigs)
+    problems += _provider_names(sources, ground)
     if sources.only is None:
         problems += reference_problems(sources, agents)
     return City(
@@ -55,10 +56,7 @@ def compose(sources: Sources, known: Iterable[str]) -> City:
         problems=(*sources.problems, *problems),
         only=sources.only,
         spare=_spare(sources, agents, ground),
-        rig_packs={
-            rig.name: tuple((one.binding, one.pack) for one in rig.imports if one.pack)
-            for rig in sources.rigs
-        },
+        rig_imports={rig.name: rig.imports for rig in sources.rigs},
     )
 
 
@@ -101,6 +99,17 @@ def _implicit(sources: Sources, configured: Sequence[str]) -> tuple[str, ...]:
     return sources.implicit
 
 
+def _provider_names(sources: Sources, ground: _Ground) -> Iterator[Problem]:
+    """Providers that the city's own files name and that do not exist."""
+    wanted = [(ground.default_provider, layer.place("provider")) for layer in ground.workspace[-1:]]
+    if isinstance(sources.implicit, tuple):
+        place = Place("city.toml", ("implicit_agents",))
+        wanted += [(name, place) for name in sources.implicit]
+    for name, place in wanted:
+        if name not in ground.known:
+            yield unknown_provider(name, place, ground.known)
+
+
 def _city_name(sources: Sources) -> str:
     written = fold_field(sources.workspace, WORKSPACE, "name").value
     name = written or sources.pack.values.get("name")
@@ -110,36 +119,50 @@ def _city_name(sources: Sources) -> str:
 def _placed(
     gathering: Gathering, rigs: Sequence[RigSource], ground: _Ground, problems: list[Problem]
 ) -> tuple[Agent, ...]:
-    names = [rig.name for rig in rigs]
     placed: dict[AgentName, Agent] = {}
     for one in gathering.all:
-        for name, extra in _places(one, names, problems):
+        for name, extra in _places(one, rigs, problems):
             if name not in placed:
                 placed[name] = _agent(one, name, extra, ground)
     return tuple(placed.values())
 
 
 def _places(
-    one: Definition, rigs: Sequence[str], problems: list[Problem]
+    one: Definition, rigs: Sequence[RigSource], problems: list[Problem]
 ) -> Iterator[tuple[AgentName, Sequence[Layer]]]:
     """Where an agent lives: once in the city, in some rigs, or in the rig that imports it."""
     scope, limited = _scope(one)
     if one.name.rig is not None:
         yield (one.name.in_rig(None) if scope == "city" else one.name), ()
-        return
-    if scope != "rig":
+    elif scope == "rig":
+        yield from _in_rigs(one, limited, rigs, problems)
+    else:
         yield one.name, ()
-        if scope is None:
-            for rig in one.in_rig:
-                yield one.name.in_rig(rig), one.in_rig[rig]
-        return
+        for rig, layers in one.in_rig.items() if scope is None else ():
+            yield one.name.in_rig(rig), layers
+
+
+def _in_rigs(
+    one: Definition,
+    limited: Sequence[str] | None,
+    rigs: Sequence[RigSource],
+    problems: list[Problem],
+) -> Iterator[tuple[AgentName, Sequence[Layer]]]:
+    """One instance in every rig, but not where the rig imports something under that binding."""
+    names = [rig.name for rig in rigs]
     if not rigs:
         problems.append(_no_rigs(one))
-    for rig in limited if limited is not None else rigs:
-        if rig in rigs:
+        return
+    bound = {
+        rig.name
+        for rig in rigs
+        if one.name.binding in {imported.binding for imported in rig.imports}
+    }
+    for rig in limited if limited is not None else names:
+        if rig not in names:
+            problems.append(_unknown_rig(one, rig, names))
+        elif rig not in bound:
             yield one.name.in_rig(rig), one.in_rig.get(rig, ())
-        elif rigs:
-            problems.append(_unknown_rig(one, rig, rigs))
 
 
 def _scope(one: Definition) -> tuple[str | None, Sequence[str] | None]:
@@ -316,7 +339,8 @@ def _rig_problems(rigs: Sequence[RigSource]) -> Iterator[Problem]:
 
 def packs_of(city: City) -> list[Pack]:
     """Every pack the city is made of, itself first, each once."""
-    todo = [city.pack, *(pack for packs in city.rig_packs.values() for _, pack in packs)]
+    rigs = (one.pack for imports in city.rig_imports.values() for one in imports)
+    todo = [city.pack, *(pack for pack in rigs if pack is not None)]
     found: dict[str, Pack] = {}
     while todo:
         pack = todo.pop(0)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from gascity.model.fields import AGENT
 from gascity.model.layers import Layer, Setting, fold, fold_field, with_defaults
 from gascity.model.names import IMPLICIT, IMPORTED, OWN, AgentName, Named
-from gascity.model.pack import AgentDir, Pack
+from gascity.model.pack import AgentDir, Import, Pack
 from gascity.model.problems import Problem
 from gascity.model.provider import Provider
 
@@ -73,7 +73,7 @@ class City:
     problems: tuple[Problem, ...] = ()
     only: str | None = None
     spare: Mapping[str, Agent] = field(default_factory=dict)
-    rig_packs: Mapping[str, tuple[tuple[str, Pack], ...]] = field(default_factory=dict)
+    rig_imports: Mapping[str, tuple[Import, ...]] = field(default_factory=dict)
 
     @property
     def everything_wrong(self) -> tuple[Problem, ...]:

@@ -53,10 +53,10 @@ def is_rig_name(text: str) -> bool:
 
 
 def near(word: str, known: Iterable[str], *, most: int = 3) -> list[str]:
-    """The known words a person may have meant, nearest first."""
+    """The known words a person may have meant: those that differ least, if little enough."""
     limit = 1 if len(word) < 4 else 2 if len(word) < 9 else 3
-    scored = [(_distance(word.lower(), other.lower(), limit), other) for other in known]
-    return [other for score, other in sorted(scored) if score <= limit][:most]
+    scored = sorted((_distance(word.lower(), other.lower(), limit), other) for other in known)
+    return [other for score, other in scored if score <= limit and score == scored[0][0]][:most]
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str | None:

@@ -65,6 +65,7 @@ class Pack:
     providers: Mapping[str, tuple[Layer, ...]] = field(default_factory=dict)
     catalogues: frozenset[str] = frozenset()
     values: Mapping[str, object] = field(default_factory=dict)
+    templates: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

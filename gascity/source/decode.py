@@ -12,6 +12,8 @@ from gascity.model.tables import OPTION, PROVIDER
 
 _DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h|d|w))+\Z")
 
+_LARGEST = 2**63 - 1
+
 _PYTHON: Mapping[Kind, type | tuple[type, ...]] = {
     Kind.STRING: str,
     Kind.PATH: str,
@@ -136,6 +138,8 @@ def _fault(field: Field, edit: Edit, value: object) -> tuple[str, str, str | Non
         return "bad-type", f"should be {kind.value}, not {describe(value)}", _cast_hint(kind, value)
     if isinstance(value, str):
         return _bad_text(field, kind, value)
+    if isinstance(value, int) and abs(value) > _LARGEST:
+        return "bad-value", "is too large a number", None
     if isinstance(value, (int, float)) and field.minimum is not None and value < field.minimum:
         return "bad-value", f"should be at least {field.minimum}, not {value}", None
     if isinstance(value, list):
@@ -194,6 +198,8 @@ def describe(value: object) -> str:
     match value:
         case bool():
             return "true" if value else "false"
+        case int() if abs(value) > _LARGEST:
+            return "a huge number"
         case int() | float():
             return f"the number {value}"
         case str():

@@ -199,7 +199,7 @@ def _set_list(text: str, mark: Mark, old: list[str], value: list[object]) -> str
     """Take out and add single items where that will do: the others keep their comments."""
     new = [_literal(item) for item in value]
     kept = [item for item in old if item in new]
-    if not kept or kept != new[: len(kept)] or len(set(old)) < len(old):
+    if (old and not kept) or kept != new[: len(kept)] or len(set(old)) < len(old):
         return _with_value(text, mark, value)
     for index in range(len(old) - 1, -1, -1):
         if old[index] not in new:

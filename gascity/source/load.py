@@ -94,6 +94,16 @@ def _stack(manifests: Iterable[Manifest], name: str) -> tuple[Layer, ...]:
     return tuple(m.layers[name] for m in manifests if name in m.layers)
 
 
+def _template_mode(manifests: Iterable[Manifest | None]) -> str | None:
+    """`[templates] mode` of the last file that says it."""
+    said = [
+        m.layers["templates"].values.get("mode")
+        for m in manifests
+        if m is not None and "templates" in m.layers
+    ]
+    return str(said[-1]) if said and said[-1] else None
+
+
 def _once(problems: Iterable[Problem]) -> list[Problem]:
     """Of what is said once per pack keep the first place, with the count."""
     first: dict[str, Problem] = {}
@@ -164,6 +174,7 @@ class _Reader:
             providers=self.providers(root, manifest),
             catalogues=self.catalogues(root),
             values=values,
+            templates=_template_mode((manifest, *manifests)),
         )
 
     def catalogues(self, root: str) -> frozenset[str]:
@@ -288,6 +299,7 @@ class _Reader:
             providers=self.providers(path, manifest),
             catalogues=self.catalogues(path),
             values=values,
+            templates=_template_mode((manifest,)),
         )
 
     def rigs(self, manifests: Sequence[Manifest], pack: Pack) -> tuple[RigSource, ...]:

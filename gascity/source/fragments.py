@@ -1,0 +1,53 @@
+"""Template files as they stand on disk, and what a rig's git says of its branches."""
+
+from collections.abc import Iterator
+
+from gascity.model.problems import Place, Problem
+from gascity.source.disk import Disk
+
+_SUFFIXES = (".md.tmpl", ".template.md")  # the newer spelling last, so that it wins
+
+
+def read_fragments(disk: Disk, directory: str) -> Iterator[tuple[str, str]]:
+    """The fragment files of a directory, as shown, with their texts."""
+    names = disk.names(disk.absolute(directory))
+    for suffix in _SUFFIXES:
+        for name in names:
+            if name.endswith(suffix) and name[0] not in "._":
+                text = read_text(disk, f"{directory}/{name}")
+                if text is not None:
+                    yield f"{directory}/{name}", text
+
+
+def read_text(disk: Disk, file: str) -> str | None:
+    """A text file of the city, or None with the fault noted on the disk."""
+    data = disk.read(disk.absolute(file))
+    if data is None:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        disk.problems.append(
+            Problem(
+                "bad-utf8",
+                f"byte 0x{data[error.start]:02x} is not UTF-8",
+                Place(file, line=line, col=1),
+                "save the file as UTF-8",
+            )
+        )
+        return None
+
+
+def default_branch(disk: Disk, rig: str) -> str:
+    """The branch new work starts from, as the rig's git has it: origin's, else its own."""
+    for file, prefix in (
+        (".git/refs/remotes/origin/HEAD", "ref: refs/remotes/origin/"),
+        (".git/HEAD", "ref: refs/heads/"),
+    ):
+        path = disk.absolute(f"{rig}/{file}")
+        data = disk.read(path) if disk.exists(path) else None
+        text = (data or b"").decode("utf-8", "replace").strip()
+        if text.startswith(prefix):
+            return text.removeprefix(prefix)
+    return ""
