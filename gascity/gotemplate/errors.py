@@ -1,0 +1,89 @@
+"""What can go wrong with a template, and the notes that a lenient rendering leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gascity.gotemplate.records import Frozen, put
+
+_LONGEST = 80  # a name that is longer is compared with nothing: that takes quadratic time
+
+
+class TemplateError(Exception):
+    """The only exception that template text can cause.
+
+    `kind` is `parse` or `exec`. `file`, `line` (from 1) and `col` (bytes, from 0, as Go counts)
+    are the place in the text as written; `name` is the template or fragment it belongs to.
+    `trail` lists the `template` calls that led there, innermost first, as (file, line, name).
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        message: str,
+        *,
+        file: str,
+        line: int,
+        col: int,
+        name: str,
+        hint: str = "",
+        trail: tuple[tuple[str, int, str], ...] = (),
+    ) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.message = message
+        self.file = file
+        self.line = line
+        self.col = col
+        self.name = name
+        self.hint = hint
+        self.trail = trail
+
+    def __str__(self) -> str:
+        hint = f" ({self.hint})" if self.hint else ""
+        return f'{self.file}:{self.line}:{self.col}: in "{self.name}": {self.message}{hint}'
+
+
+class Mistake(Exception):
+    """A function or a value refused; whoever knows the place turns it into a TemplateError."""
+
+
+class Note(Frozen):
+    """Something undefined that a lenient rendering took for empty text.
+
+    `kind` is `variable` or `fragment`, `subject` the name as the template writes it.
+    """
+
+    __slots__ = ("kind", "subject", "file", "line", "col", "name", "hint")  # noqa: RUF023
+    kind: str
+    subject: str
+    file: str
+    line: int
+    col: int
+    name: str
+    hint: str
+
+    def __init__(
+        self, kind: str, subject: str, *, file: str, line: int, col: int, name: str, hint: str
+    ) -> None:
+        put(self, "kind", kind)
+        put(self, "subject", subject)
+        put(self, "file", file)
+        put(self, "line", line)
+        put(self, "col", col)
+        put(self, "name", name)
+        put(self, "hint", hint)
+
+
+def did_you_mean(wrong: str, known: Iterable[object], prefix: str = "") -> str:
+    """Return a hint with the nearest known name, or nothing if none is near."""
+    from difflib import get_close_matches  # slow to import, and only errors need it
+
+    if len(wrong) > _LONGEST:
+        return ""
+    names = [name for name in known if isinstance(name, str) and len(name) <= _LONGEST]
+    near = get_close_matches(wrong, names, n=1, cutoff=0.6)
+    if not near:
+        folded = {name.lower(): name for name in names}
+        near = [folded[wrong.lower()]] if wrong.lower() in folded else []
+    return f"did you mean `{prefix}{near[0]}`?" if near else ""

@@ -1,0 +1,209 @@
+"""No text and no data does harm: only TemplateError comes out, in bounded time and space."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gascity.gotemplate import Budget, TemplateError, parse, references, render_text
+
+# fmt: off
+PIECES = st.sampled_from([
+    "{{", "}}", "{{-", "'", "-}}", "(", ")", "|", ".", "$", "$x", "$x:=", ".A", ".L", ".M.k",
+    ",", "=", ":=", "if", "else", "end", "range", "with", "define", "template", "block",
+    "break", "continue", "nil", "true", "1", "-2.5", "1i", "0x1p4", "'a'", '"s"',
+    '"%v%5.2f%[9]d"', "`r`", "print", "printf", "index", "slice", "len", "and", "or", "not",
+    "eq", "lt", "html", "js", "urlquery", "call", "templateFirst", "\\", "/*", "*/", "\n", "é",
+    "_", "+", "}", "{",
+])
+# fmt: on
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text() | st.integers(), inner),
+    max_leaves=6,
+)
+MODES = st.sampled_from(["strict", "lenient", "error", "default"])
+UNHURRIED = settings(deadline=None)  # other work on the machine must not fail a law
+SMALL = Budget(steps=2_000, depth=20, output=2_000)
+
+
+def failure(text: str, data: object, missing: str) -> TemplateError | None:
+    try:
+        assert len(render_text(text, data, missing=missing, budget=SMALL)) <= SMALL.output
+        references(parse(text))
+    except TemplateError as error:
+        return error
+    return None
+
+
+def try_to_render(text: str, data: object, missing: str) -> None:
+    error = failure(text, data, missing)
+    if error is not None:
+        assert error.kind in ("parse", "exec")
+        assert 1 <= error.line <= text.count("\n") + 1
+        assert str(error)
+
+
+@UNHURRIED
+@given(st.text(), VALUES, MODES)
+def test_no_text_raises_anything_but_a_template_error(text: str, data: object, mode: str) -> None:
+    try_to_render("{{" + text + "}}", data, mode)
+    try_to_render(text, data, mode)
+
+
+@UNHURRIED
+@given(st.lists(PIECES, max_size=40).map(" ".join), VALUES, MODES)
+def test_no_jumble_of_tokens_raises_anything_else(text: str, value: object, mode: str) -> None:
+    try_to_render("{{" + text, {"A": value, "L": [1, value], "M": {"k": value}}, mode)
+
+
+@UNHURRIED
+@given(st.text(alphabet="%+-# 0123456789.*[]vdsqxXtTfFeEgGboOcUpw!é", max_size=12), VALUES, VALUES)
+def test_no_format_raises_anything_else(fmt: str, one: object, two: object) -> None:
+    try_to_render("{{printf .F .A .B}}", {"F": fmt, "A": one, "B": two}, "default")
+
+
+@UNHURRIED
+@given(st.text())
+def test_a_text_without_braces_is_itself(text: str) -> None:
+    text = text.replace("{{", "")
+    assert render_text(text, None) == text
+
+
+@UNHURRIED
+@given(st.text(), st.text())
+def test_a_value_is_never_expanded_or_trimmed(before: str, value: str) -> None:
+    before = before.replace("{", "")
+    assert render_text(before + "{{.V}}", {"V": value}) == before + value
+
+
+@UNHURRIED
+@given(st.text())
+def test_what_printf_quotes_is_the_literal_of_the_same_text(value: str) -> None:
+    literal = render_text('{{printf "%q" .V}}', {"V": value})
+    assert render_text("{{" + literal + "}}", None) == value
+
+
+class Trap:
+    """An object that nobody may look at."""
+
+    secret = "leaked"
+
+    def __str__(self) -> str:
+        return "leaked"
+
+
+class TrapText(str):
+    def __str__(self) -> str:
+        raise AssertionError("an overridden method was called")
+
+    __len__ = __format__ = encode = isascii = __str__  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{{.T}}", "{{.T.secret}}", "{{print .T}}", "{{.L}}", "{{range .L}}{{.}}{{end}}", "{{len .T}}"],
+)
+def test_an_object_is_refused_before_it_is_looked_at(text: str) -> None:
+    with pytest.raises(TemplateError, match="Python's type Trap"):
+        render_text(text, {"T": Trap(), "L": [Trap()]}, missing="default")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{{.S.__class__}}",
+        "{{.S.format}}",
+        "{{.L.append}}",
+        "{{.M.__class__}}",
+        "{{.M.keys}}",
+        "{{(index .L 0).real}}",
+        '{{"{0.__class__}".format}}',
+        "{{call .M.get}}",
+    ],
+)
+def test_no_attribute_of_a_value_is_a_field(text: str) -> None:
+    with pytest.raises(TemplateError):
+        render_text(text, {"S": "s", "L": [1], "M": {}})
+
+
+def test_a_subclass_is_read_through_its_base_type() -> None:
+    assert render_text('{{.T}}{{len .T}}{{printf "%q" .T}}', {"T": TrapText("a")}) == 'a1"a"'
+
+
+HUGE = 1 << 62
+CIRCLE: list[object] = []
+CIRCLE.append(CIRCLE)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("{{range .Huge}}{{end}}", id="range-over-a-huge-number"),
+        pytest.param('{{define "a"}}{{template "a"}}{{end}}{{template "a"}}', id="recursion"),
+        pytest.param('{{templateFirst "a"}}{{define "a"}}{{templateFirst "a"}}{{end}}', id="first"),
+        pytest.param("{{" + "(" * 50_000 + "1" + ")" * 50_000 + "}}", id="parentheses"),
+        pytest.param("{{if 1}}" * 5_000 + "{{end}}" * 5_000, id="blocks"),
+        pytest.param("{{$x := .S}}{{range 99}}{{$x = print $x $x}}{{end}}", id="doubling"),
+        pytest.param('{{$x := .S}}{{range 99}}{{$x = printf "%s%s" $x $x}}{{end}}', id="printf"),
+        pytest.param("{{$x := .S}}{{range 99}}{{$x = html $x $x}}{{end}}", id="html"),
+        pytest.param('{{range 99}}{{printf "%1000000d" 1}}{{end}}', id="wide"),
+        pytest.param('{{printf "%.9999999f" 1.5}}', id="precise"),
+        pytest.param('{{printf "%1000000v" .Many}}', id="wide-list"),
+        pytest.param(
+            '{{$x := printf "%999999d" 1}}{{range 99999}}{{$n := len $x}}{{end}}', id="len"
+        ),
+        pytest.param("{{range 99999}}{{$n := slice $.Many 0}}{{end}}", id="copies"),
+        pytest.param("{{range .Many}}{{range $.Many}}{{end}}{{end}}", id="loops"),
+        pytest.param("{{.Circle}}", id="circle"),
+        pytest.param("{{1" + "0" * 99_999 + "}}", id="long-number"),
+        pytest.param("{{1" + "0" * 99_999 + "e}}", id="long-bad-number"),
+        pytest.param("{{.Gone" + "e" * 99_999 + "}}", id="long-name"),
+    ],
+)
+def test_a_greedy_template_is_stopped_soon(text: str) -> None:
+    data = {"Huge": HUGE, "S": "abcdefgh<", "Many": list(range(50_000)), "Circle": CIRCLE}
+    start = time.perf_counter()
+    with pytest.raises(TemplateError):
+        render_text(text, data)
+    assert time.perf_counter() - start < 5
+
+
+def test_what_is_long_but_not_deep_is_fine() -> None:
+    chain = "{{if .A}}" + "{{else if .A}}" * 5_000 + "{{else}}end{{end}}"
+    assert render_text(chain, {"A": ""}) == "end"
+    deep = '{{define "a"}}{{if .}}.{{template "a" (slice . 1)}}{{end}}{{end}}{{template "a" .}}'
+    assert render_text(deep, "x" * 900) == "." * 900
+
+
+@pytest.mark.parametrize(
+    ("budget", "message"),
+    [
+        pytest.param(Budget(steps=20), "more than 20 steps", id="steps"),
+        pytest.param(Budget(output=20), "longer than 20 characters", id="output"),
+        pytest.param(Budget(depth=3), "nested more than 3 deep", id="depth"),
+    ],
+)
+def test_the_budget_is_the_callers(budget: Budget, message: str) -> None:
+    text = '{{range 30}}ab{{end}}{{define "a"}}{{template "a"}}{{end}}{{template "a"}}'
+    with pytest.raises(TemplateError, match=message) as caught:
+        render_text(text, {}, missing="default", budget=budget)
+    assert caught.value.kind == "exec"
+
+
+def test_a_prompt_of_three_kilobytes_takes_a_few_milliseconds() -> None:
+    frag = '{{define "rules"}}## {{.Agent}}\n{{if .Rig}}In {{.Rig}}{{else}}no rig{{end}}\n{{end}}'
+    prose = "You are {{ .Agent }} and work in {{ .Dir }}; mind the branch. " + "More words. " * 16
+    part = prose + '\n{{ if and .Rig (ne .Branch "main") }}On {{ .Branch }}{{ end }}\n'
+    text = part * 10 + '{{ template "rules" . }}' * 3
+    data = {"Agent": "a", "Rig": "r", "Dir": "/d", "Branch": "b"}
+    assert len(text) > 3_000
+    times = []
+    for _ in range(20):
+        start = time.process_time()
+        render_text(text, data, defines={"one": frag, "two": "{{.Agent}}" * 5})
+        times.append(time.process_time() - start)
+    assert min(times) < 0.003

@@ -1,0 +1,153 @@
+"""Sets of files, spans, errors through nested templates, functions of the caller."""
+
+from __future__ import annotations
+
+import pytest
+
+from gascity.gotemplate import (
+    Span,
+    Template,
+    TemplateError,
+    TemplateSet,
+    parse,
+    render,
+    render_text,
+)
+
+
+def spans(*files: Template, data: object = None, **options: object) -> list[tuple[object, ...]]:
+    found = render(TemplateSet(files), files[-1].name, data or {}, **options)  # type: ignore[arg-type]
+    return [(span.text, span.file, span.line, span.name) for span in found]
+
+
+def test_every_piece_of_output_knows_its_file_line_and_fragment() -> None:
+    lib = parse('{{define "rules"}}\nbe {{.How}}{{end}}', name="lib", file="frag/lib.md")
+    main = parse('Hi\n{{- " you" -}}\n\n{{template "rules" .}}!', name="p", file="p.md")
+    assert spans(lib, main, data={"How": "kind"}) == [
+        ("Hi", "p.md", 1, "p"),
+        (" you", "p.md", 2, "p"),
+        ("\nbe ", "frag/lib.md", 1, "rules"),
+        ("kind", "frag/lib.md", 2, "rules"),
+        ("!", "p.md", 4, "p"),
+    ]
+
+
+def test_a_character_in_two_halves_belongs_to_the_span_that_starts_it() -> None:
+    assert spans(parse('{{"\\xc3"}}{{"\\xa9!"}}{{"\\xff"}}')) == [
+        ("é", "main", 1, "main"),
+        ("!", "main", 1, "main"),
+        ("\ufffd", "main", 1, "main"),
+    ]
+
+
+def test_the_spans_joined_are_the_text() -> None:
+    text = '{{range .L}}é{{.}}{{"\\xff"}}\n{{end}}{{block "b" .}}x{{end}}'
+    joined = "".join(str(s[0]) for s in spans(parse(text), data={"L": [1, "ü"]}))
+    assert joined == render_text(text, {"L": [1, "ü"]}) == "é1\ufffd\néü\ufffd\nx"
+
+
+def test_template_first_includes_the_first_fragment_there_is() -> None:
+    lib = parse('{{define "note-b"}}B for {{.Who}}{{end}}', name="lib")
+    main = parse('{{templateFirst . (printf "note-%s" "a") "" "note-b"}}', name="p")
+    assert spans(lib, main, data={"Who": "me"}) == [
+        ("B for ", "lib", 1, "note-b"),
+        ("me", "lib", 1, "note-b"),
+    ]
+
+
+def test_template_first_takes_dot_along_and_is_a_value() -> None:
+    text = (
+        '{{range .L}}{{templateFirst "a" "b" | printf "%4s|"}}{{end}}{{define "b"}}<{{.}}>{{end}}'
+    )
+    assert render_text(text, {"L": [1, 2]}) == " <1>| <2>|"
+
+
+def test_template_first_takes_names_from_variables_and_from_dot() -> None:
+    text = '{{$n := "b"}}{{templateFirst $n "c"}}{{range .L}}{{templateFirst .}}{{end}}'
+    text += '{{templateFirst $ "b"}}{{define "b"}}<{{len .}}>{{end}}'
+    assert render_text(text, {"L": ["b"], "M": 1}) == "<2><1><2>"
+
+
+def test_template_first_without_any_fragment_is_empty() -> None:
+    assert render_text('[{{templateFirst . "a" "b"}}]', {}) == "[]"
+
+
+def test_a_later_file_wins_unless_it_is_blank() -> None:
+    one = parse('{{define "d"}}one{{end}}', name="one")
+    two = parse('{{define "d"}}two{{end}}', name="two")
+    blank = parse('{{define "d"}} {{/* nothing */}}{{end}}', name="blank")
+    assert TemplateSet([one, two, blank])["d"].name == "d"
+    assert spans(one, two, blank, parse('{{template "d"}}'))[0][:2] == ("two", "two")
+
+
+def test_an_error_in_a_fragment_names_the_fragment_and_its_file_and_who_called() -> None:
+    lib = parse('\n{{define "inner"}}\n  {{.X.Y}}{{end}}', name="lib", file="lib.md")
+    mid = parse('{{define "outer"}}\n{{template "inner" .}}{{end}}', name="mid", file="mid.md")
+    main = parse('{{if true}}\n\n{{template "outer" .}}{{end}}', name="p", file="p.md")
+    with pytest.raises(TemplateError) as caught:
+        spans(lib, mid, main, data={"X": "text"})
+    error = caught.value
+    assert (error.kind, error.file, error.line, error.col, error.name) == (
+        "exec",
+        "lib.md",
+        3,
+        6,
+        "inner",
+    )
+    assert error.trail == (("mid.md", 2, "outer"), ("p.md", 3, "p"))
+
+
+def test_an_error_below_template_first_has_a_trail_too() -> None:
+    with pytest.raises(TemplateError) as caught:
+        render_text('\n{{templateFirst "a"}}{{define "a"}}{{index 1 2}}{{end}}', {})
+    assert (caught.value.name, caught.value.trail) == ("a", (("main", 2, "main"),))
+
+
+def test_a_parse_error_names_the_file_the_line_and_the_fragment() -> None:
+    with pytest.raises(TemplateError) as caught:
+        parse('a\n{{define "d"}}\n  {{ nosuch }}{{end}}', name="n", file="dir/f.md")
+    error = caught.value
+    assert (error.kind, error.file, error.line, error.name) == ("parse", "dir/f.md", 3, "d")
+    assert str(error) == 'dir/f.md:3:5: in "d": function "nosuch" not defined'
+
+
+def test_columns_count_bytes_from_zero() -> None:
+    with pytest.raises(TemplateError) as caught:
+        render_text("é{{index 1 2}}", {})
+    assert caught.value.col == 4
+
+
+def test_rendering_what_is_not_in_the_set_is_an_error_with_a_suggestion() -> None:
+    with pytest.raises(TemplateError, match="did you mean `main`"):
+        render(TemplateSet([parse("x")]), "mian", {})
+
+
+def test_functions_of_the_caller_get_plain_values_and_give_plain_values() -> None:
+    seen: list[object] = []
+
+    def keep(*args: object) -> object:
+        seen.extend(args)
+        return [1, "two", None]
+
+    text = '{{keep 1 .M (index "a" 0) nil "s" | len}}'
+    assert render_text(text, {"M": {"k": 1}}, functions={"keep": keep}) == "3"
+    assert seen == [1, {"k": 1}, 97, None, "s"]
+    assert [type(value) for value in seen if isinstance(value, int)] == [int, int]
+
+
+def test_whatever_a_function_of_the_caller_raises_is_an_error_at_its_call() -> None:
+    with pytest.raises(TemplateError, match="error calling half") as caught:
+        render_text("\n{{half 1}}", {}, functions={"half": lambda _: 1 / 0})
+    assert (caught.value.kind, caught.value.line) == ("exec", 2)
+
+
+def test_a_function_of_the_caller_may_not_return_an_object() -> None:
+    with pytest.raises(TemplateError, match="type object"):
+        render_text("{{f}}", {}, functions={"f": object})
+
+
+def test_templates_and_nodes_are_frozen() -> None:
+    template = parse("a{{.X}}")
+    for thing in (template, template.nodes[0], Span("a", "f", 1, "n")):
+        with pytest.raises(AttributeError):
+            setattr(thing, "line", 3)  # noqa: B010
