@@ -17,6 +17,7 @@ $(READY): pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed"; exit 1; }
 	@echo "Setting up $(VENV) with $(PYTHON) ..."
 	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --upgrade pip  # older ones write slow start scripts
 	@$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	@touch $@
 

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from gascity.model.ignored import (
     NOT_ACTED_ON,
     PATCHES_NOT_ACTED_ON,
 )
+from gascity.model.provider import Provider
 from gascity.model.schemas import all_schemas
 from gascity.model.tables import (
     IMPORT,
@@ -35,6 +37,9 @@ from gascity.model.tables import (
     TEMPLATES,
     WORKSPACE,
 )
+from gascity.pipeline import open_city
+from gascity.render.reserved import RESERVED
+from gascity.render.variables import VARIABLES
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = jinja2.Environment(
@@ -53,7 +58,20 @@ def files() -> Iterator[tuple[Path, str]]:
         yield ROOT / "gascity" / "schemas" / name, text
     reference = ROOT / "docs" / "reference"
     yield reference / "settings.md", page("settings.md.j2", **tables())
+    yield (
+        reference / "variables.md",
+        page("variables.md.j2", variables=VARIABLES, reserved=RESERVED),
+    )
     yield reference / "commands.md", page("commands.md.j2", commands=list(commands()))
+    shipped = stock_providers()
+    yield (
+        reference / "providers.md",
+        page(
+            "providers.md.j2",
+            providers=[provider_row(one) for one in shipped],
+            options=[row for one in shipped for row in option_rows(one)],
+        ),
+    )
 
 
 def page(template: str, **values: object) -> str:
@@ -118,9 +136,51 @@ def edits(table: Table, field: Field) -> str:
     return f"; {', '.join(found)}" if found else ""
 
 
+def stock_providers() -> list[Provider]:
+    """The shipped providers, as a city sees them that changes nothing."""
+    with tempfile.TemporaryDirectory() as empty:
+        (Path(empty) / "city.toml").touch()
+        city = open_city(empty, {"HOME": empty}, all_providers=True)
+    return [one for _, one in sorted(city.providers.items())]
+
+
+def provider_row(one: Provider) -> dict[str, str]:
+    files = [one.text("instructions_file")] if one.launches and one.name != "shell" else []
+    return {
+        "name": one.name,
+        "title": one.text("display_name"),
+        "command": code(one.text("command")),
+        "headless": "yes" if one.headless else "",
+        "instructions": ", ".join(code(file) for file in files),
+        "skills": code(one.text("skills.directory")),
+        "mcp": code(one.text("mcp.target")),
+    }
+
+
+def option_rows(one: Provider) -> Iterator[dict[str, str]]:
+    for option in one.options.values():
+        words = [code(value) for value in option.values] + (["open"] if option.flag else [])
+        yield {
+            "provider": one.name,
+            "key": option.key,
+            "choices": " ".join(words),
+            "default": code(option.default or ""),
+        }
+
+
+def code(text: str) -> str:
+    return f"`{text}`" if text else ""
+
+
 def commands() -> Iterator[dict[str, str]]:
     """The help of every command, as the program prints it."""
-    top = click.Context(city, info_name="city", max_content_width=80, terminal_width=80)
+    top = click.Context(
+        city,
+        info_name="city",
+        max_content_width=80,
+        terminal_width=80,
+        help_option_names=["-h", "--help"],
+    )
     yield {"name": "city", "help": city.get_help(top)}
     yield from below(city, top)
 

@@ -16,6 +16,9 @@ def main() -> None:
 
     code = answer(arguments, os.environ)
     if code is None:
+        import gc
+
+        gc.disable()  # a command is over before garbage matters; collecting costs a tenth of it
         from gascity.cli import run
 
         code = run(arguments)

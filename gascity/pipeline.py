@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from gascity.compose.catalogues import AGENT_ORIGIN, Shelf, agent_shelves, city_shelves
 from gascity.compose.city import at_rig, compose
@@ -10,6 +10,7 @@ from gascity.model.city import Agent, City
 from gascity.model.names import near, parse_name, resolve
 from gascity.model.pack import CATALOGUES, AgentDir, Import
 from gascity.model.problems import CityError, Problem
+from gascity.model.scope import allowed
 from gascity.providers.registry import provider_files
 from gascity.resources import data_dir
 from gascity.source.catalogues import Skill, entry_names, read_skills
@@ -95,8 +96,7 @@ def _not_found(root: str, environ: Mapping[str, str], reference: str) -> tuple[P
     return (Problem("unknown-agent", f"there is no agent `{reference}`", None, hint),)
 
 
-@dataclass(frozen=True, slots=True)
-class ShelvedSkill:
+class ShelvedSkill(NamedTuple):
     """A skill, where it comes from, and the skills of its name it covers."""
 
     skill: Skill
@@ -108,7 +108,10 @@ def list_skills(city: City, disk: Disk, agent: Agent | None = None) -> list[Shel
     """The skills one agent gets; without an agent, all there are, each agent's own apart."""
     shelves = agent_shelves(city, agent) if agent else city_shelves(city)
     found = _effective(shelves, disk)
-    if agent is None:
+    if agent is not None:
+        allow, deny = agent.value("skills_filter.allow"), agent.value("skills_filter.deny")
+        found = [one for one in found if allowed((one.skill.name,), allow, deny)]
+    else:
         for one in _homes(city):
             shelf = Shelf(AGENT_ORIGIN, one.directory, one.catalogues)
             found += _effective([shelf], disk)

@@ -14,17 +14,3 @@ def data_dir(name: str) -> str:
 def package_dir(name: str) -> str:
     """A directory of data files inside the package itself."""
     return os.path.join(_PACKAGE, name)
-
-
-def render(template: str, **values: object) -> str:
-    """Fill one of our own texts, a Jinja2 file under gascity/scaffolds."""
-    import jinja2
-
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(package_dir("scaffolds")),
-        undefined=jinja2.StrictUndefined,
-        keep_trailing_newline=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template(template).render(**values)

@@ -2,7 +2,6 @@
 
 import fcntl
 import os
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 
@@ -69,7 +68,11 @@ def _content(path: str) -> bytes | None:
 
 def _scratch(path: str, data: bytes, mode: int) -> str:
     """A finished copy beside the target, on disk before anything is renamed to it."""
-    handle, scratch = tempfile.mkstemp(prefix=".city-", dir=os.path.dirname(path) or ".")
+    scratch = f"{path}.city-{os.getpid()}"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with suppress(FileNotFoundError):
+        os.unlink(scratch)  # left by a process of our number that was killed
+    handle = os.open(scratch, flags, mode)
     try:
         with open(handle, "wb") as file:
             file.write(data)

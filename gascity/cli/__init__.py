@@ -3,12 +3,12 @@
 import os
 import sys
 from collections.abc import Sequence
-from importlib import import_module
-from typing import Any
 
 import click
 
+from gascity import __version__
 from gascity.cli.context import Context, fail
+from gascity.cli.groups import LazyGroup
 from gascity.cli.output import complain, say, to_json
 from gascity.model.problems import CityError
 
@@ -25,57 +25,24 @@ _COMMANDS = {
 }
 
 
-class LazyGroup(click.Group):
-    """A group whose commands are named here and imported when they are used."""
-
-    def __init__(self, *args: Any, commands_at: dict[str, tuple[str, str, str]], **kwargs: Any):
-        super().__init__(*args, **kwargs)
-        self.commands_at = commands_at
-
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        return list(self.commands_at)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        if cmd_name not in self.commands_at:
-            return None
-        module, name, _ = self.commands_at[cmd_name]
-        command: click.Command = getattr(import_module(module), name)
-        return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in self.commands_at and not args[0].startswith("-"):
-            raise _unknown_command(ctx, args[0], self.commands_at)
-        return super().resolve_command(ctx, args)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """Help texts come from the table: listing commands imports none of them."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, at[2]) for name, at in self.commands_at.items()])
-
-
-def _unknown_command(
-    ctx: click.Context, name: str, known: dict[str, tuple[str, str, str]]
-) -> click.UsageError:
-    from gascity.model.names import did_you_mean
-
-    hint = did_you_mean(name, known)
-    return click.UsageError(f"there is no command `{name}`" + (f"; {hint}" if hint else ""), ctx)
-
-
 @click.group(
     cls=LazyGroup,
     commands_at=_COMMANDS,
+    invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.option("--city", "chosen", metavar="PATH", help="The city to work on.")
-@click.version_option(None, "--version", package_name="gascity", message="city %(version)s")
+@click.option("--version", is_flag=True, help="Print the version and exit.")
 @click.pass_context
-def city(ctx: click.Context, chosen: str | None) -> None:
+def city(ctx: click.Context, chosen: str | None, version: bool) -> None:
     """Your agents are folders: see what each will be, and why."""
     ctx.ensure_object(Context)
     ctx.obj.chosen = chosen
+    if version:
+        say(f"city {__version__}")
+        ctx.exit()
+    if ctx.invoked_subcommand is None:
+        say(ctx.get_help())
 
 
 def run(arguments: Sequence[str]) -> int:

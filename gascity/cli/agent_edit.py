@@ -114,12 +114,14 @@ def set_agent(
     root = context.root
     with locked(root):
         city = open_city(root, context.environ)
-        file, text = _edited(city, agent, changes)
+        one = _definition(city, agent)
+        file, text = _edited(city, one, parse_name(agent).rig, changes)
         write_if_sound(context, root, {file: text})
     names = ", ".join(changes)
+    shown = agent if parse_name(agent).rig else one.name
     context.say(
         {"agent": agent, "file": file, "fields": list(changes)},
-        lambda: [f"{file}: {names} changed; `city agent explain {agent}` shows it"],
+        lambda: [f"{file}: {names} changed; `city agent explain {shown}` shows it"],
     )
     return 0
 
@@ -130,7 +132,8 @@ def _changes(assignments: tuple[str, ...], unset: tuple[str, ...]) -> dict[str, 
         name, equals, text = assignment.partition("=")
         if not equals:
             raise click.UsageError(f"`{assignment}` should be FIELD=VALUE")
-        changes[_known_key(name.strip())] = _value(text.strip())
+        key = _known_key(name.strip())
+        changes[key] = _value(text.strip(), _wants_text(key))
     if not changes:
         raise click.UsageError("nothing to change: give FIELD=VALUE or --unset FIELD")
     return changes
@@ -146,32 +149,53 @@ def _known_key(name: str) -> str:
     )
 
 
-def _value(text: str) -> object:
-    """A value as TOML; what is none is a string as it stands."""
+def _wants_text(key: str) -> bool:
+    """Is the value one of a table of strings, so that `env.CI=1` means "1"?"""
+    head, _, rest = key.partition(".")
+    return bool(rest) and key not in AGENT.keys and AGENT.fields[head].kind is Kind.STRING_MAP
+
+
+def _value(text: str, as_text: bool) -> object:
+    """A value as TOML; what is none, or may only be a string, is a string as it stands."""
     from gascity.source.toml import TomlFault, parse
 
     try:
-        return parse(f"value = {text}".encode())["value"]
+        value = parse(f"value = {text}".encode())["value"]
     except TomlFault:
         return text
+    return text if as_text and not isinstance(value, str) else value
 
 
-def _edited(city: City, reference: str, changes: Mapping[str, object | None]) -> tuple[str, str]:
+def _edited(
+    city: City, one: Agent, rig: str | None, changes: Mapping[str, object | None]
+) -> tuple[str, str]:
     """The file that says it, and its new text."""
-    one = _definition(city, reference)
-    rig = parse_name(reference).rig
     if rig is None and one.layer not in ("pack", "built-in"):
         file = f"{one.home.directory}/agent.toml"
-        return file, set_fields(read_text(city.root, file), changes)
+        return file, set_fields(read_text(city.root, file), _spelled(one, file, changes))
     text = read_text(city.root, "city.toml")
+    wanted = _spelled(one, "city.toml", changes)
     try:
-        return "city.toml", set_patch(text, one.name.without_rig, changes, rig=rig)
+        return "city.toml", set_patch(text, one.name.without_rig, wanted, rig=rig)
     except LookupError:
         raise _refuse(
             "unknown-rig",
             f"there is no rig `{rig}`",
             did_you_mean(rig or "", [r.name for r in city.rigs]),
         ) from None
+
+
+def _spelled(
+    one: Agent, file: str, changes: Mapping[str, object | None]
+) -> Mapping[str, object | None]:
+    """`model` is changed where the file has it: some write it among the option_defaults."""
+    setting = one.setting("model")
+    here = setting.layer is not None and setting.layer.file == file
+    if "model" not in changes or not here or setting.place is None:
+        return changes
+    if setting.place.path[-2:] != ("option_defaults", "model"):
+        return changes
+    return {"option_defaults.model" if k == "model" else k: v for k, v in changes.items()}
 
 
 def _definition(city: City, reference: str) -> Agent:

@@ -1,14 +1,17 @@
 """`city check`: everything that is wrong, at once."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import click
 
 from gascity.cli.context import Context, json_option, pass_context
 from gascity.cli.problems import problems_json, summary
+from gascity.cli.prompt import machine
 from gascity.compose.city import packs_of
 from gascity.model.city import City
-from gascity.pipeline import list_additions
+from gascity.model.problems import Problem
+from gascity.pipeline import list_additions, list_skills
+from gascity.prompts import prompt_problems
 from gascity.source.disk import Disk
 
 
@@ -23,15 +26,26 @@ def check(context: Context, verbose: bool, strict: bool) -> int:
     Exits 0 when there are no errors, 1 when there are.
     """
     city = context.city()
-    problems = city.everything_wrong
+    problems = _everything(city)
     counts = {"agents": len(city.agents), "rigs": len(city.rigs), "packs": len(packs_of(city)) - 1}
-    answer: dict[str, object] = {"problems": problems_json(problems, context.locator()), **counts}
-    if verbose:
-        answer["imports"] = list_additions(city, Disk(city.root))
+
+    def answer() -> Mapping[str, object]:
+        found = {"problems": problems_json(problems, context.locator()), **counts}
+        more = {"imports": list_additions(city, Disk(city.root))} if verbose else {}
+        return {**found, **more}
+
     if not context.as_json:
         context.print_problems(problems)
     context.say(answer, lambda: _lines(city, counts, summary(problems), verbose))
     return int(any(problem.is_error or strict for problem in problems))
+
+
+def _everything(city: City) -> list[Problem]:
+    """Faults of the definitions, of prompts, and of skills."""
+    disk = Disk(city.root)
+    skills = (problem for one in list_skills(city, disk) for problem in one.skill.problems)
+    found = [*city.everything_wrong, *prompt_problems(city, disk, machine()), *skills]
+    return list(dict.fromkeys((*found, *disk.problems)))
 
 
 def _lines(city: City, counts: dict[str, int], found: str, verbose: bool) -> Iterator[str]:

@@ -80,10 +80,14 @@ class Context:
         if errors:
             complain(f"city: {summary(errors)}; `city check` shows them")
 
-    def say(self, value: Mapping[str, object], text: Callable[[], Iterable[str]]) -> None:
-        """Answer in the form that was asked for."""
+    def say(
+        self,
+        value: Mapping[str, object] | Callable[[], Mapping[str, object]],
+        text: Callable[[], Iterable[str]],
+    ) -> None:
+        """Answer in the form that was asked for; the other one is not even made."""
         if self.as_json:
-            say(to_json(value))
+            say(to_json(value() if callable(value) else value))
         else:
             say("\n".join(text()))
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import click
 
-from gascity.apply.files import create, locked
+from gascity.apply.files import create, locked, replace
 from gascity.cli.context import Context, json_option, pass_context
 from gascity.cli.provider import find_program
 from gascity.model.city import City
@@ -67,7 +67,7 @@ def init(
     os.makedirs(root, exist_ok=True)
     with locked(root):
         made, kept = _write(root, files)
-        _write(root, _machine_files(open_city(root, context.environ)))
+        _refresh(root, _machine_files(open_city(root, context.environ)))
     context.chosen = root
     city = open_city(root, context.environ)
     answer = {
@@ -140,9 +140,13 @@ def _example_files() -> dict[str, tuple[bytes, int]]:
 def _machine_files(city: City) -> dict[str, tuple[bytes, int]]:
     """What the program itself brings: implicit agents as folders, and schemas for editors."""
     files: dict[str, tuple[bytes, int]] = {".gc/.gitignore": (b"*\n", 0o644)}
+    shipped = data_dir("system_agents")
     for agent in city.agents:
         if agent.layer == "built-in":
-            source = os.path.join(city.root, agent.home.directory)
+            family = city.providers[agent.provider].family
+            names = (agent.name.bare, family or "_default", "_default")
+            homes = (os.path.join(shipped, name) for name in names)
+            source = next(home for home in homes if os.path.isdir(home))
             files |= dict(_tree(source, f".gc/system/agents/{agent.name.bare}/"))
     files |= dict(_tree(package_dir("schemas"), ".gc/schemas/"))
     return files
@@ -168,6 +172,17 @@ def _write(root: str, files: dict[str, tuple[bytes, int]]) -> tuple[list[str], l
         plain = 0o755 if mode & 0o100 else 0o644
         (made if create(os.path.join(root, file), data, plain) else kept).append(file)
     return made, kept
+
+
+def _refresh(root: str, files: dict[str, tuple[bytes, int]]) -> None:
+    """Write what is the program's own, also where an older version of it stands."""
+    for file, (data, mode) in files.items():
+        path = os.path.join(root, file)
+        if not create(path, data, mode):
+            with open(path, "rb") as stream:
+                same = stream.read() == data
+            if not same:
+                replace(path, data)
 
 
 def _lines(

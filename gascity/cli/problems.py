@@ -85,7 +85,7 @@ def problem_text(problem: Problem, locator: Locator, colour: bool = False) -> st
         f"{paint(spot, BOLD, colour)}: {paint(problem.severity, shade, colour)}: "
         f"{problem.message} [{problem.code}]"
     ]
-    if problem.place is not None and line is not None:
+    if problem.place is not None and line is not None and problem.code != "too-large":
         lines += _excerpt(locator.source_line(problem.place.file, line), col or 1)
     if problem.hint:
         lines.append(f"  {paint('hint', CYAN, colour)}: {problem.hint}")

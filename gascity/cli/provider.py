@@ -1,23 +1,23 @@
 """`city provider`: what can run an agent, and how."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import click
 
-from gascity.cli.agent import value_text, where
 from gascity.cli.context import Context, json_option, pass_context
+from gascity.cli.groups import Group
 from gascity.cli.output import BOLD, DIM, paint, table
 from gascity.cli.problems import Locator
+from gascity.cli.settings import setting_json, value_text, where
 from gascity.model.city import City
 from gascity.model.layers import Setting
 from gascity.model.names import did_you_mean
 from gascity.model.problems import CityError, Problem
-from gascity.model.provider import Provider
-from gascity.model.secrets import masked
+from gascity.model.provider import Option, Provider
 
 
-@click.group()
+@click.group(cls=Group)
 def provider() -> None:
     """The coding agents that can be run."""
 
@@ -61,22 +61,20 @@ def find_program(command: str, context: Context) -> str | None:
 
 
 def _list_lines(rows: list[dict[str, object]], city: City, context: Context) -> Iterator[str]:
-    def cells(row: dict[str, object]) -> list[str]:
-        name = str(row["name"])
-        mark = "configured" if name in city.configured else ""
-        return [
-            name,
+    cells = [
+        [
+            f"{row['name']}{'*' if row['name'] in city.configured else ''}",
             "yes" if row["installed"] else "-",
             "yes" if row["headless"] else "-",
-            str(row["mcp"] or "-"),
             str(row["skills"] or "-"),
-            mark,
+            str(row["mcp"] or "-"),
         ]
-
-    heads = ("PROVIDER", "INSTALLED", "HEADLESS", "MCP", "SKILLS", "CITY")
-    lines = table([cells(row) for row in rows], heads, context.width)
+        for row in rows
+    ]
+    lines = table(cells, ("PROVIDER", "INSTALLED", "HEADLESS", "SKILLS", "MCP"), context.width)
     yield paint(lines[0], BOLD, context.colour)
     yield from lines[1:]
+    yield "* configured in this city"
 
 
 @provider.command("show")
@@ -98,24 +96,18 @@ def show_provider(context: Context, name: str) -> int:
         )
     locator = context.locator()
     settings = one.settings()
-    answer = {
-        **_row(one, context),
-        "providers": [_row(one, context)],
-        "family": one.family or None,
-        "fields": {key: _field(setting, locator) for key, setting in settings.items()},
-    }
-    context.say(answer, lambda: _show_lines(one, settings, locator, context))
+    context.say(
+        lambda: {
+            **_row(one, context),
+            "providers": [_row(one, context)],
+            "family": one.family or None,
+            "fields": {
+                key: setting_json(found, locator, reveal=False) for key, found in settings.items()
+            },
+        },
+        lambda: _show_lines(one, settings, locator, context),
+    )
     return 0
-
-
-def _field(setting: Setting, locator: Locator) -> dict[str, object]:
-    line, _ = locator.line_col(setting.place)
-    return {
-        "value": masked(setting.value, setting.key),
-        "file": setting.place.file if setting.place else None,
-        "line": line,
-        "layer": setting.kind,
-    }
 
 
 def _show_lines(
@@ -127,10 +119,19 @@ def _show_lines(
     yield f"Program:   {program if row['command'] else 'none'}"
     if one.family and one.family != one.name:
         yield f"Based on:  {one.family}"
-    for option in one.options.values():
-        words = ", ".join(f"{v} (default)" if v == option.default else v for v in option.values)
-        yield f"Option:    {option.key}: {words}" + (", or any other" if option.flag else "")
+    yield from (f"Option:    {_option_text(one, option)}" for option in one.options.values())
     for name, setting in settings.items():
         if setting.layer is not None and name != "options_schema":
             yield f"  {name} = {value_text(setting)}"
             yield "      " + paint(where(setting, locator), DIM, context.colour)
+
+
+def _option_text(one: Provider, option: Option) -> str:
+    defaults = one.value("option_defaults")
+    chosen = defaults.get(option.key, option.default) if isinstance(defaults, Mapping) else None
+    words = [f"{value} (default)" if value == chosen else value for value in option.values]
+    if chosen is not None and chosen not in option.values:
+        words.append(f"{chosen} (default)")
+    if option.flag:
+        words.append("any other" if words else "any")
+    return f"{option.key}: {', '.join(words)}"

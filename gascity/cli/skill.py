@@ -5,13 +5,15 @@ from collections.abc import Iterator, Mapping
 import click
 
 from gascity.cli.context import Context, complete_agent, json_option, pass_context
+from gascity.cli.groups import Group
+from gascity.cli.output import complain
 from gascity.cli.problems import Locator, problems_json
 from gascity.cli.rows import skill_lines
 from gascity.pipeline import ShelvedSkill, list_skills
 from gascity.source.disk import Disk
 
 
-@click.group()
+@click.group(cls=Group)
 def skill() -> None:
     """See the skills that agents get."""
 
@@ -34,13 +36,22 @@ def list_all(context: Context, agent: str | None) -> int:
     city, one = context.agent(agent)
     rows = _rows(list_skills(city, Disk(city.root), one), context.locator())
     context.say({"skills": rows}, lambda: skill_lines(rows, context.width, context.colour))
+    if _note(rows):
+        complain(_note(rows))
     return 0
 
 
 def _every_skill(context: Context, disk: Disk) -> tuple[Mapping[str, object], Iterator[str], str]:
     city = context.city(disk=disk)
     rows = _rows(list_skills(city, disk), context.locator())
-    return {"skills": rows}, iter(skill_lines(rows, context.width, context.colour)), ""
+    return {"skills": rows}, iter(skill_lines(rows, context.width, context.colour)), _note(rows)
+
+
+def _note(rows: list[dict[str, object]]) -> str:
+    faulty = [str(row["name"]) for row in rows if row["problems"]]
+    return (
+        f"city: not as it should be: {', '.join(faulty)}; `city check` says why" if faulty else ""
+    )
 
 
 def _rows(found: list[ShelvedSkill], locator: Locator) -> list[dict[str, object]]:

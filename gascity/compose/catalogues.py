@@ -1,7 +1,7 @@
 """One precedence for overlays, skills, servers, fragments and HUD: the nearer to the agent wins."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from gascity.model.city import Agent, City
 from gascity.model.pack import Import, Pack
@@ -10,8 +10,7 @@ CITY_ORIGIN = "city"
 AGENT_ORIGIN = "agent"
 
 
-@dataclass(frozen=True, slots=True)
-class Shelf:
+class Shelf(NamedTuple):
     """A place that may hold catalogues: a pack's root or an agent's directory, as shown."""
 
     origin: str

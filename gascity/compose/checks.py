@@ -59,7 +59,7 @@ def _options(agent: Agent, provider: Provider) -> Iterator[Problem]:
     if isinstance(model.value, str):
         chosen["model"] = model.value
     for key, value in chosen.items():
-        place = model.place if key == "model" else _option_place(settings, key)
+        place = _value_place(model) if key == "model" else _option_place(settings, key)
         option = provider.options.get(key)
         if option is None:
             yield warning(
@@ -72,6 +72,11 @@ def _options(agent: Agent, provider: Provider) -> Iterator[Problem]:
             problem = _bad_choice(provider, option, str(value), place)
             if problem is not None:
                 yield problem
+
+
+def _value_place(setting: Setting) -> Place | None:
+    place = setting.place
+    return Place(place.file, place.path, of_value=True) if place else None
 
 
 def _option_place(settings: Setting, key: str) -> Place | None:

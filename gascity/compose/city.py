@@ -1,7 +1,7 @@
 """From sources to a city: agents placed in city and rigs, each with all its layers and faults."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from gascity.compose.checks import agent_problems, reference_problems, unknown_provider
 from gascity.compose.definitions import Definition, Gathering, aim_patches, gather
@@ -17,8 +17,7 @@ from gascity.model.tables import RIG, WORKSPACE
 FALLBACK_PROVIDER = "claude"
 
 
-@dataclass(frozen=True, slots=True)
-class _Ground:
+class _Ground(NamedTuple):
     """What every agent of the city stands on."""
 
     providers: Mapping[str, Provider]

@@ -1,7 +1,6 @@
 """Which agents there are, under which names, and which patches speak of each."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 
 from gascity.model.city import LAYER_RANK
 from gascity.model.layers import LOCAL_PATCH, Layer
@@ -24,17 +23,26 @@ from gascity.model.problems import Place, Problem, warning
 _PATCH_ORDER = {IMPORTED: 0, IMPLICIT: 1, OWN: 2}
 
 
-@dataclass(slots=True)
 class Definition:
     """An agent before it is placed: its files, and the patch layers gathered so far."""
 
-    name: AgentName
-    home: AgentDir
-    layer: str
-    pack: Pack | None
-    patches: list[Layer] = field(default_factory=list)
-    in_rig: dict[str, list[Layer]] = field(default_factory=dict)
-    covers: list[str] = field(default_factory=list)
+    __slots__ = ("covers", "home", "in_rig", "layer", "name", "pack", "patches")
+
+    def __init__(
+        self,
+        name: AgentName,
+        home: AgentDir,
+        layer: str,
+        pack: Pack | None,
+        patches: Iterable[Layer] = (),
+    ) -> None:
+        self.name = name
+        self.home = home
+        self.layer = layer
+        self.pack = pack
+        self.patches = list(patches)
+        self.in_rig: dict[str, list[Layer]] = {}
+        self.covers: list[str] = []
 
     @property
     def rank(self) -> int:
@@ -43,7 +51,7 @@ class Definition:
     def bound(self, binding: str | None, rig: str | None = None) -> "Definition":
         """The same agent as an importer sees it; patches from here on are the importer's."""
         name = AgentName(self.name.bare, binding, rig)
-        return Definition(name, self.home, "pack", self.pack, list(self.patches))
+        return Definition(name, self.home, "pack", self.pack, self.patches)
 
 
 class Gathering:

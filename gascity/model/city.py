@@ -1,7 +1,7 @@
 """The composed city: agents with their whole history, rigs, providers, and what is wrong."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from gascity.model.fields import AGENT
 from gascity.model.layers import Layer, Setting, fold, fold_field, with_defaults
@@ -13,8 +13,7 @@ from gascity.model.provider import Provider
 LAYER_RANK = {"city": OWN, "local": OWN, "user": OWN, "pack": IMPORTED, "built-in": IMPLICIT}
 
 
-@dataclass(frozen=True, slots=True)
-class Agent:
+class Agent(NamedTuple):
     """One agent as it will run: every layer that speaks of it, lowest first."""
 
     name: AgentName
@@ -47,8 +46,7 @@ class Agent:
         return value if isinstance(value, str) else ""
 
 
-@dataclass(frozen=True, slots=True)
-class Rig:
+class Rig(NamedTuple):
     """A project the city works on. `path` is None until this machine says where it is."""
 
     name: str
@@ -58,8 +56,7 @@ class Rig:
     layers: tuple[Layer, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class City:
+class City(NamedTuple):
     """A city, read, checked and put together."""
 
     root: str
@@ -72,8 +69,8 @@ class City:
     default_provider: str
     problems: tuple[Problem, ...] = ()
     only: str | None = None
-    spare: Mapping[str, Agent] = field(default_factory=dict)
-    rig_imports: Mapping[str, tuple[Import, ...]] = field(default_factory=dict)
+    spare: Mapping[str, Agent] = {}
+    rig_imports: Mapping[str, tuple[Import, ...]] = {}
 
     @property
     def everything_wrong(self) -> tuple[Problem, ...]:

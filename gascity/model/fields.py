@@ -1,8 +1,8 @@
 """The one table of agent settings: agent.toml, defaults, patches, JSON schemas and docs read it."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 
 class Merge(Enum):
@@ -30,8 +30,7 @@ class Kind(Enum):
     ANY = "any value"
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(NamedTuple):
     """One setting. Dots are nested tables: `tools.allow` is `allow` under `[tools]`."""
 
     name: str
@@ -52,8 +51,7 @@ class Edit(Enum):
     REMOVE = "_remove"
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(NamedTuple):
     """A named set of fields with every key that may be written for them."""
 
     name: str

@@ -27,7 +27,7 @@ AGENT_NOT_ACTED_ON: Mapping[str, str] = {
     "sling_query": "work comes from the city's own queue",
     "scale_check": "pools scale with their queue",
     "on_boot": "use pre_start",
-    "on_death": "ended sessions are told by `city events`",
+    "on_death": "nothing is run when a session ends",
     "emits_permission_warning": "readiness is told by ready_prompt_prefix",
 }
 PROVIDER_NOT_ACTED_ON: Mapping[str, str] = {

@@ -1,7 +1,7 @@
 """Layers of written settings, and how they fold into one value each with its whole history."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from gascity.model.fields import Edit, Field, Merge, Table
 from gascity.model.problems import KeyPath, Place
@@ -19,8 +19,7 @@ LOCAL_PATCH = "local patch"
 _INHERITED = frozenset((PROVIDER_LAYER, PACK_DEFAULTS, CITY_DEFAULTS))
 
 
-@dataclass(frozen=True, slots=True)
-class Layer:
+class Layer(NamedTuple):
     """What one table of one file says, and nothing it leaves out.
 
     `values` is keyed as written (`pre_start_append` stays an edit) except for older spellings,
@@ -43,8 +42,7 @@ class Layer:
         return Place(self.file, (*self.at, *spelled.split(".")))
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(NamedTuple):
     """A value, the layer and key that made it so, and the setting it covers."""
 
     value: object

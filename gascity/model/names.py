@@ -1,8 +1,7 @@
 """Names of agents, and the one resolver behind commands, patches and references."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 _FIRST = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
 _REST = _FIRST | frozenset("_-")
@@ -13,8 +12,7 @@ IMPORTED = 1
 IMPLICIT = 2
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class AgentName:
+class AgentName(NamedTuple):
     """`[rig/][binding.]bare`, the only identity an agent has."""
 
     bare: str
@@ -86,8 +84,7 @@ def _distance(a: str, b: str, limit: int) -> int:
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Resolved(Generic[T]):
+class Resolved(NamedTuple, Generic[T]):
     """What a reference means: exactly one thing, several candidates, or nothing but near names."""
 
     found: T | None = None
@@ -95,8 +92,7 @@ class Resolved(Generic[T]):
     near: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Named(Generic[T]):
+class Named(NamedTuple, Generic[T]):
     """Something that can be referred to; the lower rank wins a bare name."""
 
     name: AgentName

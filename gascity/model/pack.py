@@ -1,7 +1,7 @@
 """What was read from disk, before anything is put together."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from gascity.model.layers import Layer
 from gascity.model.problems import Place, Problem
@@ -9,8 +9,7 @@ from gascity.model.problems import Place, Problem
 CATALOGUES = ("overlay", "skills", "mcp", "template-fragments", "hud")
 
 
-@dataclass(frozen=True, slots=True)
-class AgentDir:
+class AgentDir(NamedTuple):
     """One agent's directory. `layers` hold what its files say, convention first."""
 
     name: str
@@ -21,8 +20,7 @@ class AgentDir:
     problems: tuple[Problem, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Patch:
+class Patch(NamedTuple):
     """A change to someone else's agent: `target` as written, `rig` None for all of them."""
 
     target: str
@@ -31,8 +29,7 @@ class Patch:
     place: Place
 
 
-@dataclass(frozen=True, slots=True)
-class Import:
+class Import(NamedTuple):
     """One `[imports.<binding>]`; `pack` is None when it could not be read."""
 
     binding: str
@@ -42,16 +39,14 @@ class Import:
     place: Place
 
 
-@dataclass(frozen=True, slots=True)
-class NamedSession:
+class NamedSession(NamedTuple):
     """One `[[named_session]]`, with the values as written."""
 
     values: Mapping[str, object]
     place: Place
 
 
-@dataclass(frozen=True, slots=True)
-class Pack:
+class Pack(NamedTuple):
     """A directory of agents and catalogues; the city itself is one. `root` is as shown."""
 
     name: str
@@ -62,14 +57,13 @@ class Pack:
     patches: tuple[Patch, ...] = ()
     imports: tuple[Import, ...] = ()
     named_sessions: tuple[NamedSession, ...] = ()
-    providers: Mapping[str, tuple[Layer, ...]] = field(default_factory=dict)
+    providers: Mapping[str, tuple[Layer, ...]] = {}
     catalogues: frozenset[str] = frozenset()
-    values: Mapping[str, object] = field(default_factory=dict)
+    values: Mapping[str, object] = {}
     templates: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RigSource:
+class RigSource(NamedTuple):
     """One `[[rigs]]`, city.local.toml laid over city.toml."""
 
     name: str
@@ -82,8 +76,7 @@ class RigSource:
     git: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Sources:
+class Sources(NamedTuple):
     """Everything a city is made of, read but not yet composed."""
 
     root: str
@@ -101,6 +94,6 @@ class Sources:
     system: Mapping[str, AgentDir]
     user: tuple[AgentDir, ...]
     local: tuple[AgentDir, ...]
-    settings: Mapping[str, Layer] = field(default_factory=dict)
+    settings: Mapping[str, Layer] = {}
     only: str | None = None
     problems: tuple[Problem, ...] = ()

@@ -1,6 +1,6 @@
 """What is wrong, where, and what to do about it: values that stages return and `cli` prints."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 ERROR = "error"
 WARNING = "warning"
@@ -8,8 +8,7 @@ WARNING = "warning"
 KeyPath = tuple[str | int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """A spot in a person's file.
 
     `file` is relative to the city where it lies inside it, absolute otherwise. A spot in TOML is
@@ -23,8 +22,7 @@ class Place:
     of_value: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(NamedTuple):
     """One finding. `code` has a heading in docs/reference/errors.md."""
 
     code: str

@@ -1,7 +1,7 @@
 """Providers: facts in layers, folded like agents are."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from gascity.model.fields import AGENT
 from gascity.model.layers import PROVIDER_LAYER, Layer, Setting, fold, fold_field, with_defaults
@@ -12,8 +12,7 @@ _SHARED = frozenset(
 ) - {"display_name"}
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(NamedTuple):
     """One value of an option and what it puts on the command line."""
 
     value: str
@@ -21,8 +20,7 @@ class Choice:
     env: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
+class Option(NamedTuple):
     """Something a launch may choose. With `flag` set, values outside the choices are passed on."""
 
     key: str
@@ -36,8 +34,7 @@ class Option:
         return tuple(choice.value for choice in self.choices)
 
 
-@dataclass(frozen=True, slots=True)
-class Provider:
+class Provider(NamedTuple):
     """A provider after its base, its file and the city's own table were laid over each other."""
 
     name: str

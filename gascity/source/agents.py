@@ -89,14 +89,13 @@ def read_agent(disk: Disk, path: str, name: str, pack: str, *, own: bool) -> Age
                 "use letters, digits, - and _, beginning with a letter or digit",
             )
         )
-    layers = []
+    layers: list[Layer] = []
     if "agent.toml" in entries:
         layers += _definition(disk, f"{path}/agent.toml", name, pack, problems)
     said = layers[0].values if layers else {}
-    convention = _convention(disk, path, entries, pack, problems, "prompt" in said)
-    if convention is not None:
-        layers.insert(0, convention)
-    _check_prompt(disk, path, name, layers, entries, pack, problems)
+    layers = [*_convention(disk, path, entries, pack, problems, "prompt" in said), *layers]
+    if not any(problem.is_error for problem in (*problems, *disk.problems[before:])):
+        _check_prompt(disk, path, name, layers, entries, pack, problems)
     # What the disk found wrong while this directory was read belongs to this agent.
     noted = disk.problems[before:]
     del disk.problems[before:]
@@ -176,7 +175,7 @@ def decode_agent(
     out = decode(AGENT, raw, file, at, not_acted_on=AGENT_NOT_ACTED_ON, apart=apart)
     if "option_defaults" in out.values:
         _lift_model(out, file, at)
-    if "tools.deny_remove" in out.values and not patch:
+    if "tools.deny_remove" in out.values and not (patch and pack == disk.root):
         out.problems.append(
             Problem(
                 "deny-only-grows",
@@ -231,7 +230,7 @@ def _resolve_path(
         out.problems.append(
             Problem(
                 "path-leaves-pack",
-                f"`{spelled}` leads out of {disk.shown(root)}",
+                f"`{spelled}` leads out of {_called(disk, root)}",
                 place,
                 "keep the file inside the pack",
             )
@@ -251,6 +250,10 @@ def _resolve_path(
         out.values[key] = disk.shown(target)
 
 
+def _called(disk: Disk, root: str) -> str:
+    return "the city" if root == disk.root else disk.shown(root)
+
+
 def _elsewhere(disk: Disk, root: str, written: str) -> str | None:
     """A patch's prompt is looked for under patches/; people often write that directory too."""
     bare = written.removeprefix("patches/")
@@ -261,28 +264,24 @@ def _elsewhere(disk: Disk, root: str, written: str) -> str | None:
 
 def _convention(
     disk: Disk, path: str, entries: set[str], pack: str, problems: list[Problem], overruled: bool
-) -> Layer | None:
+) -> list[Layer]:
     """What the files of the directory say by being there."""
-    values: dict[str, object] = {}
+    layers = []
     prompts = [name for name in PROMPTS if name in entries]
     if len(prompts) > 1:
-        problems.append(
-            Problem(
-                "two-prompts",
-                f"{prompts[0]} and {prompts[1]} stand side by side",
-                Place(f"{disk.shown(path)}/{prompts[1]}", line=1, col=1),
-                "keep one of them",
-            )
-        )
+        place = Place(f"{disk.shown(path)}/{prompts[1]}", line=1, col=1)
+        words = f"{prompts[0]} and {prompts[1]} stand side by side"
+        problems.append(Problem("two-prompts", words, place, "keep one of them"))
     if prompts and not overruled:
-        values["prompt"] = f"{disk.shown(path)}/{prompts[0]}"
+        layers.append(_by_file("prompt", f"{disk.shown(path)}/{prompts[0]}"))
     if "namepool.txt" in entries:
-        values["namepool"] = f"{disk.shown(path)}/namepool.txt"
+        layers.append(_by_file("namepool", f"{disk.shown(path)}/namepool.txt"))
         _check_text(disk, f"{path}/namepool.txt", pack, problems)
-    if not values:
-        return None
-    first = str(values.get("prompt") or values["namepool"])
-    return Layer(DEFINITION, first, values, (), dict.fromkeys(values, ""))
+    return layers
+
+
+def _by_file(key: str, file: str) -> Layer:
+    return Layer(DEFINITION, file, {key: file}, (), {key: ""})
 
 
 def _check_prompt(

@@ -1,7 +1,7 @@
 """What stands on a shelf: the names in a catalogue, and what a skill says of itself."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from gascity.model.problems import Place, Problem, warning
 from gascity.source.disk import Disk
@@ -13,8 +13,7 @@ _SUFFIXES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Skill:
+class Skill(NamedTuple):
     """A skill as found; `problems` are about its own file."""
 
     name: str

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 
 from gascity.model.fields import Edit, Field, Kind, Table
 from gascity.model.ignored import NOT_ACTED_ON
@@ -28,13 +27,13 @@ _PYTHON: Mapping[Kind, type | tuple[type, ...]] = {
 }
 
 
-@dataclass(slots=True)
 class Decoded:
     """One table after decoding; faulty keys are left out of `values`."""
 
-    values: dict[str, object] = field(default_factory=dict)
-    written: dict[str, str] = field(default_factory=dict)
-    problems: list[Problem] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.values: dict[str, object] = {}
+        self.written: dict[str, str] = {}
+        self.problems: list[Problem] = []
 
 
 def decode(

@@ -134,11 +134,13 @@ class Disk:
             return self._refused(path)
         if is_below(target, os.path.realpath(within)):
             return True
-        self._note(
-            path,
-            "link-leaves-pack",
-            f"the link leads out of its pack, to {target}",
-            "copy the file in, or import the pack it lies in",
+        self.problems.append(
+            Problem(
+                "link-leaves-pack",
+                f"the link leads out of its pack, to {target}",
+                Place(self.shown(path)),  # no line: what lies out there is not shown
+                "copy the file in, or import the pack it lies in",
+            )
         )
         return self._refused(path)
 

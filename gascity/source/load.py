@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 
 from gascity.model.layers import Layer
 from gascity.model.names import did_you_mean, is_name
@@ -65,7 +64,7 @@ def load(
     )
     facts = stock(disk, around, sources, all_providers)
     problems = [*disk.problems, *(p for m in manifests for p in m.problems)]
-    return replace(sources, stock=facts, problems=tuple(_once(problems)))
+    return sources._replace(stock=facts, problems=tuple(_once(problems)))
 
 
 def _city_manifest(disk: Disk) -> Manifest:
@@ -117,7 +116,7 @@ def _once(problems: Iterable[Problem]) -> list[Problem]:
             counts[problem.message] = counts.get(problem.message, 0) + 1
     for message, problem in first.items():
         more = f" (in {counts[message]} places)" if counts[message] > 1 else ""
-        kept.append(replace(problem, message=message + more))
+        kept.append(problem._replace(message=message + more))
     return kept
 
 
@@ -140,7 +139,7 @@ class _Reader:
             if once:
                 lifted += once
                 rest = tuple(p for p in agent.problems if p.code not in _ONCE_PER_PACK)
-                agent = replace(agent, problems=rest)
+                agent = agent._replace(problems=rest)
             kept.append(agent)
         self.disk.problems += _once(lifted)
         return kept

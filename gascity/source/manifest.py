@@ -1,7 +1,7 @@
 """city.toml, city.local.toml and pack.toml: tables to layers, patches, imports and rigs."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from gascity.model.fields import Table
 from gascity.model.ignored import CITY_NOT_ACTED_ON, NOT_ACTED_ON, PATCHES_NOT_ACTED_ON
@@ -39,8 +39,7 @@ _MISPLACED = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(NamedTuple):
     """An import as a file writes it, not yet followed."""
 
     binding: str
@@ -48,25 +47,24 @@ class Written:
     place: Place
 
 
-@dataclass(slots=True)
 class Manifest:
     """One file, decoded. Lists keep the file's order."""
 
-    file: str
-    layers: dict[str, Layer] = field(default_factory=dict)
-    defaults: Layer | None = None
-    patches: list[Patch] = field(default_factory=list)
-    imports: list[Written] = field(default_factory=list)
-    rig_imports: list[Written] = field(default_factory=list)
-    providers: dict[str, Layer] = field(default_factory=dict)
-    named_sessions: list[NamedSession] = field(default_factory=list)
-    rigs: list["WrittenRig"] = field(default_factory=list)
-    implicit: bool | tuple[str, ...] | None = None
-    problems: list[Problem] = field(default_factory=list)
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.layers: dict[str, Layer] = {}
+        self.defaults: Layer | None = None
+        self.patches: list[Patch] = []
+        self.imports: list[Written] = []
+        self.rig_imports: list[Written] = []
+        self.providers: dict[str, Layer] = {}
+        self.named_sessions: list[NamedSession] = []
+        self.rigs: list[WrittenRig] = []
+        self.implicit: bool | tuple[str, ...] | None = None
+        self.problems: list[Problem] = []
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenRig:
+class WrittenRig(NamedTuple):
     """A `[[rigs]]` entry; `bindings` are city imports it asks for by name."""
 
     name: str
@@ -96,6 +94,7 @@ def read_manifest(
     out.imports = _imports(source, out, raw.get("imports"), ("imports",))
     _named_sessions(source, out, raw)
     if kind != "pack":
+        _default_imports(source, out, raw)
         _rigs(source, out, raw)
         _implicit(source, out, raw)
     return out
@@ -130,7 +129,7 @@ def _agent_tables(source: FileSource, out: Manifest, raw: Mapping[str, object]) 
                 "agent-table",
                 f"[[agent]] `{name}` is not read: agents are folders now",
                 Place(source.file, ("agent", index)),
-                "`city migrate` moves it to agents/",
+                "move it to a folder under agents/; `city migrate` is for many",
             )
         )
 
@@ -255,11 +254,31 @@ def _named_sessions(source: FileSource, out: Manifest, raw: Mapping[str, object]
             )
 
 
+def _default_imports(source: FileSource, out: Manifest, raw: Mapping[str, object]) -> None:
+    """`[defaults.rig.imports]`, which `rig add` copies into a new rig."""
+    at: KeyPath = ()
+    table: object = raw
+    for key in ("defaults", "rig", "imports"):
+        if not isinstance(table, dict):
+            out.problems.append(wrong_type(source, at, "a table", table))
+            return
+        for other in table if at else ():
+            if other != key:
+                name = ".".join(str(part) for part in (*at, other))
+                problem = Problem(
+                    "unknown-key",
+                    f"`{name}` is not part of city.toml",
+                    Place(source.file, (*at, other)),
+                    f"it takes only `{key}`",
+                )
+                out.problems.append(problem)
+        if key not in table:
+            return
+        at, table = (*at, key), table[key]
+    out.rig_imports = _imports(source, out, table, at)
+
+
 def _rigs(source: FileSource, out: Manifest, raw: Mapping[str, object]) -> None:
-    defaults = raw.get("defaults")
-    if isinstance(defaults, dict) and isinstance(defaults.get("rig"), dict):
-        imports = defaults["rig"].get("imports")
-        out.rig_imports = _imports(source, out, imports, ("defaults", "rig", "imports"))
     entries = raw.get("rigs")
     if entries is None:
         return
@@ -306,6 +325,9 @@ def _rig(
     written: list[Written] = []
     if isinstance(imports, list):
         bindings = tuple(item for item in imports if isinstance(item, str))
+        if len(bindings) < len(imports):
+            wanted = "a list of names"
+            out.problems.append(wrong_type(source, (*at, "imports"), wanted, imports))
     else:
         written = _imports(source, out, imports, (*at, "imports"))
     return WrittenRig(

@@ -1,6 +1,6 @@
 """Patches wherever they stand, and the words manifests share when something has the wrong shape."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from gascity.model.layers import PACK_PATCH, Layer
 from gascity.model.pack import Patch
@@ -12,8 +12,7 @@ from gascity.source.disk import Disk
 _TARGET = frozenset(("name", "agent", "dir"))
 
 
-@dataclass(frozen=True, slots=True)
-class FileSource:
+class FileSource(NamedTuple):
     """Where the file being read stands."""
 
     disk: Disk

@@ -1,7 +1,7 @@
 """Provider files and tables, and the implicit agents that come with providers."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from gascity.model.layers import DEFINITION, Layer
 from gascity.model.pack import AgentDir, Pack, Sources
@@ -11,8 +11,7 @@ from gascity.source.disk import Disk
 from gascity.source.manifest import Manifest
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
+class Surroundings(NamedTuple):
     """What lies outside the city and still defines it."""
 
     user_agents: str

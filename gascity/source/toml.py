@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if TYPE_CHECKING:
@@ -160,10 +161,16 @@ def value_position(text: str, path: Sequence[str | int]) -> tuple[int, int]:
 def _find(text: str, path: Sequence[str | int]) -> "Mark | None":
     wanted = tuple(path)
     best: Mark | None = None
-    for mark in marks(text):
+    for mark in _marks_of(text):
         if wanted[: len(mark.path)] == mark.path and (best is None or _closer(mark, best)):
             best = mark
     return best
+
+
+@lru_cache(maxsize=8)
+def _marks_of(text: str) -> "tuple[Mark, ...]":
+    """Many places of few files are asked for in a row."""
+    return tuple(marks(text))
 
 
 def _closer(one: "Mark", best: "Mark") -> bool:

@@ -1,0 +1,185 @@
+"""`city rig add` and `remove`: declarations in city.toml, paths in city.local.toml."""
+
+import os
+from collections.abc import Mapping
+
+import click
+
+from gascity.apply.files import locked, replace
+from gascity.cli.context import Context, json_option, pass_context
+from gascity.cli.edits import read_text, write_if_sound
+from gascity.cli.output import complain
+from gascity.model.city import City
+from gascity.model.names import did_you_mean, is_rig_name
+from gascity.model.problems import CityError, Problem
+from gascity.pipeline import open_city
+from gascity.places import known_rigs, rig_register
+from gascity.source.edit import declare_rig, remove_rig, rig_entry
+
+_LOCAL = "city.local.toml"
+_LOCAL_HEAD = "# This machine's layer over city.toml. Not for git.\n"
+
+
+@click.command("add")
+@click.argument("path")
+@click.option("--name", metavar="NAME", help="The rig's name; else the directory's.")
+@click.option("--prefix", metavar="WORD", help="Prefix of its work.")
+@click.option("--default-branch", metavar="BRANCH", help="Branch that work starts from.")
+@json_option
+@pass_context
+def add_rig(
+    context: Context, path: str, name: str | None, prefix: str | None, default_branch: str | None
+) -> int:
+    """Add a project, or say where one that city.toml declares is on this machine.
+
+    The declaration goes to city.toml, the path to city.local.toml.
+    """
+    root = context.root
+    target = os.path.normpath(os.path.join(context.cwd, os.path.expanduser(path)))
+    if not os.path.isdir(target):
+        raise _refuse("rig-missing", f"there is no directory {target}")
+    name = name or os.path.basename(target)
+    if not is_rig_name(name):
+        raise _refuse(
+            "bad-name",
+            f"`{name}` cannot be a rig's name",
+            "give it one with --name: letters, digits, - _ and .",
+        )
+    fields = {"prefix": prefix, "default_branch": default_branch}
+    with locked(root):
+        city = open_city(root, context.environ)
+        if _already(city, name, target):
+            context.say(
+                {"name": name, "path": _shown(root, target), "changed": []},
+                lambda: [f"rig {name} is already there: {target}"],
+            )
+            return 0
+        files = _added(city, name, target, {k: v for k, v in fields.items() if v})
+        write_if_sound(context, root, files)
+        _register(context.environ, target, root)
+    answer = {"name": name, "path": _shown(root, target), "changed": list(files)}
+    context.say(
+        answer,
+        lambda: [
+            f"rig {name}: {target}",
+            f"  written to {', '.join(files)}",
+            "Next: `city rig list`",
+        ],
+    )
+    if not _ignored(root) and not context.as_json:
+        complain(f"note: {_LOCAL} is this machine's own; add it to .gitignore")
+    return 0
+
+
+def _refuse(code: str, message: str, hint: str | None = None) -> CityError:
+    return CityError(Problem(code, message, None, hint))
+
+
+def _already(city: City, name: str, target: str) -> bool:
+    """Is it bound just so? Another rig there, or another place for this one, is refused."""
+    for one in city.rigs:
+        bound = os.path.normpath(os.path.join(city.root, one.path)) if one.path else None
+        if one.name == name and bound == target:
+            return True
+        if one.name == name and bound is not None and os.path.isdir(bound):
+            raise _refuse(
+                "duplicate-name",
+                f"rig `{name}` is already at {bound}",
+                f"`city rig remove {name}` first, or choose another --name",
+            )
+        if one.name.lower() == name.lower() and one.name != name:
+            raise _refuse("case-clash", f"`{name}` and `{one.name}` differ only in case")
+        if one.name != name and bound == target:
+            raise _refuse("duplicate-name", f"{target} is already rig `{one.name}`")
+    return False
+
+
+def _added(city: City, name: str, target: str, fields: Mapping[str, object]) -> dict[str, str]:
+    """The files that change, with their new texts."""
+    files = {}
+    declared = read_text(city.root, "city.toml")
+    if rig_entry(declared, name) is None:
+        fields = {**fields, **_default_imports(declared)}
+        files["city.toml"] = declare_rig(declared, name, fields)
+    elif fields:
+        files["city.toml"] = declare_rig(declared, name, fields)
+    local = read_text(city.root, _LOCAL) or _LOCAL_HEAD
+    files[_LOCAL] = declare_rig(local, name, {"path": _shown(city.root, target)})
+    return files
+
+
+def _default_imports(text: str) -> dict[str, object]:
+    """`[defaults.rig.imports]` is copied into every new rig."""
+    from gascity.source.toml import parse
+
+    table: object = parse(text.encode())
+    for key in ("defaults", "rig", "imports"):
+        table = table.get(key) if isinstance(table, dict) else None
+    return {"imports": table} if isinstance(table, dict) and table else {}
+
+
+def _shown(root: str, target: str) -> str:
+    return target[len(root) + 1 :] if target.startswith(root + "/") else target
+
+
+def _ignored(root: str) -> bool:
+    return not os.path.isdir(f"{root}/.git") or _LOCAL in read_text(root, ".gitignore")
+
+
+def _register(environ: Mapping[str, str], rig: str, city: str | None) -> None:
+    """Let commands inside the rig find its city; a register we cannot write is only a pity."""
+    pairs = {known: root for known, root in known_rigs(environ) if known != rig}
+    if city is not None:
+        pairs[rig] = city
+    text = "".join(f"{known}\t{root}\n" for known, root in pairs.items())
+    try:
+        replace(rig_register(environ), text.encode("utf-8", "surrogateescape"))
+    except OSError as error:
+        complain(
+            f"note: {rig_register(environ)} could not be written: {error.strerror}; "
+            "inside the rig, use --city"
+        )
+
+
+@click.command("remove")
+@click.argument("name")
+@click.option("--force", is_flag=True, help="Also where city.toml says more about the rig.")
+@json_option
+@pass_context
+def remove(context: Context, name: str, force: bool) -> int:
+    """Take a rig out of the city. The project itself is not touched."""
+    root = context.root
+    with locked(root):
+        city = open_city(root, context.environ)
+        one = next((r for r in city.rigs if r.name == name), None)
+        if one is None:
+            raise _refuse(
+                "unknown-rig",
+                f"there is no rig `{name}`",
+                did_you_mean(name, [r.name for r in city.rigs]),
+            )
+        _check_loss(root, name, force)
+        files = {}
+        for file in ("city.toml", _LOCAL):
+            text = read_text(root, file)
+            if rig_entry(text, name) is not None if text else False:
+                files[file] = remove_rig(text, name)
+        write_if_sound(context, root, files)
+        if one.path:
+            _register(context.environ, os.path.normpath(os.path.join(root, one.path)), None)
+    context.say(
+        {"name": name, "changed": list(files)},
+        lambda: [f"rig {name} removed from {', '.join(files)}"],
+    )
+    return 0
+
+
+def _check_loss(root: str, name: str, force: bool) -> None:
+    entry = rig_entry(read_text(root, "city.toml"), name) or {}
+    more = sorted(set(entry) - {"name", "path", "prefix", "default_branch"})
+    if more and not force:
+        raise _refuse(
+            "would-lose",
+            f"city.toml says more about rig `{name}`: {', '.join(more)}",
+            "--force removes that too",
+        )

@@ -1,0 +1,293 @@
+"""From an agent to what its model is told: reads the texts, renders them, finds what is amiss."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from gascity.compose.catalogues import Shelf, agent_shelves, lenient_packs
+from gascity.gotemplate import Template, TemplateError, references, render_text
+from gascity.model.city import Agent, City
+from gascity.model.layers import CITY_DEFAULTS, DEFINITION, PACK_DEFAULTS, Setting
+from gascity.model.names import did_you_mean
+from gascity.model.problems import Place, Problem, warning
+from gascity.pipeline import list_skills
+from gascity.render.prompts import (
+    Appended,
+    Recipe,
+    Rendered,
+    TemplateFile,
+    parse_file,
+    plain_prompt,
+    render_prompt,
+)
+from gascity.render.reserved import RESERVED, available_agents, environment, skill_list
+from gascity.render.variables import Scene, functions, variables
+from gascity.source.disk import Disk
+from gascity.source.fragments import default_branch, read_fragments, read_text
+
+_INHERITED = (PACK_DEFAULTS, CITY_DEFAULTS)
+
+
+class Machine(NamedTuple):
+    """What of the machine may stand in a prompt."""
+
+    platform: str
+    date: str
+
+
+def is_template(file: str) -> bool:
+    """Only files with the infix are templates (and the old suffix of published packs)."""
+    return ".template." in file.rpartition("/")[2] or file.endswith(".md.tmpl")
+
+
+def described(agent: Agent) -> str:
+    """The prompt of an agent that has only a description."""
+    name = agent.text("display_name") or agent.name.bare
+    return f"You are {name}. {agent.text('description')}".strip() + "\n"
+
+
+class Prompts:
+    """Renders prompts of one city; fragment files are read once for all agents."""
+
+    def __init__(
+        self,
+        city: City,
+        disk: Disk,
+        machine: Machine,
+        everyone: Callable[[], City] | None = None,
+    ) -> None:
+        """`everyone` opens the whole city where `city` holds only one agent of it."""
+        self.city = city
+        self.everyone = everyone or (lambda: city)
+        self.disk = disk
+        self.machine = machine
+        self.lenient = lenient_packs(city)
+        self._fragments: dict[str, list[TemplateFile]] = {}
+        self.parsed: dict[str, Template | None] = {}
+
+    def of(self, agent: Agent) -> Rendered:
+        """What the agent's first session would be told."""
+        setting = agent.setting("prompt")
+        file = setting.value if isinstance(setting.value, str) else ""
+        if not file:
+            return plain_prompt(agent.home.directory, described(agent))
+        before = len(self.disk.problems)
+        text = read_text(self.disk, file)
+        noted = tuple(self.disk.problems[before:])
+        del self.disk.problems[before:]
+        if text is None:
+            return Rendered("", (), noted)
+        if not is_template(file):
+            done = plain_prompt(file, text)
+            return done._replace(problems=tuple(_inert(agent)))
+        return self._expanded(agent, setting, file, text)
+
+    def _expanded(self, agent: Agent, setting: Setting, file: str, text: str) -> Rendered:
+        scene, faults = self.scene(agent)
+        home = _writer(setting, agent)
+        recipe = Recipe(
+            prompt=TemplateFile(file, text, home in self.lenient),
+            fragments=self.fragments(agent, home),
+            appended=self._appended(agent),
+            variables=variables(self.city, agent, scene),
+            functions=functions(),
+            reserved=lambda name: self._reserved(name, agent, scene),
+            reserved_names=RESERVED,
+            parsed=self.parsed,
+        )
+        done = render_prompt(recipe)
+        return done._replace(problems=(*faults, *done.problems))
+
+    def _reserved(self, name: str, agent: Agent, scene: Scene) -> str:
+        """The text of a reserved fragment; only what it is made of is read."""
+        if name == "available-agents":
+            return available_agents(self.everyone(), agent)
+        if name == "skills":
+            found = list_skills(self.city, self.disk, agent)
+            return skill_list([(one.skill.name, one.skill.description) for one in found])
+        return environment(agent, scene)
+
+    def fragments(self, agent: Agent, home: str) -> list[TemplateFile]:
+        """Fragment files an agent sees, lowest first; a patch brings those of its own pack."""
+        shelves = agent_shelves(self.city, agent)
+        if home != agent.home.pack:
+            shelves = [shelf for shelf in shelves if shelf.directory != home]
+            shelves.append(Shelf(home, home, frozenset(("template-fragments",))))
+        return [
+            source
+            for shelf in shelves
+            if "template-fragments" in shelf.catalogues
+            for source in self._on(shelf, agent)
+        ]
+
+    def _on(self, shelf: Shelf, agent: Agent) -> list[TemplateFile]:
+        if shelf.directory not in self._fragments:
+            pack = agent.home.pack if shelf.directory == agent.home.directory else shelf.directory
+            self._fragments[shelf.directory] = [
+                TemplateFile(file, text, pack in self.lenient)
+                for file, text in read_fragments(self.disk, shelf.path("template-fragments"))
+            ]
+        return self._fragments[shelf.directory]
+
+    def _appended(self, agent: Agent) -> list[Appended]:
+        names = agent.value("append_fragments")
+        chain = agent.setting("append_fragments").chain()
+        return [
+            Appended(name, *_asked_for(name, chain, self.lenient))
+            for name in (names if isinstance(names, tuple) else ())
+        ]
+
+    def scene(self, agent: Agent) -> tuple[Scene, list[Problem]]:
+        """The values the agent's first session would have."""
+        rig = next((rig for rig in self.city.rigs if rig.name == agent.name.rig), None)
+        scene = Scene(
+            default_branch=default_branch(self.disk, rig.path) if rig and rig.path else "",
+            platform=self.machine.platform,
+            date=self.machine.date,
+        )
+        written = agent.setting("work_dir")
+        if not written.value:
+            return scene._replace(work_dir=self._own_directory(agent)), []
+        try:
+            known = variables(self.city, agent, scene)
+            path = render_text(str(written.value), known, functions=functions())
+        except TemplateError as error:
+            place = written.place
+            return scene, [
+                Problem(
+                    "template-failed", f"`work_dir`: {error.message}", place, error.hint or None
+                )
+            ]
+        return scene._replace(work_dir=self.disk.absolute(path)), []
+
+    def _own_directory(self, agent: Agent) -> str:
+        """Where a session works when nobody says: a worktree of its rig, or a place of its own."""
+        rig = next((rig for rig in self.city.rigs if rig.name == agent.name.rig), None)
+        if rig is None:
+            return f"{self.city.root}/.gc/work/{agent.name}"
+        if rig.git and agent.value("isolation") != "none":
+            return f"{self.city.root}/.gc/worktrees/{agent.name}"
+        return self.disk.absolute(rig.path) if rig.path else ""
+
+
+def _writer(setting: Setting, agent: Agent) -> str:
+    """The root, as shown, of the pack whose file named the prompt."""
+    if setting.layer is None or setting.kind == DEFINITION:
+        return agent.home.pack
+    return setting.layer.file.rpartition("/")[0] or "."
+
+
+def _asked_for(
+    name: str, chain: Sequence[Setting], lenient: frozenset[str]
+) -> tuple[Place | None, bool]:
+    """Where a fragment is appended, and whether that is a file its reader cannot mend."""
+    for setting in chain:
+        layer = setting.layer
+        written = layer.values.get(setting.key) if layer else None
+        if layer is not None and isinstance(written, tuple) and name in written:
+            root = layer.file.rpartition("/")[0] or "."
+            soft = any(root == pack or root.startswith(pack + "/") for pack in lenient)
+            return setting.place, soft
+    return None, False
+
+
+def _inert(agent: Agent) -> Iterator[Problem]:
+    """An agent whose own files append to a prompt that no engine touches is told so."""
+    setting = agent.setting("append_fragments")
+    if setting.layer is not None and setting.kind not in _INHERITED and setting.value:
+        file = agent.text("prompt")
+        better = file.removesuffix(".md") + ".template.md"
+        yield warning(
+            "append-on-plain",
+            "`append_fragments` does nothing: the prompt is plain text",
+            setting.place,
+            f"rename {file} to {better}",
+        )
+
+
+def prompt_problems(city: City, disk: Disk, machine: Machine) -> list[Problem]:
+    """Everything amiss with the prompts of a city, and with fragments nobody uses."""
+    prompts = Prompts(city, disk, machine)
+    found: dict[Problem, None] = {}
+    used: set[str] = set()
+    for agent in city.agents:
+        if agent.broken:
+            continue
+        done = prompts.of(agent)
+        found.update(dict.fromkeys((*done.problems, *done.aside)))
+        used |= done.fragments
+        if is_template(agent.text("prompt")):
+            found.update(dict.fromkeys(_undefined(prompts, agent)))
+    found.update(dict.fromkeys(_unused(prompts, city, used)))
+    return list(found)
+
+
+def _undefined(prompts: Prompts, agent: Agent) -> Iterator[Problem]:
+    """Variables that no session will have, in branches that were not taken this time."""
+    if _writer(agent.setting("prompt"), agent) in prompts.lenient:
+        return
+    template = _parsed_prompt(prompts, agent)
+    known = variables(prompts.city, agent, Scene())
+    for one in references(template) if template else ():
+        if one.kind == "variable" and not one.tentative and one.name not in known:
+            yield _no_variable(one.name, one.file, one.line, one.col, known)
+
+
+def _parsed_prompt(prompts: Prompts, agent: Agent) -> Template | None:
+    file = agent.text("prompt")
+    if file not in prompts.parsed:
+        text = read_text(prompts.disk, file)
+        source = TemplateFile(file, text) if text is not None else None
+        prompts.parsed[file] = parse_file(source, functions(), []) if source else None
+    return prompts.parsed[file]
+
+
+def _no_variable(name: str, file: str, line: int, col: int, known: Mapping[str, str]) -> Problem:
+    hint = did_you_mean(name, known) or "give the agent an `env` entry of that name"
+    return Problem(
+        "undefined-variable",
+        f"nothing defines `.{name}`",
+        Place(file, line=line, col=col + 1),
+        hint,
+    )
+
+
+def _unused(prompts: Prompts, city: City, used: set[str]) -> Iterator[Problem]:
+    """Fragments of the city's own that no prompt includes and nothing appends."""
+    own: dict[str, Template] = {}
+    mentioned = set(used)
+    for agent in city.agents:
+        if is_template(agent.text("prompt")):
+            template = _parsed_prompt(prompts, agent)
+            mentioned |= _mentions(template) if template else set()
+        names = agent.value("append_fragments")
+        mentioned |= set(names) if isinstance(names, tuple) else set()
+        for source in prompts.fragments(agent, agent.home.pack):
+            if source.file not in prompts.parsed:
+                prompts.parsed[source.file] = parse_file(source, functions(), [])
+            template = prompts.parsed[source.file]
+            if template is not None and not source.lenient:
+                own[source.file] = template
+    for template in own.values():
+        mentioned |= _mentions(template)
+    for template in own.values():
+        for name, definition in template.defines.items():
+            if name not in mentioned:
+                yield _idle(name, definition)
+
+
+def _idle(name: str, definition: Template) -> Problem:
+    line = definition.nodes[0].line if definition.nodes else 1
+    return warning(
+        "unused-fragment",
+        f"no prompt includes fragment `{name}`",
+        Place(definition.file, line=line, col=1),
+        "include it, append it, or take it out",
+    )
+
+
+def _mentions(template: Template) -> set[str]:
+    """Fragment names a file includes, those of its own definitions too."""
+    found = set()
+    for part in (template, *template.defines.values()):
+        found |= {one.name for one in references(part) if one.kind == "fragment"}
+    return found
