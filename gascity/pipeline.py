@@ -4,7 +4,13 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from gascity.compose.catalogues import AGENT_ORIGIN, Shelf, agent_shelves, city_shelves
+from gascity.compose.catalogues import (
+    AGENT_ORIGIN,
+    Shelf,
+    agent_shelves,
+    city_shelves,
+    every_shelf,
+)
 from gascity.compose.city import at_rig, compose
 from gascity.model.city import Agent, City
 from gascity.model.names import near, parse_name, resolve
@@ -90,10 +96,15 @@ def find_agent(city: City, reference: str) -> Agent | None:
 def _not_found(root: str, environ: Mapping[str, str], reference: str) -> tuple[Problem, ...]:
     """Why a name means nothing: its city's broken files first, else names like it."""
     city = open_city(root, environ)
+    bare = parse_name(reference).bare
+    alike = near(bare, {agent.name.bare for agent in city.agents})
     names = near(reference, [str(agent.name) for agent in city.agents])
+    names = names or [str(agent.name) for agent in city.agents if agent.name.bare in alike][:3]
     words = " or ".join(f"`{name}`" for name in names)
     hint = f"did you mean {words}?" if names else "`city agent list` shows what there is"
-    return (Problem("unknown-agent", f"there is no agent `{reference}`", None, hint),)
+    home = f"agents/{bare}"
+    unreadable = [p for p in city.problems if p.is_error and p.place and p.place.file == home]
+    return (*unreadable, Problem("unknown-agent", f"there is no agent `{reference}`", None, hint))
 
 
 class ShelvedSkill(NamedTuple):
@@ -106,14 +117,14 @@ class ShelvedSkill(NamedTuple):
 
 def list_skills(city: City, disk: Disk, agent: Agent | None = None) -> list[ShelvedSkill]:
     """The skills one agent gets; without an agent, all there are, each agent's own apart."""
-    shelves = agent_shelves(city, agent) if agent else city_shelves(city)
+    shelves = agent_shelves(city, agent) if agent else every_shelf(city)
     found = _effective(shelves, disk)
     if agent is not None:
         allow, deny = agent.value("skills_filter.allow"), agent.value("skills_filter.deny")
         found = [one for one in found if allowed((one.skill.name,), allow, deny)]
     else:
         for one in _homes(city):
-            shelf = Shelf(AGENT_ORIGIN, one.directory, one.catalogues)
+            shelf = Shelf(AGENT_ORIGIN, one.directory, one.catalogues, one.pack)
             found += _effective([shelf], disk)
     return found
 
@@ -128,7 +139,7 @@ def _effective(shelves: list[Shelf], disk: Disk) -> list[ShelvedSkill]:
     for shelf in shelves:
         if "skills" not in shelf.catalogues:
             continue
-        for skill in read_skills(disk, shelf.path("skills")):
+        for skill in read_skills(disk, shelf.path("skills"), shelf.pack):
             below = best.get(skill.name)
             shadows = (below.skill.path, *below.shadows) if below else ()
             best[skill.name] = ShelvedSkill(skill, shelf.origin, shadows)
@@ -153,8 +164,11 @@ def _additions(city: City, disk: Disk, one: Import) -> Iterator[dict[str, object
     ]
     if not others:
         return
-    for shelf in city_shelves(city):
-        for kind in CATALOGUES if shelf.origin == one.binding else ():
+    for kind in CATALOGUES:
+        winners: dict[str, str] = {}
+        for shelf in city_shelves(city):
             if kind in shelf.catalogues:
-                for name in entry_names(disk, shelf.path(kind), kind):
-                    yield {"kind": kind, "name": name, "agents": [str(a.name) for a in others]}
+                names = entry_names(disk, shelf.path(kind), kind)
+                winners |= dict.fromkeys(names, shelf.origin)
+        for name in sorted(name for name, origin in winners.items() if origin == one.binding):
+            yield {"kind": kind, "name": name, "agents": [str(a.name) for a in others]}

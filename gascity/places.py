@@ -1,7 +1,12 @@
 """Where a city is found and where this machine keeps what is not part of it. Imports only `os`."""
 
+from __future__ import annotations
+
 import os
-from collections.abc import Mapping
+
+TYPE_CHECKING = False  # importing `typing` for its own would take longer than the answer
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 MARK = "city.toml"
 
@@ -24,6 +29,7 @@ def find_root(start: str, environ: Mapping[str, str], chosen: str | None = None)
 def rig_root(start: str, environ: Mapping[str, str]) -> str | None:
     """The city of the rig that `start` lies in, the innermost if rigs are nested."""
     best: tuple[int, str] | None = None
+    start = os.path.realpath(start)
     for rig, city in known_rigs(environ):
         if (start == rig or start.startswith(rig + "/")) and os.path.exists(f"{city}/{MARK}"):
             best = max(best, (len(rig), city)) if best else (len(rig), city)
@@ -43,7 +49,7 @@ def known_rigs(environ: Mapping[str, str]) -> list[tuple[str, str]]:
     except OSError:
         return []
     pairs = (line.split("\t") for line in lines)
-    return [(pair[0], pair[1]) for pair in pairs if len(pair) == 2]
+    return [(pair[0], pair[1]) for pair in pairs if len(pair) == 2 and pair[0].startswith("/")]
 
 
 def state_home(environ: Mapping[str, str]) -> str:

@@ -111,7 +111,7 @@ class Prompts:
         shelves = agent_shelves(self.city, agent)
         if home != agent.home.pack:
             shelves = [shelf for shelf in shelves if shelf.directory != home]
-            shelves.append(Shelf(home, home, frozenset(("template-fragments",))))
+            shelves.append(Shelf(home, home, frozenset(("template-fragments",)), home))
         return [
             source
             for shelf in shelves
@@ -215,7 +215,8 @@ def prompt_problems(city: City, disk: Disk, machine: Machine) -> list[Problem]:
         done = prompts.of(agent)
         found.update(dict.fromkeys((*done.problems, *done.aside)))
         used |= done.fragments
-        if is_template(agent.text("prompt")):
+        failed = any(problem.is_error for problem in done.problems)
+        if is_template(agent.text("prompt")) and not failed:
             found.update(dict.fromkeys(_undefined(prompts, agent)))
     found.update(dict.fromkeys(_unused(prompts, city, used)))
     return list(found)
@@ -227,8 +228,10 @@ def _undefined(prompts: Prompts, agent: Agent) -> Iterator[Problem]:
         return
     template = _parsed_prompt(prompts, agent)
     known = variables(prompts.city, agent, Scene())
-    for one in references(template) if template else ():
-        if one.kind == "variable" and not one.tentative and one.name not in known:
+    named = [one for one in references(template) if one.kind == "variable"] if template else []
+    asked = {one.name for one in named if one.tentative}  # `{{ if .X }}{{ .X }}{{ end }}` is safe
+    for one in named:
+        if one.name not in asked and one.name not in known:
             yield _no_variable(one.name, one.file, one.line, one.col, known)
 
 
@@ -253,26 +256,38 @@ def _no_variable(name: str, file: str, line: int, col: int, known: Mapping[str, 
 
 def _unused(prompts: Prompts, city: City, used: set[str]) -> Iterator[Problem]:
     """Fragments of the city's own that no prompt includes and nothing appends."""
-    own: dict[str, Template] = {}
     mentioned = set(used)
+    own: dict[str, Template] = {}
     for agent in city.agents:
-        if is_template(agent.text("prompt")):
-            template = _parsed_prompt(prompts, agent)
-            mentioned |= _mentions(template) if template else set()
-        names = agent.value("append_fragments")
-        mentioned |= set(names) if isinstance(names, tuple) else set()
-        for source in prompts.fragments(agent, agent.home.pack):
-            if source.file not in prompts.parsed:
-                prompts.parsed[source.file] = parse_file(source, functions(), [])
-            template = prompts.parsed[source.file]
-            if template is not None and not source.lenient:
-                own[source.file] = template
+        if not agent.broken:
+            mentioned |= _named_by(prompts, agent)
+            own |= _own_fragments(prompts, agent)
     for template in own.values():
         mentioned |= _mentions(template)
     for template in own.values():
-        for name, definition in template.defines.items():
+        whole = {} if template.blank else {template.name: template}
+        for name, definition in {**whole, **template.defines}.items():
             if name not in mentioned:
                 yield _idle(name, definition)
+
+
+def _named_by(prompts: Prompts, agent: Agent) -> set[str]:
+    """Fragments that an agent's prompt includes or its settings append."""
+    appended = agent.value("append_fragments")
+    names = set(appended) if isinstance(appended, tuple) else set()
+    template = _parsed_prompt(prompts, agent) if is_template(agent.text("prompt")) else None
+    return names | _mentions(template) if template else names
+
+
+def _own_fragments(prompts: Prompts, agent: Agent) -> dict[str, Template]:
+    found = {}
+    for source in prompts.fragments(agent, agent.home.pack):
+        if source.file not in prompts.parsed:
+            prompts.parsed[source.file] = parse_file(source, functions(), [])
+        template = prompts.parsed[source.file]
+        if template is not None and not source.lenient:
+            found[source.file] = template
+    return found
 
 
 def _idle(name: str, definition: Template) -> Problem:

@@ -6,12 +6,17 @@ change time on this machine cannot be known to whoever puts a file into a reposi
 answer that came with a clone is never believed. Imports only `os` and `sys`.
 """
 
+from __future__ import annotations
+
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
 
 from gascity import __version__
 from gascity.places import MARK, find_root
+
+TYPE_CHECKING = False  # importing `typing` for its own would take longer than the answer
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
 
 _MAGIC = "gascity-answer 1"
 _SHAPES = {
@@ -20,6 +25,7 @@ _SHAPES = {
     ("skill", "list"): "skill-list",
     ("skill", "list", "--json"): "skill-list-json",
 }
+_LARGEST = 1 << 28
 # A file changed within this time before it was read may change once more without a new stamp.
 _RACY_NS = 50_000_000
 _COARSE_NS = 2_000_000_000
@@ -38,14 +44,9 @@ def answer(arguments: Sequence[str], environ: Mapping[str, str]) -> int | None:
     if kept is None:
         return None
     out, err = kept
-    try:
-        sys.stdout.buffer.write(out)
-        sys.stdout.buffer.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
-    if err:
-        sys.stderr.buffer.write(err)
+    sys.stdout.buffer.write(out)
+    sys.stdout.buffer.flush()
+    sys.stderr.buffer.write(err)
     return 0
 
 
@@ -81,10 +82,10 @@ def recall(root: str, shape: str, wanted: str) -> tuple[bytes, bytes] | None:
     if not mark or magic != _MAGIC or found != wanted:
         return None
     lines = stamps.split("\n")
-    if not lines[0].endswith(f" {root}/{MARK}") or not _all_hold(lines):
+    if lines[0].partition(" ")[2] != f"{root}/{MARK}" or not _all_hold(lines):
         return None
     sizes, _, texts = body.partition(b"\n")
-    return _split(sizes, texts)
+    return _split(head, sizes, texts)
 
 
 def _read(path: str) -> bytes | None:
@@ -94,7 +95,7 @@ def _read(path: str) -> bytes | None:
         return None
     with open(handle, "rb") as file:
         try:
-            return file.read()
+            return file.read() if os.fstat(handle).st_size < _LARGEST else None
         except OSError:
             return None
 
@@ -114,12 +115,12 @@ def _all_hold(lines: Iterable[str]) -> bool:
     return True
 
 
-def _split(sizes: bytes, texts: bytes) -> tuple[bytes, bytes] | None:
-    words = sizes.split()
-    if len(words) != 3 or not all(word.isdigit() for word in words):
+def _split(head: bytes, sizes: bytes, texts: bytes) -> tuple[bytes, bytes] | None:
+    words = sizes.split(b" ")
+    if len(words) != 3 or not all(word.isdigit() and len(word) < 16 for word in words):
         return None
     out, err, total = (int(word) for word in words)
-    if len(texts) != out + err or _checksum(texts) != total:
+    if len(texts) != out + err or _checksum(head + texts) != total:
         return None
     return texts[:out], texts[out:]
 
@@ -146,7 +147,7 @@ def keep(
     order = [city, *(path for path in seen if path != city)]
     lines = [_MAGIC, found, *(f"{_stamp(seen[path])} {path}" for path in order)]
     head = "\n".join(lines).encode("utf-8", "surrogateescape")
-    body = f"\n\n{len(out)} {len(err)} {_checksum(out + err)}\n".encode()
+    body = f"\n\n{len(out)} {len(err)} {_checksum(head + out + err)}\n".encode()
     try:
         _write(root, shape, head + body + out + err)
     except OSError:
@@ -170,14 +171,14 @@ def _racy(stamps: Iterable[tuple[int, int, int, int] | None], now_ns: int) -> bo
 
 def _write(root: str, shape: str, data: bytes) -> None:
     home = os.path.join(root, ".gc")
+    cache = os.path.join(home, "cache")
+    if os.path.islink(home) or os.path.islink(cache):
+        return
     if not os.path.isdir(home):
         os.mkdir(home)
         with open(os.path.join(home, ".gitignore"), "w", encoding="utf-8") as file:
             file.write("*\n")
-    cache = os.path.join(home, "cache")
     os.makedirs(cache, exist_ok=True)
-    if os.path.islink(home) or os.path.islink(cache):
-        return
     scratch = os.path.join(cache, f".{shape}.{os.getpid()}")
     handle = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:

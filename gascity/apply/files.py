@@ -1,5 +1,6 @@
 """Writes that happen whole or not at all, and never over what a person wrote unseen."""
 
+import errno
 import fcntl
 import os
 from collections.abc import Iterator, Mapping
@@ -15,6 +16,15 @@ def locked(directory: str) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
+
+
+def refuse_links(root: str, path: str) -> None:
+    """Raise if a directory between `root` and `path` is a link: it would lead the write away."""
+    here = os.path.dirname(path)
+    while len(here) > len(root):
+        if os.path.islink(here):
+            raise OSError(errno.ELOOP, "a directory above is a link", here)
+        here = os.path.dirname(here)
 
 
 def create(path: str, data: bytes, mode: int = 0o644) -> bool:

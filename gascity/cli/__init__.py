@@ -9,8 +9,8 @@ import click
 from gascity import __version__
 from gascity.cli.context import Context, fail
 from gascity.cli.groups import LazyGroup
-from gascity.cli.output import complain, say, to_json
-from gascity.model.problems import CityError
+from gascity.cli.output import complain, say
+from gascity.model.problems import CityError, Problem
 
 __lazy_modules__ = ["click"]
 
@@ -25,28 +25,38 @@ _COMMANDS = {
 }
 
 
+def _print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+    if value:
+        say(f"city {__version__}")
+        ctx.exit()
+
+
 @click.group(
     cls=LazyGroup,
     commands_at=_COMMANDS,
-    invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.option("--city", "chosen", metavar="PATH", help="The city to work on.")
-@click.option("--version", is_flag=True, help="Print the version and exit.")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Print the version and exit.",
+)
 @click.pass_context
-def city(ctx: click.Context, chosen: str | None, version: bool) -> None:
+def city(ctx: click.Context, chosen: str | None) -> None:
     """Your agents are folders: see what each will be, and why."""
     ctx.ensure_object(Context)
     ctx.obj.chosen = chosen
-    if version:
-        say(f"city {__version__}")
-        ctx.exit()
-    if ctx.invoked_subcommand is None:
-        say(ctx.get_help())
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the command line; whatever happens, the answer is an exit code."""
+    """Run the command line; whatever goes wrong, the answer is an exit code.
+
+    Only a stream that cannot be written is left to the caller.
+    """
     context = Context(os.environ, _working_directory())
     context.as_json = "--json" in arguments
     try:
@@ -59,12 +69,14 @@ def run(arguments: Sequence[str]) -> int:
     except click.exceptions.Exit as error:
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
-        complain("interrupted")
-        return 130
+        return _interrupted(context)
     except BrokenPipeError:
-        # The reader has gone; what is left in the buffer must not raise once more at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
+        raise
+    except OSError as error:
+        if error.filename is None:
+            raise
+        fail(context, [_refused(error)])
+        return 1
     except Exception as error:
         from gascity.cli.report import report_bug
 
@@ -84,29 +96,35 @@ def _invoke(arguments: Sequence[str], context: Context) -> int:
     return result if isinstance(result, int) else 0
 
 
-def _usage(error: click.UsageError, context: Context) -> int:
+def _interrupted(context: Context) -> int:
     if context.as_json:
-        say(
-            to_json(
-                {
-                    "problems": [
-                        {
-                            "severity": "error",
-                            "code": "usage",
-                            "file": None,
-                            "line": None,
-                            "col": None,
-                            "message": error.format_message(),
-                            "hint": None,
-                        }
-                    ]
-                }
-            )
-        )
-        return 2
-    if error.ctx is not None:
-        complain(error.ctx.get_usage())
-    complain(f"city: error: {error.format_message()} [usage]")
-    if error.ctx is not None:
-        complain(f"  hint: `{error.ctx.command_path} --help` shows what it takes")
+        fail(context, [Problem("interrupted", "interrupted")])
+    else:
+        complain("interrupted")
+    return 130
+
+
+def _refused(error: OSError) -> Problem:
+    """The machine said no: a file cannot be written, a disk is full."""
+    return Problem(
+        "refused",
+        f"{error.filename}: {error.strerror}",
+        None,
+        "nothing was changed; check permissions and free space",
+    )
+
+
+def _usage(error: click.UsageError, context: Context) -> int:
+    is_help = isinstance(error, click.exceptions.NoArgsIsHelpError)
+    message = "a command is missing" if is_help else error.format_message()
+    if context.as_json:
+        fail(context, [Problem("usage", message)])
+    elif is_help and error.ctx is not None:
+        complain(error.ctx.get_help())
+    else:
+        if error.ctx is not None:
+            complain(error.ctx.get_usage())
+        complain(f"city: error: {message} [usage]")
+        if error.ctx is not None:
+            complain(f"  hint: `{error.ctx.command_path} --help` shows what it takes")
     return 2

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 
 import click
 
-from gascity.apply.files import create, locked, replace_all
+from gascity.apply.files import create, locked, refuse_links, replace_all
 from gascity.cli.context import Context, agent_argument, json_option, pass_context
 from gascity.cli.edits import read_text, write_if_sound
 from gascity.compose.city import packs_of
@@ -13,7 +13,8 @@ from gascity.model.city import Agent, City
 from gascity.model.fields import AGENT, Kind
 from gascity.model.names import Named, did_you_mean, is_name, parse_name, resolve
 from gascity.model.problems import CityError, Problem
-from gascity.pipeline import open_city
+from gascity.pipeline import open_city, surroundings
+from gascity.source.disk import read_plain
 from gascity.source.edit import rename_references, set_fields, set_patch
 
 _PROMPT = """\
@@ -29,8 +30,8 @@ def _refuse(code: str, message: str, hint: str | None = None) -> CityError:
     return CityError(Problem(code, message, None, hint))
 
 
-def _check_new_name(root: str, name: str) -> str:
-    """The directory of an agent that does not exist yet."""
+def _check_new_name(root: str, name: str, old: str = "") -> str:
+    """The directory of an agent that does not exist yet; `old` is about to go."""
     if not is_name(name):
         raise _refuse(
             "bad-name",
@@ -40,7 +41,7 @@ def _check_new_name(root: str, name: str) -> str:
     home = os.path.join(root, "agents")
     taken = os.listdir(home) if os.path.isdir(home) else []
     for other in taken:
-        if other.lower() == name.lower():
+        if other.lower() == name.lower() and (other != old or name == old):
             raise _refuse("duplicate-name", f"agents/{other} is there already")
     return os.path.join(home, name)
 
@@ -71,6 +72,7 @@ def new_agent(
         "agent.toml": _agent_toml(description, provider),
     }
     with locked(root):
+        refuse_links(root, f"{directory}/prompt.md")
         for file, text in files.items():
             create(os.path.join(directory, file), text.encode())
     made = [f"agents/{name}/{file}" for file in files]
@@ -114,7 +116,7 @@ def set_agent(
     root = context.root
     with locked(root):
         city = open_city(root, context.environ)
-        one = _definition(city, agent)
+        one = _definition(context, city, agent)
         file, text = _edited(city, one, parse_name(agent).rig, changes)
         write_if_sound(context, root, {file: text})
     names = ", ".join(changes)
@@ -198,7 +200,7 @@ def _spelled(
     return {"option_defaults.model" if k == "model" else k: v for k, v in changes.items()}
 
 
-def _definition(city: City, reference: str) -> Agent:
+def _definition(context: Context, city: City, reference: str) -> Agent:
     """The agent a reference means, whatever rigs it lives in."""
     wanted = parse_name(reference).without_rig
     definitions = {agent.name.without_rig: agent for agent in city.agents}
@@ -206,6 +208,8 @@ def _definition(city: City, reference: str) -> Agent:
     found = resolve(wanted, things)
     if found.found is not None:
         return found.found
+    if not found.candidates and wanted in surroundings(context.environ).provider_files:
+        return context.agent(wanted)[1]
     if found.candidates:
         names = ", ".join(f"`{name}`" for name in found.candidates)
         raise _refuse(
@@ -228,27 +232,17 @@ def rename_agent(context: Context, agent: str, new: str) -> int:
     root = context.root
     with locked(root):
         city = open_city(root, context.environ)
-        one = _definition(city, agent)
+        one = _definition(context, city, agent)
         if one.layer != "city":
             raise _refuse(
                 "not-your-agent",
                 f"`{one.name}` is not the city's own",
                 "only agents under agents/ can be renamed",
             )
-        target = _check_new_name(root, new)
+        target = _check_new_name(root, new, one.name.bare)
         changed = _renamed_files(city, one.name.bare, new)
-        source = os.path.join(root, one.home.directory)
-        os.rename(source, target)
-        try:
-            replace_all(
-                {
-                    _moved(os.path.join(root, file), source, target): text.encode()
-                    for file, (text, _) in changed.items()
-                }
-            )
-        except BaseException:
-            os.rename(target, source)
-            raise
+        texts = {file: text for file, (text, _) in changed.items()}
+        _move(context, city, one.home.directory, target, texts)
     rows: list[dict[str, object]] = [
         {
             "file": _moved(file, one.home.directory, f"agents/{new}"),
@@ -259,6 +253,27 @@ def rename_agent(context: Context, agent: str, new: str) -> int:
     answer = {"from": one.home.directory, "to": f"agents/{new}", "references": rows}
     context.say(answer, lambda: _renamed_lines(one.home.directory, f"agents/{new}", rows))
     return 0
+
+
+def _move(
+    context: Context, city: City, directory: str, target: str, texts: Mapping[str, str]
+) -> None:
+    """Rename the folder and rewrite what names it; everything goes back if that breaks the city."""
+    source = os.path.join(city.root, directory)
+    files = {_moved(os.path.join(city.root, f), source, target): t for f, t in texts.items()}
+    os.rename(source, target)
+    before = {path: read_plain(path) or b"" for path in files}
+    try:
+        replace_all({path: text.encode() for path, text in files.items()})
+        known = set(city.everything_wrong)
+        after = open_city(city.root, context.environ).everything_wrong
+        fresh = [problem for problem in after if problem.is_error and problem not in known]
+        if fresh and not any(problem.is_error for problem in known):
+            replace_all(before)
+            raise CityError(*fresh)
+    except BaseException:
+        os.rename(target, source)
+        raise
 
 
 def _moved(path: str, source: str, target: str) -> str:

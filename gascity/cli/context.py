@@ -134,7 +134,9 @@ def complete_agent(
 ) -> list[str]:
     """Agent names for the shell; a broken city completes nothing rather than failing."""
     del parameter
-    ours = context.find_object(Context) or Context(os.environ, os.getcwd())
+    # While completing, no command is run: what the group would have told us is in its parameters.
+    chosen = context.find_root().params.get("chosen")
+    ours = Context(os.environ, os.getcwd(), chosen)
     try:
         names = [str(agent.name) for agent in ours.city().agents]
     except CityError:

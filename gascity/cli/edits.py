@@ -7,16 +7,23 @@ from gascity.apply.files import replace_all
 from gascity.cli.context import Context
 from gascity.model.problems import CityError
 from gascity.pipeline import open_city
-from gascity.source.disk import Disk
+from gascity.source.agents import read_table
+from gascity.source.disk import Disk, read_plain
 
 
 def read_text(root: str, file: str) -> str:
-    """A file of the city as text; a file that is not there yet is empty."""
-    try:
-        with open(os.path.join(root, file), encoding="utf-8", newline="") as stream:
-            return stream.read()
-    except FileNotFoundError:
+    """A file of the city as text; a file that is not there yet is empty.
+
+    Raises CityError for what no edit could keep: a file that is not TOML, or not a file.
+    """
+    path = os.path.join(root, file)
+    if not os.path.lexists(path):
         return ""
+    disk = Disk(root)
+    if read_table(disk, path) is None:
+        raise CityError(*disk.problems)
+    data = read_plain(path)
+    return "" if data is None else data.decode()
 
 
 def write_if_sound(context: Context, root: str, files: Mapping[str, str]) -> None:

@@ -17,7 +17,8 @@ class Group(click.Group):
         known = self.list_commands(ctx)
         if args and args[0] not in known and not args[0].startswith("-"):
             hint = did_you_mean(args[0], known)
-            text = f"there is no command `{ctx.command_path} {args[0]}`"
+            name = f"{ctx.command_path} {args[0]}".removeprefix("city ")
+            text = f"there is no command `{name}`"
             raise click.UsageError(f"{text}; {hint}" if hint else text, ctx)
         return super().resolve_command(ctx, args)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import click
 
-from gascity.apply.files import create, locked, replace
+from gascity.apply.files import create, locked, refuse_links, replace
 from gascity.cli.context import Context, json_option, pass_context
 from gascity.cli.provider import find_program
 from gascity.model.city import City
@@ -14,12 +14,13 @@ from gascity.model.names import did_you_mean
 from gascity.model.problems import CityError, Problem
 from gascity.pipeline import open_city, surroundings
 from gascity.resources import data_dir, package_dir
-from gascity.source.disk import Disk
+from gascity.source.disk import Disk, read_plain
 from gascity.source.edit import set_fields
 from gascity.source.providers import read_provider
 
 # Who stands first when several are installed.
 _PREFERRED = ("claude", "codex", "gemini", "opencode", "copilot")
+_RECORD = ".gc/system/written"
 _IGNORED = ".gc/\ncity.local.toml\n"
 _CITY = """\
 #:schema .gc/schemas/city.schema.json
@@ -82,11 +83,14 @@ def init(
 
 
 def _check(context: Context, root: str, providers: tuple[str, ...], name: str | None) -> None:
-    if os.path.lexists(root) and not os.path.isdir(root):
+    above = root
+    while not os.path.lexists(above):
+        above = os.path.dirname(above)
+    if not os.path.isdir(above):
         raise CityError(
             Problem(
                 "not-a-directory",
-                f"{root} is not a directory",
+                f"{above} is not a directory",
                 None,
                 "name a directory, or one that is not there yet",
             )
@@ -126,10 +130,10 @@ def _city_toml(root: str, providers: tuple[str, ...], name: str | None, unrestri
         "workspace.provider": providers[0],
     }
     text = set_fields(_CITY, fields)
-    for provider in providers[1:]:
+    for provider in providers if unrestricted else providers[1:]:
         text += f'\n[providers.{provider}]\nbase = "builtin:{provider}"\n'
-    if unrestricted:
-        text += '\n[agent_defaults]\noption_defaults = { permission_mode = "unrestricted" }\n'
+        if unrestricted:
+            text += 'option_defaults = { permission_mode = "unrestricted" }\n'
     return text
 
 
@@ -175,14 +179,24 @@ def _write(root: str, files: dict[str, tuple[bytes, int]]) -> tuple[list[str], l
 
 
 def _refresh(root: str, files: dict[str, tuple[bytes, int]]) -> None:
-    """Write what is the program's own, also where an older version of it stands."""
+    """Write what is the program's own; an older version of it too, unless a person changed it."""
+    import hashlib
+
+    record = os.path.join(root, _RECORD)
+    refuse_links(root, record)
+    lines = (read_plain(record) or b"").decode("utf-8", "replace").splitlines()
+    written = dict(line.split("  ", 1)[::-1] for line in lines if "  " in line)
     for file, (data, mode) in files.items():
         path = os.path.join(root, file)
+        refuse_links(root, path)
         if not create(path, data, mode):
-            with open(path, "rb") as stream:
-                same = stream.read() == data
-            if not same:
-                replace(path, data)
+            there = hashlib.sha256(read_plain(path) or b"").hexdigest()
+            if there == hashlib.sha256(data).hexdigest() or written.get(file) != there:
+                continue
+            replace(path, data)
+        written[file] = hashlib.sha256(data).hexdigest()
+    text = "".join(f"{digest}  {file}\n" for file, digest in sorted(written.items()))
+    replace(record, text.encode())
 
 
 def _lines(

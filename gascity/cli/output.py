@@ -13,7 +13,20 @@ def use_colour(stream: TextIO, environ: Mapping[str, str]) -> bool:
     return stream.isatty() and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
 
 
+def clean(text: str) -> str:
+    """Text from a file as it may reach a terminal: nothing in it can move the cursor."""
+    if text.isprintable():
+        return text
+    kept = "\n\t"
+    return "".join(
+        # A surrogate stands for a byte of a file name that is no text; it goes out as that byte.
+        char if char.isprintable() or char in kept or "\ud800" <= char <= "\udfff" else "\ufffd"
+        for char in text
+    )
+
+
 def paint(text: str, code: str, colour: bool) -> str:
+    text = clean(text)
     return f"\x1b[{code}m{text}\x1b[0m" if colour and text else text
 
 
@@ -30,6 +43,7 @@ def width(environ: Mapping[str, str]) -> int:
 
 def wrap(text: str, columns: int) -> list[str]:
     """Lines of at most `columns` characters, broken at blanks; an over-long word stands alone."""
+    text = clean(text)
     if len(text) <= columns and "\n" not in text:
         return [text]
     lines: list[str] = []
@@ -51,7 +65,7 @@ def table(rows: Sequence[Sequence[str]], heads: Sequence[str], columns: int) -> 
     room = max(20, columns - indent)
     lines = []
     for row in (heads, *rows):
-        start = "".join(f"{cell:<{widths[at]}}  " for at, cell in enumerate(row[:-1]))
+        start = "".join(f"{clean(cell):<{widths[at]}}  " for at, cell in enumerate(row[:-1]))
         first, *rest = wrap(row[-1], room)
         lines.append((start + first).rstrip())
         lines += [" " * indent + line for line in rest]
@@ -62,7 +76,9 @@ def to_json(value: Mapping[str, object]) -> str:
     """One object, `schema` first, in a form that people can read too."""
     import json
 
-    return json.dumps({"schema": 1, **value}, indent=2, ensure_ascii=False, default=_plain)
+    text = json.dumps({"schema": 1, **value}, indent=2, ensure_ascii=False, default=_plain)
+    # A file name that is no text reaches JSON as an escape, not as a byte that is no JSON.
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _plain(value: object) -> object:

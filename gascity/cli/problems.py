@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterable, Mapping, Sequence
 
-from gascity.cli.output import BOLD, CYAN, RED, YELLOW, paint
+from gascity.cli.output import BOLD, CYAN, RED, YELLOW, clean, paint
 from gascity.model.problems import Place, Problem
 from gascity.model.secrets import masked_line
 
@@ -35,11 +35,10 @@ class Locator:
         return self._texts[file]
 
     def _read(self, file: str) -> str | None:
-        try:
-            with open(os.path.join(self.root, file), "rb") as stream:
-                return stream.read(1 << 23).decode("utf-8", "replace")
-        except OSError:
-            return None
+        from gascity.source.disk import read_plain
+
+        data = read_plain(os.path.join(self.root, file))
+        return None if data is None else data.decode("utf-8", "replace")
 
     def source_line(self, file: str, line: int) -> str | None:
         lines = (self.text(file) or "").split("\n")
@@ -83,13 +82,21 @@ def problem_text(problem: Problem, locator: Locator, colour: bool = False) -> st
     shade = RED if problem.is_error else YELLOW
     lines = [
         f"{paint(spot, BOLD, colour)}: {paint(problem.severity, shade, colour)}: "
-        f"{problem.message} [{problem.code}]"
+        f"{clean(problem.message)} [{problem.code}]"
     ]
     if problem.place is not None and line is not None and problem.code != "too-large":
-        lines += _excerpt(locator.source_line(problem.place.file, line), col or 1)
+        source = locator.source_line(problem.place.file, line)
+        if problem.code != "bad-toml" or _is_statement(source):
+            lines += _excerpt(source, col or 1)
     if problem.hint:
-        lines.append(f"  {paint('hint', CYAN, colour)}: {problem.hint}")
+        lines.append(f"  {paint('hint', CYAN, colour)}: {clean(problem.hint)}")
     return "\n".join(lines)
+
+
+def _is_statement(source: str | None) -> bool:
+    """Does a line begin a statement? Inside a long string there is no telling whose value it is."""
+    text = (source or "").lstrip()
+    return text.startswith("[") or "=" in text
 
 
 def _excerpt(source: str | None, col: int) -> list[str]:

@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator
 
 from gascity.cli.context import Context
-from gascity.cli.output import BOLD, DIM, paint, table
+from gascity.cli.output import BOLD, DIM, clean, paint, table
 from gascity.model.city import Agent, City
 from gascity.model.problems import Problem, warning
 from gascity.pipeline import list_skills, open_city
@@ -54,7 +54,7 @@ def beginning(agent: Agent, done: Rendered) -> Iterator[str]:
     file = agent.text("prompt") or "made of its description"
     more = f"first {_SHOWN} of {len(done.text):,} characters, " if len(done.text) > _SHOWN else ""
     yield f"\nPrompt ({more}{file}):"
-    for line in done.text[:_SHOWN].rstrip().splitlines():
+    for line in clean(done.text[:_SHOWN]).rstrip().splitlines():
         yield f"  {line}".rstrip()
 
 
@@ -65,7 +65,7 @@ def prompt_lines(
     for piece in merged(done) if rendered else ():
         heading = f"── {piece.file}:{piece.line} ({piece.kind}) "
         yield paint(heading + "─" * max(0, context.width - len(heading)), DIM, context.colour)
-        yield done.text[piece.start : piece.end].rstrip("\n")
+        yield clean(done.text[piece.start : piece.end]).rstrip("\n")
     if budget:
         yield from _budget_lines(context, city, agent, done)
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from gascity import __version__
 from gascity.cli.context import Context
 from gascity.cli.output import complain, say, to_json
+from gascity.model.secrets import HIDDEN, is_secret
 from gascity.places import find_root, state_home
 
 
@@ -19,7 +20,7 @@ def report_bug(error: Exception, arguments: Sequence[str], context: Context) -> 
     text = "\n".join(
         (
             f"city {__version__}, Python {platform.python_version()}, {platform.platform()}",
-            f"arguments: {list(arguments)!r}",
+            f"arguments: {[_masked(one) for one in arguments]!r}",
             "",
             "".join(traceback.format_exception(error)),
         )
@@ -41,6 +42,12 @@ def report_bug(error: Exception, arguments: Sequence[str], context: Context) -> 
     complain(f"city: error: {message} [bug]")
     complain(f"  hint: the report is in {path}" if path else text)
     return 3
+
+
+def _masked(argument: str) -> str:
+    """`env.API_KEY=…`: what a person typed may hold a secret."""
+    key, equals, _ = argument.partition("=")
+    return f"{key}={HIDDEN}" if equals and is_secret(key) else argument
 
 
 def _write(text: str, context: Context) -> str | None:

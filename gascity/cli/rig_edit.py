@@ -14,6 +14,7 @@ from gascity.model.names import did_you_mean, is_rig_name
 from gascity.model.problems import CityError, Problem
 from gascity.pipeline import open_city
 from gascity.places import known_rigs, rig_register
+from gascity.source.disk import read_plain
 from gascity.source.edit import declare_rig, remove_rig, rig_entry
 
 _LOCAL = "city.local.toml"
@@ -56,7 +57,7 @@ def add_rig(
             return 0
         files = _added(city, name, target, {k: v for k, v in fields.items() if v})
         write_if_sound(context, root, files)
-        _register(context.environ, target, root)
+        _register(context.environ, os.path.realpath(target), root)
     answer = {"name": name, "path": _shown(root, target), "changed": list(files)}
     context.say(
         answer,
@@ -123,7 +124,9 @@ def _shown(root: str, target: str) -> str:
 
 
 def _ignored(root: str) -> bool:
-    return not os.path.isdir(f"{root}/.git") or _LOCAL in read_text(root, ".gitignore")
+    if not os.path.isdir(f"{root}/.git"):
+        return True
+    return _LOCAL.encode() in (read_plain(f"{root}/.gitignore") or b"")
 
 
 def _register(environ: Mapping[str, str], rig: str, city: str | None) -> None:
@@ -166,7 +169,7 @@ def remove(context: Context, name: str, force: bool) -> int:
                 files[file] = remove_rig(text, name)
         write_if_sound(context, root, files)
         if one.path:
-            _register(context.environ, os.path.normpath(os.path.join(root, one.path)), None)
+            _register(context.environ, os.path.realpath(os.path.join(root, one.path)), None)
     context.say(
         {"name": name, "changed": list(files)},
         lambda: [f"rig {name} removed from {', '.join(files)}"],

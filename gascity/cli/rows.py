@@ -44,7 +44,7 @@ def agent_lines(rows: Sequence[Row], columns: int, colour: bool) -> Iterable[str
         name, tag = str(row["name"]), _tag(row)
         head = f"  {paint(name, BOLD, colour)}{' ' * (names - len(name))}  {tag:<{tags}}"
         text = str(row["description"]) or "(no description)"
-        first, *rest = (text,) if len(text) <= room else wrap(text, room)
+        first, *rest = wrap(text, room)
         yield f"{head}  {first}".rstrip()
         for line in rest:
             yield " " * (indent + tags + 2) + line
@@ -64,7 +64,7 @@ def source_text(row: Row) -> str:
     covers = row["covers"]
     if not isinstance(covers, list) or not covers:
         return str(row["source"])
-    below = ["the built-in one" if "system" in str(one) else str(one) for one in covers]
+    below = ["the built-in one" if one == "built-in" else str(one) for one in covers]
     return f"{row['source']} (covers {', '.join(below)})"
 
 

@@ -16,6 +16,7 @@ class Shelf(NamedTuple):
     origin: str
     directory: str
     catalogues: frozenset[str]
+    pack: str
 
     def path(self, kind: str) -> str:
         return kind if self.directory == "." else f"{self.directory}/{kind}"
@@ -24,7 +25,7 @@ class Shelf(NamedTuple):
 def city_shelves(city: City, agent: Agent | None = None) -> list[Shelf]:
     """Shelves of the city and what it imports, lowest first, as far as they reach `agent`."""
     found = [shelf for one in city.pack.imports for shelf in _import_shelves(one, agent)]
-    found.append(Shelf(CITY_ORIGIN, ".", city.pack.catalogues))
+    found.append(Shelf(CITY_ORIGIN, ".", city.pack.catalogues, "."))
     return _last_of_each(found)
 
 
@@ -32,9 +33,18 @@ def agent_shelves(city: City, agent: Agent) -> list[Shelf]:
     """Every shelf an agent sees: imports, city, its rig's imports, its own directory."""
     found = city_shelves(city, agent)
     for one in city.rig_imports.get(agent.name.rig or "", ()):
-        if one.pack is not None:
-            found += _pack_shelves(one.binding, one.pack)
-    found.append(Shelf(AGENT_ORIGIN, agent.home.directory, agent.home.catalogues))
+        found += _import_shelves(one, agent)
+    found.append(Shelf(AGENT_ORIGIN, agent.home.directory, agent.home.catalogues, agent.home.pack))
+    return _last_of_each(found)
+
+
+def every_shelf(city: City) -> list[Shelf]:
+    """All shelves but agents' own: the city's, then those of imports of any rig."""
+    found = city_shelves(city)
+    for imports in city.rig_imports.values():
+        for one in imports:
+            if one.pack is not None:
+                found += _pack_shelves(one.binding, one.pack)
     return _last_of_each(found)
 
 
@@ -50,7 +60,7 @@ def _pack_shelves(binding: str, pack: Pack) -> Iterator[Shelf]:
     for one in pack.imports:
         if one.pack is not None:
             yield from _pack_shelves(binding, one.pack)
-    yield Shelf(binding, pack.root, pack.catalogues)
+    yield Shelf(binding, pack.root, pack.catalogues, pack.root)
 
 
 def _last_of_each(shelves: list[Shelf]) -> list[Shelf]:

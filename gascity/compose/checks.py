@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from gascity.model.city import Agent
-from gascity.model.layers import Setting
-from gascity.model.names import Named, Resolved, did_you_mean, resolve
+from gascity.model.layers import CITY_DEFAULTS, PACK_DEFAULTS, Setting
+from gascity.model.names import Named, Resolved, did_you_mean, near, parse_name, resolve
 from gascity.model.pack import Sources
 from gascity.model.problems import Place, Problem, warning
 from gascity.model.provider import Option, Provider
@@ -15,7 +15,9 @@ def agent_problems(
     agent: Agent, providers: Mapping[str, Provider], known: frozenset[str]
 ) -> list[Problem]:
     """Faults between the settings of one agent, and between it and its provider."""
-    keys = {key for layer in agent.layers for key in layer.values}
+    keys: set[str] = set()
+    for layer in agent.layers:
+        keys.update(layer.values)
     found: list[Problem] = []
     if agent.provider not in known:
         found.append(unknown_provider(agent.provider, agent.setting("provider").place, known))
@@ -53,40 +55,44 @@ def _bounds(agent: Agent) -> Iterator[Problem]:
 
 
 def _options(agent: Agent, provider: Provider) -> Iterator[Problem]:
-    model = agent.setting("model")
     settings = agent.setting("option_defaults")
-    chosen = dict(settings.value) if isinstance(settings.value, Mapping) else {}
+    chosen: dict[str, tuple[object, Setting, tuple[str, ...]]] = {
+        key: (value, _said_by(settings, key), ("option_defaults", key))
+        for key, value in _pairs(settings.value)
+    }
+    model = agent.setting("model")
     if isinstance(model.value, str):
-        chosen["model"] = model.value
-    for key, value in chosen.items():
-        place = _value_place(model) if key == "model" else _option_place(settings, key)
+        chosen["model"] = (model.value, model, ("model",))
+    for key, (value, said, path) in chosen.items():
         option = provider.options.get(key)
-        if option is None:
-            yield warning(
-                "option-not-taken",
-                f"provider `{provider.name}` has no option `{key}`",
-                place,
-                _known_options(key, provider),
-            )
-        elif value not in option.values:
-            problem = _bad_choice(provider, option, str(value), place)
-            if problem is not None:
-                yield problem
+        if option is not None and value in option.values:
+            continue
+        place = _option_place(said, path)
+        if option is not None:
+            yield from _bad_choice(provider, option, str(value), place)
+        elif said.kind not in (PACK_DEFAULTS, CITY_DEFAULTS):  # those are for all providers
+            words = f"provider `{provider.name}` has no option `{key}`"
+            yield warning("option-not-taken", words, place, _known_options(key, provider))
 
 
-def _value_place(setting: Setting) -> Place | None:
-    place = setting.place
-    return Place(place.file, place.path, of_value=True) if place else None
+def _pairs(value: object) -> Iterator[tuple[str, object]]:
+    yield from value.items() if isinstance(value, Mapping) else ()
 
 
-def _option_place(settings: Setting, key: str) -> Place | None:
+def _said_by(settings: Setting, key: str) -> Setting:
+    """The setting of the chain whose own table has the key."""
     for setting in settings.chain():
-        if setting.layer is not None:
-            written = setting.layer.values.get(setting.key)
-            if isinstance(written, Mapping) and key in written:
-                place = setting.layer.place(setting.key)
-                return Place(place.file, (*place.path, key), of_value=True)
-    return settings.place
+        written = setting.layer.values.get(setting.key) if setting.layer else None
+        if isinstance(written, Mapping) and key in written:
+            return setting
+    return settings
+
+
+def _option_place(said: Setting, path: tuple[str, ...]) -> Place | None:
+    if said.layer is None:
+        return None
+    place = said.layer.place(said.key)
+    return Place(place.file, (*place.path, *path[1:]), of_value=True)
 
 
 def _known_options(key: str, provider: Provider) -> str | None:
@@ -96,27 +102,21 @@ def _known_options(key: str, provider: Provider) -> str | None:
 
 def _bad_choice(
     provider: Provider, option: Option, value: str, place: Place | None
-) -> Problem | None:
-    words = ", ".join(f'"{one}"' for one in option.values)
+) -> Iterator[Problem]:
     hint = did_you_mean(value, option.values)
     if option.flag:
-        if option.pattern is None or re.search(option.pattern, value):
-            return None
-        return warning(
-            "unknown-model",
-            f'`{option.key}` "{value}" does not look like one of '
-            f"provider `{provider.name}`; it is passed on as it stands",
-            place,
-            hint,
+        if option.pattern is not None and not re.search(option.pattern, value):
+            words = (
+                f'`{option.key}` "{value}" does not look like one of provider '
+                f"`{provider.name}`; it is passed on as it stands"
+            )
+            yield warning("unknown-model", words, place, hint)
+    elif option.choices:
+        known = ", ".join(f'"{one}"' for one in option.values)
+        words = (
+            f'`{option.key}` of provider `{provider.name}` should be one of {known}, not "{value}"'
         )
-    if not option.choices:
-        return None
-    return Problem(
-        "bad-option",
-        f'`{option.key}` of provider `{provider.name}` should be one of {words}, not "{value}"',
-        place,
-        hint,
-    )
+        yield Problem("bad-option", words, place, hint)
 
 
 def _formula(agent: Agent) -> Iterator[Problem]:
@@ -132,28 +132,33 @@ def _formula(agent: Agent) -> Iterator[Problem]:
 
 def reference_problems(sources: Sources, agents: Sequence[Agent]) -> Iterator[Problem]:
     """Names of agents in `depends_on` and `[[named_session]]` that mean none, or several."""
-    things = [Named(agent.name, agent.rank, agent) for agent in agents]
+    by_bare: dict[str, list[Named[Agent]]] = {}
+    for agent in agents:
+        thing = Named(agent.name, agent.rank, agent)
+        by_bare.setdefault(agent.name.bare, []).append(thing)
     for agent in agents:
         if any("depends_on" in layer.values for layer in agent.layers):
-            yield from _dependencies(agent, things)
+            yield from _dependencies(agent, by_bare)
     for session in (*sources.pack.named_sessions, *sources.named_sessions):
-        found = resolve(str(session.values["template"]), things)
+        name = str(session.values["template"])
+        found = resolve(name, by_bare.get(parse_name(name).bare, []))
         if found.found is None and not _only_rigs(found):
-            yield _no_agent(str(session.values["template"]), found, session.place)
+            yield _no_agent(name, found, session.place, by_bare)
 
 
-def _dependencies(agent: Agent, things: Sequence[Named[Agent]]) -> Iterator[Problem]:
+def _dependencies(agent: Agent, by_bare: Mapping[str, list[Named[Agent]]]) -> Iterator[Problem]:
     setting = agent.setting("depends_on")
     for name in setting.value if isinstance(setting.value, tuple) else ():
-        local = [t for t in things if t.name.rig in (None, agent.name.rig)]
+        called = by_bare.get(parse_name(name).bare, [])
+        local = [t for t in called if t.name.rig in (None, agent.name.rig)]
         near_by = [t for t in local if t.name.binding == agent.name.binding]
         found = resolve(name, near_by) if "." not in name else Resolved()
         if found.found is None:
             found = resolve(name, local)
         if found.found is None:
-            problem = _no_agent(name, found, setting.place)
+            problem = _no_agent(name, found, setting.place, by_bare)
             yield problem if agent.layer != "pack" else problem.softened()
-        elif found.found == agent:
+        elif found.found is agent:
             yield Problem("unknown-agent", f"agent `{agent.name}` depends on itself", setting.place)
 
 
@@ -162,16 +167,18 @@ def _only_rigs(found: Resolved[Agent]) -> bool:
     return bool(found.candidates) and all("/" in name for name in found.candidates)
 
 
-def _no_agent(name: str, found: Resolved[Agent], place: Place | None) -> Problem:
+def _no_agent(
+    name: str,
+    found: Resolved[Agent],
+    place: Place | None,
+    by_bare: Mapping[str, list[Named[Agent]]],
+) -> Problem:
     if found.candidates:
         words = ", ".join(f"`{one}`" for one in found.candidates)
         return Problem(
             "ambiguous-name", f"`{name}` may mean {words}", place, "write one of them in full"
         )
-    words = " or ".join(f"`{one}`" for one in found.near)
-    return Problem(
-        "unknown-agent",
-        f"there is no agent `{name}`",
-        place,
-        f"did you mean {words}?" if words else "`city agent list` shows what there is",
-    )
+    alike = near(parse_name(name).bare, by_bare)
+    words = " or ".join(f"`{thing.name}`" for bare in alike for thing in by_bare[bare])
+    hint = f"did you mean {words}?" if words else "`city agent list` shows what there is"
+    return Problem("unknown-agent", f"there is no agent `{name}`", place, hint)

@@ -7,8 +7,9 @@ from gascity.compose.checks import agent_problems, reference_problems, unknown_p
 from gascity.compose.definitions import Definition, Gathering, aim_patches, gather
 from gascity.compose.providers import compose_providers
 from gascity.model.city import Agent, City, Rig
+from gascity.model.fields import AGENT
 from gascity.model.layers import CITY_DEFAULTS, DEFINITION, Layer, fold_field
-from gascity.model.names import AgentName, did_you_mean
+from gascity.model.names import AgentName, did_you_mean, parse_name
 from gascity.model.pack import Pack, RigSource, Sources
 from gascity.model.problems import Place, Problem, warning
 from gascity.model.provider import Provider
@@ -90,12 +91,15 @@ def _configured(sources: Sources, ground: _Ground) -> tuple[str, ...]:
     return tuple(name for name in names if name in ground.known and name != "shell")
 
 
-def _implicit(sources: Sources, configured: Sequence[str]) -> tuple[str, ...]:
+def _implicit(sources: Sources, configured: Sequence[str]) -> list[str]:
+    """Providers with an implicit agent; a patch calls one into being, too."""
     if sources.implicit is False:
-        return ()
-    if sources.implicit is True:
-        return (*configured, "shell")
-    return sources.implicit
+        return []
+    named = [*configured, "shell"] if sources.implicit is True else list(sources.implicit)
+    patches = [*sources.patches, *sources.local_patches]
+    patches += [patch for rig in sources.rigs for patch in rig.patches]
+    patched = (parse_name(patch.target) for patch in patches)
+    return list(dict.fromkeys([*named, *(p.bare for p in patched if not p.binding)]))
 
 
 def _provider_names(sources: Sources, ground: _Ground) -> Iterator[Problem]:
@@ -120,23 +124,29 @@ def _placed(
 ) -> tuple[Agent, ...]:
     placed: dict[AgentName, Agent] = {}
     for one in gathering.all:
-        for name, extra in _places(one, rigs, problems):
+        for name, extra in _places(one, ground.defaults, rigs, problems):
             if name not in placed:
                 placed[name] = _agent(one, name, extra, ground)
     return tuple(placed.values())
 
 
 def _places(
-    one: Definition, rigs: Sequence[RigSource], problems: list[Problem]
+    one: Definition,
+    city_defaults: Sequence[Layer],
+    rigs: Sequence[RigSource],
+    problems: list[Problem],
 ) -> Iterator[tuple[AgentName, Sequence[Layer]]]:
     """Where an agent lives: once in the city, in some rigs, or in the rig that imports it."""
-    scope, limited = _scope(one)
+    own = one.pack.defaults if one.pack is not None else None
+    defaults = (own, *city_defaults) if own is not None else city_defaults
+    scope, limited = _scope(one, () if one.layer == "built-in" else defaults)
     if one.name.rig is not None:
         yield (one.name.in_rig(None) if scope == "city" else one.name), ()
     elif scope == "rig":
         yield from _in_rigs(one, limited, rigs, problems)
     else:
         yield one.name, ()
+        problems += _city_only(one) if scope == "city" else ()
         for rig, layers in one.in_rig.items() if scope is None else ():
             yield one.name.in_rig(rig), layers
 
@@ -164,17 +174,30 @@ def _in_rigs(
             yield one.name.in_rig(rig), one.in_rig.get(rig, ())
 
 
-def _scope(one: Definition) -> tuple[str | None, Sequence[str] | None]:
-    layers = (*one.home.layers, *one.patches)
+def _scope(one: Definition, defaults: Sequence[Layer]) -> tuple[str | None, Sequence[str] | None]:
+    """City or rig, and which rigs; naming rigs makes an agent one of rigs."""
+    layers = (*defaults, *one.home.layers, *one.patches)
     scope = top(layers, "scope")
-    rigs = top(layers, "rigs")
+    limited = None
+    if any(key.startswith("rigs") for layer in layers for key in layer.values):
+        rigs = fold_field(layers, AGENT, "rigs").value
+        limited = rigs if isinstance(rigs, tuple) else None
     directory = top(layers, "dir")
-    if rigs is None and isinstance(directory, str) and directory:
-        rigs = (directory,)
-    limited = rigs if isinstance(rigs, tuple) else None
+    if limited is None and isinstance(directory, str) and directory:
+        limited = (directory,)
     if scope is None and limited is not None:
         return "rig", limited
     return (scope if isinstance(scope, str) else None), limited
+
+
+def _city_only(one: Definition) -> Iterator[Problem]:
+    """Patches for one rig of an agent that no rig has."""
+    for rig, layers in one.in_rig.items():
+        for layer in layers:
+            words = f"agent `{one.name}` lives in the city, so rig `{rig}` has none to patch"
+            yield Problem(
+                "unknown-agent", words, Place(layer.file, layer.at), "patch it for the whole city"
+            )
 
 
 def _no_rigs(one: Definition) -> Problem:

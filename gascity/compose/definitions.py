@@ -84,7 +84,9 @@ class Gathering:
         things = [
             Named(group[0].name.in_rig(None), group[0].rank, group) for group in groups.values()
         ]
-        found = resolve(wanted.without_rig, things, order=_PATCH_ORDER.__getitem__)
+        order = _PATCH_ORDER.__getitem__
+        exact_first = wanted.binding is not None
+        found = resolve(wanted.without_rig, things, order=order, exact_first=exact_first)
         if found.found is None and not found.candidates:
             return Resolved(near=tuple(near(wanted.without_rig, self.names())))
         return found
@@ -155,7 +157,7 @@ def _add_below(gathering: Gathering, one: Definition) -> None:
     """
     for other in gathering.called(one.name.bare):
         if other.name == one.name or (one.layer == "built-in" and other.name.rig is None):
-            other.covers.append(one.home.directory)
+            other.covers.append("built-in" if one.layer == "built-in" else one.home.directory)
             return
     gathering.add(one)
 

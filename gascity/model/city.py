@@ -3,13 +3,18 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from gascity.model.fields import AGENT
+from gascity.model.fields import AGENT, Kind
 from gascity.model.layers import Layer, Setting, fold, fold_field, with_defaults
 from gascity.model.names import IMPLICIT, IMPORTED, OWN, AgentName, Named
 from gascity.model.pack import AgentDir, Import, Pack
 from gascity.model.problems import Problem
 from gascity.model.provider import Provider
 
+SCALARS = frozenset(
+    name
+    for name, field in AGENT.fields.items()
+    if field.kind not in (Kind.STRINGS, Kind.STRING_MAP, Kind.ANY_MAP)
+)
 LAYER_RANK = {"city": OWN, "local": OWN, "user": OWN, "pack": IMPORTED, "built-in": IMPLICIT}
 
 
@@ -33,7 +38,13 @@ class Agent(NamedTuple):
         return LAYER_RANK[self.layer]
 
     def value(self, name: str) -> object:
-        return self.setting(name).value
+        """What a setting comes to. A scalar is what the topmost layer says; no need to fold."""
+        if name not in SCALARS:
+            return self.setting(name).value
+        for layer in reversed(self.layers):
+            if name in layer.values:
+                return layer.values[name]
+        return AGENT.fields[name].default
 
     def setting(self, name: str) -> Setting:
         return fold_field(self.layers, AGENT, name)

@@ -59,6 +59,7 @@ class Table(NamedTuple):
     keys: Mapping[str, tuple[Field, Edit]]
     aliases: Mapping[str, str]
     prefixes: frozenset[str]
+    required: tuple[Field, ...]
 
     def field(self, name: str) -> Field:
         return self.fields[name]
@@ -76,7 +77,8 @@ def table(name: str, fields: Iterable[Field], aliases: Mapping[str, str] | None 
             keys[field.name + "_remove"] = (field, Edit.REMOVE)
     prefixes = {key.rpartition(".")[0] for key in keys if "." in key}
     prefixes |= {prefix.rpartition(".")[0] for prefix in prefixes if "." in prefix}
-    return Table(name, by_name, keys, aliases or {}, frozenset(prefixes))
+    required = tuple(field for field in by_name.values() if field.required)
+    return Table(name, by_name, keys, aliases or {}, frozenset(prefixes), required)
 
 
 def _filter(name: str, what: str) -> tuple[Field, Field]:

@@ -105,7 +105,7 @@ def with_defaults(settings: Folded, table: Table) -> dict[str, Setting]:
 
 def _in_edit_order(values: Mapping[str, object]) -> list[str]:
     """Within one table a list is set first, then appended to, then removed from."""
-    return sorted(values, key=lambda key: (key.endswith("_append"), key.endswith("_remove")))
+    return sorted(values, key=lambda key: key.endswith("_append") + 2 * key.endswith("_remove"))
 
 
 def _over(below: Setting | None, field: Field, edit: Edit, layer: Layer, key: str) -> Setting:

@@ -105,6 +105,7 @@ def resolve(
     things: Sequence[Named[T]],
     *,
     order: Callable[[int], int] = lambda rank: rank,
+    exact_first: bool = True,
 ) -> Resolved[T]:
     """Exact name first, then the unambiguous shorter one; ranks settle only who is meant by it.
 
@@ -112,7 +113,7 @@ def resolve(
     names: `r/x` means bare `x` in rig `r`, whatever its binding.
     """
     wanted = parse_name(reference)
-    exact = [thing for thing in things if thing.name == wanted]
+    exact = [thing for thing in things if thing.name == wanted] if exact_first else []
     if len(exact) == 1:
         return Resolved(exact[0].item)
     loose = exact or [thing for thing in things if _answers(thing.name, wanted)]

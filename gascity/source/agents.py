@@ -8,9 +8,9 @@ from gascity.model.ignored import AGENT_NOT_ACTED_ON
 from gascity.model.layers import DEFINITION, Layer
 from gascity.model.names import is_name
 from gascity.model.pack import CATALOGUES, AgentDir
-from gascity.model.problems import KeyPath, Place, Problem, warning
+from gascity.model.problems import ERROR, KeyPath, Place, Problem, warning
 from gascity.source.decode import Decoded, decode
-from gascity.source.disk import Disk, is_below
+from gascity.source.disk import Disk, bad_utf8, is_below
 from gascity.source.toml import TomlFault, has_bom, parse
 
 PROMPTS = ("prompt.template.md", "prompt.md", "prompt.md.tmpl")
@@ -48,8 +48,10 @@ def read_agents(
     disk: Disk, directory: str, pack: str, *, own: bool, only: str | None = None
 ) -> list[AgentDir]:
     """Every agent below `directory`, or just the one called `only`; `pack` is the pack's root."""
-    found = []
+    found: list[AgentDir] = []
     lowered: dict[str, str] = {}
+    if not disk.is_folder_of(directory, pack):
+        return found
     for name in _candidates(disk, directory, only):
         path = f"{directory}/{name}"
         agent = read_agent(disk, path, name, pack, own=own)
@@ -64,7 +66,7 @@ def read_agents(
 
 def _candidates(disk: Disk, directory: str, only: str | None) -> Iterator[str]:
     if only is not None:
-        if is_name(only) and disk.is_directory(directory):
+        if is_name(only):
             yield only
         return
     names = disk.names(directory)
@@ -94,8 +96,10 @@ def read_agent(disk: Disk, path: str, name: str, pack: str, *, own: bool) -> Age
         layers += _definition(disk, f"{path}/agent.toml", name, pack, problems)
     said = layers[0].values if layers else {}
     layers = [*_convention(disk, path, entries, pack, problems, "prompt" in said), *layers]
-    if not any(problem.is_error for problem in (*problems, *disk.problems[before:])):
-        _check_prompt(disk, path, name, layers, entries, pack, problems)
+    told = _check_prompt(disk, layers, pack, problems)
+    # A file that could not be read may have said it; one fault is enough then.
+    if not told and not any(p.is_error for p in (*problems, *disk.problems[before:])):
+        problems.append(_no_prompt(disk, path, name, entries))
     # What the disk found wrong while this directory was read belongs to this agent.
     noted = disk.problems[before:]
     del disk.problems[before:]
@@ -119,16 +123,12 @@ def _entries(disk: Disk, path: str, pack: str, own: bool) -> set[str] | None:
     try:
         found = os.stat(path)
         names = set(os.listdir(path))
+    except FileNotFoundError:
+        disk.seen[path] = None
+        return None
     except NotADirectoryError:
-        if own and path.endswith(".md"):
-            disk.problems.append(
-                warning(
-                    "loose-file",
-                    "a file here is no agent",
-                    Place(disk.shown(path)),
-                    f"an agent is a folder: {disk.shown(path)[:-3]}/prompt.md",
-                )
-            )
+        if own:
+            disk.problems.append(_loose(disk, path))
         return None
     except OSError:
         disk.names(path)  # says why
@@ -137,6 +137,15 @@ def _entries(disk: Disk, path: str, pack: str, own: bool) -> set[str] | None:
     if disk.instead:
         names |= {os.path.basename(one) for one in disk.instead if os.path.dirname(one) == path}
     return None if names & {"pack.toml", "city.toml"} else names
+
+
+def _loose(disk: Disk, path: str) -> Problem:
+    shown = disk.shown(path)
+    name = os.path.basename(path)
+    hint = f"an agent is a folder: {shown.removesuffix('.md')}/prompt.md"
+    if "." in name:
+        return warning("loose-file", "a file here is no agent", Place(shown), hint)
+    return Problem("not-a-directory", f"`{name}` should be a directory", Place(shown), hint)
 
 
 def _definition(
@@ -246,8 +255,18 @@ def _resolve_path(
             )
         )
         del out.values[key]
+    elif not is_below(real := os.path.realpath(target), os.path.realpath(root)):
+        out.problems.append(
+            Problem("link-leaves-pack", f"`{spelled}` leads out of its pack, to {real}", place)
+        )
+        del out.values[key]
     else:
         out.values[key] = disk.shown(target)
+        if patch and key == "prompt":
+            before = len(disk.problems)
+            _check_text(disk, target, root, out.problems, needed=True)
+            out.problems += disk.problems[before:]
+            del disk.problems[before:]
 
 
 def _called(disk: Disk, root: str) -> str:
@@ -284,62 +303,41 @@ def _by_file(key: str, file: str) -> Layer:
     return Layer(DEFINITION, file, {key: file}, (), {key: ""})
 
 
-def _check_prompt(
-    disk: Disk,
-    path: str,
-    name: str,
-    layers: list[Layer],
-    entries: set[str],
-    pack: str,
-    problems: list[Problem],
-) -> None:
+def _check_prompt(disk: Disk, layers: list[Layer], pack: str, problems: list[Problem]) -> bool:
+    """Is there something to tell the model? A prompt that is there is checked."""
     values = {key: value for layer in layers for key, value in layer.values.items()}
     prompt = values.get("prompt")
     if isinstance(prompt, str):
-        _check_text(disk, disk.absolute(prompt), pack, problems)
-    elif not values.get("description") and not values.get("start_command"):
-        hint = f"write {disk.shown(path)}/prompt.md"
-        if "profile.md" in entries:
-            hint = f"rename {disk.shown(path)}/profile.md to prompt.md"
-        problems.append(
-            Problem(
-                "no-prompt",
-                f"agent `{name}` has neither prompt, description nor start_command",
-                Place(disk.shown(path)),
-                hint,
-            )
-        )
+        _check_text(disk, disk.absolute(prompt), pack, problems, needed=True)
+        return True
+    return bool(values.get("description") or values.get("start_command"))
 
 
-def _check_text(disk: Disk, path: str, pack: str, problems: list[Problem]) -> None:
+def _no_prompt(disk: Disk, path: str, name: str, entries: set[str]) -> Problem:
+    hint = f"write {disk.shown(path)}/prompt.md"
+    if "profile.md" in entries:
+        hint = f"rename {disk.shown(path)}/profile.md to prompt.md"
+    words = f"agent `{name}` has neither prompt, description nor start_command"
+    return Problem("no-prompt", words, Place(disk.shown(path)), hint)
+
+
+def _check_text(
+    disk: Disk, path: str, pack: str, problems: list[Problem], *, needed: bool = False
+) -> None:
     """Text that a model or a person will see must be text."""
+    before = len(disk.problems)
     data = disk.read(path, within=pack)
     if data is None:
+        if needed:  # a link to nowhere is more than a warning then
+            disk.problems[before:] = [p._replace(severity=ERROR) for p in disk.problems[before:]]
         return
-    try:
-        data.decode()
-    except UnicodeDecodeError as error:
-        head = data[: error.start].decode()
-        line = head.count("\n") + 1
-        col = len(head) - (head.rfind("\n") + 1) + 1
-        problems.append(
-            Problem(
-                "bad-utf8",
-                f"byte 0x{data[error.start]:02x} is not UTF-8",
-                Place(disk.shown(path), line=line, col=col),
-                "save the file as UTF-8",
-            )
-        )
+    fault = bad_utf8(data, disk.shown(path))
+    if fault is not None:
+        problems.append(fault)
     if b"\0" in data:
         line = data[: data.index(b"\0")].count(b"\n") + 1
-        problems.append(
-            Problem(
-                "nul-byte",
-                "the text holds a NUL byte",
-                Place(disk.shown(path), line=line, col=1),
-                "remove it",
-            )
-        )
+        place = Place(disk.shown(path), line=line, col=1)
+        problems.append(Problem("nul-byte", "the text holds a NUL byte", place, "remove it"))
 
 
 def _case_clash(disk: Disk, path: str, name: str, twin: str) -> Problem:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from gascity.model.problems import Place, Problem, warning
-from gascity.source.disk import Disk
+from gascity.source.disk import Disk, bad_utf8
 
 _SUFFIXES = {
     "mcp": (".template.toml", ".toml"),
@@ -38,17 +38,25 @@ def entry_names(disk: Disk, directory: str, kind: str) -> list[str]:
     return [name for name in found if not name.endswith(".template")]
 
 
-def read_skills(disk: Disk, directory: str) -> Iterator[Skill]:
-    """The skills below a directory, in order of their names."""
+def read_skills(disk: Disk, directory: str, pack: str) -> Iterator[Skill]:
+    """The skills below a directory, in order of their names; links stay inside the pack."""
+    lowered: dict[str, str] = {}
     for name in entry_names(disk, directory, "skills"):
         path = f"{directory}/{name}"
-        yield _read_skill(disk, name, path)
+        skill = _read_skill(disk, name, path, disk.absolute(pack))
+        twin = lowered.setdefault(name.lower(), name)
+        if twin != name:
+            words = f"skills `{name}` and `{twin}` differ only in case"
+            clash = Problem("case-clash", words, Place(path), "rename one of them")
+            skill = skill._replace(problems=(*skill.problems, clash))
+        yield skill
 
 
-def _read_skill(disk: Disk, name: str, path: str) -> Skill:
+def _read_skill(disk: Disk, name: str, path: str, pack: str) -> Skill:
     file = f"{path}/SKILL.md"
     before = len(disk.problems)
-    data = disk.read(disk.absolute(file))
+    follows = disk.follow_directory(disk.absolute(path), pack)
+    data = disk.read(disk.absolute(file), within=pack) if follows else None
     noted = tuple(disk.problems[before:])
     del disk.problems[before:]
     if data is None:
@@ -59,7 +67,10 @@ def _read_skill(disk: Disk, name: str, path: str) -> Skill:
             f"write {file}, or move the directory away",
         )
         return Skill(name, "", path, noted or (lacking,))
-    fields = front_matter(data.decode("utf-8", "replace"))
+    fault = bad_utf8(data, file)
+    if fault is not None:
+        return Skill(name, "", path, (fault,))
+    fields = front_matter(data.decode())
     description = fields.get("description", "")
     if not description:
         silent = warning(

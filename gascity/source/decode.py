@@ -47,29 +47,64 @@ def decode(
 ) -> Decoded:
     """Check a table against its fields. Keys in `apart` are read by someone else."""
     out = Decoded()
-    for key, spelled, value in _leaves(table, raw, ""):
-        if key in apart and "." not in key:
+    keys = table.keys
+    odd: dict[str, object] = {}
+    for name, value in raw.items():  # nearly everything is right, and cities are large
+        known = keys.get(name)
+        if name in apart:
             continue
-        place = Place(file, (*at, *spelled.split(".")) if "." in spelled else (*at, spelled))
-        known = table.keys.get(key)
-        if known is None:
-            out.problems.append(_unknown(table, key, place, not_acted_on or {}))
-            continue
-        fault = _fault(known[0], known[1], value)
-        if fault is not None:
-            out.problems.append(_misfit(key, fault, place))
-            continue
-        out.values[key] = tuple(value) if isinstance(value, list) else value
-        if spelled != key:
-            out.written[key] = spelled
-            if not spelled.startswith(("prompt_template", "print_args")):
-                out.problems.append(_older(spelled, key, place))
-    for wanted in table.fields.values():
-        if wanted.required and wanted.name not in out.values and wanted.name not in raw:
-            out.problems.append(
-                Problem("missing-key", f"`{wanted.name}` is missing: {wanted.doc}", Place(file, at))
-            )
+        if known is not None and "." not in name and _surely_fine(known[0], known[1], value):
+            out.values[name] = value
+        else:
+            odd[name] = value
+    for key, spelled, value in _leaves(table, odd, ""):
+        path = spelled.split(".") if spelled.partition(".")[0] in odd else [spelled]
+        _take(table, out, key, spelled, value, Place(file, (*at, *path)), not_acted_on or {})
+    for wanted in table.required:
+        if wanted.name not in out.values and wanted.name not in raw:
+            words = f"`{wanted.name}` is missing: {wanted.doc}"
+            out.problems.append(Problem("missing-key", words, Place(file, at)))
     return out
+
+
+def _surely_fine(field: Field, edit: Edit, value: object) -> bool:
+    """The common right values, told quickly; False only means that a closer look is due."""
+    if edit is not Edit.SET or field.choices:
+        return edit is Edit.SET and value in field.choices and type(value) is str
+    kind = field.kind
+    if kind is Kind.STRING or kind is Kind.PATH:
+        return type(value) is str and "\0" not in value
+    if kind is Kind.INTEGER:
+        return type(value) is int and (field.minimum or 0) <= value <= _LARGEST
+    return kind is Kind.BOOLEAN and type(value) is bool
+
+
+def _take(
+    table: Table,
+    out: Decoded,
+    key: str,
+    spelled: str,
+    value: object,
+    place: Place,
+    not_acted_on: Mapping[str, str],
+) -> None:
+    """One key that was not surely fine: a value, or a problem."""
+    known = table.keys.get(key)
+    if known is None:
+        out.problems.append(_unknown(table, key, place, not_acted_on))
+        return
+    fault = _fault(known[0], known[1], value)
+    if fault is None and key in out.values:
+        other = out.written.get(key, key)
+        fault = ("bad-value", f"is said twice, as `{other}` and as `{spelled}`", "keep one of them")
+    if fault is not None:
+        out.problems.append(_misfit(key, fault, place))
+        return
+    out.values[key] = tuple(value) if isinstance(value, list) else value
+    if spelled != key:
+        out.written[key] = spelled
+        if not spelled.startswith(("prompt_template", "print_args")):
+            out.problems.append(_older(spelled, key, place))
 
 
 def decode_provider(raw: Mapping[str, object], file: str, at: KeyPath = ()) -> Decoded:
@@ -84,10 +119,13 @@ def decode_provider(raw: Mapping[str, object], file: str, at: KeyPath = ()) -> D
 def _leaves(
     table: Table, raw: Mapping[str, object], prefix: str
 ) -> Iterator[tuple[str, str, object]]:
-    """Written keys with their dotted names, older spellings already replaced."""
+    """Written keys with their dotted names, older spellings already replaced.
+
+    A key that has a dot in its quotes is no nested one, so it gets a name that no field has.
+    """
     for name, value in raw.items():
         spelled = prefix + name
-        key = table.aliases.get(spelled, spelled)
+        key = table.aliases.get(spelled, spelled) if "." not in name else f'"{spelled}"'
         if key in table.prefixes and key not in table.keys and isinstance(value, dict):
             yield from _leaves(table, value, key + ".")
         else:
@@ -137,6 +175,8 @@ def _fault(field: Field, edit: Edit, value: object) -> tuple[str, str, str | Non
         return "bad-type", f"should be {kind.value}, not {describe(value)}", _cast_hint(kind, value)
     if isinstance(value, str):
         return _bad_text(field, kind, value)
+    if isinstance(value, float) and not abs(value) <= _LARGEST:
+        return "bad-value", f"should be a number, not {value}", None
     if isinstance(value, int) and abs(value) > _LARGEST:
         return "bad-value", "is too large a number", None
     if isinstance(value, (int, float)) and field.minimum is not None and value < field.minimum:
@@ -145,6 +185,8 @@ def _fault(field: Field, edit: Edit, value: object) -> tuple[str, str, str | Non
         return _bad_items(field, edit, kind, value)
     if isinstance(value, dict) and kind is Kind.STRING_MAP:
         return _bad_map(value)
+    if kind is Kind.ANY_MAP and "\\x00" in repr(value):
+        return "bad-value", "must not hold a NUL character", None
     return None
 
 
@@ -185,7 +227,8 @@ def _bad_items(
 def _bad_map(value: Mapping[str, object]) -> tuple[str, str, str | None] | None:
     for key, item in value.items():
         if not isinstance(item, str):
-            hint = f'write {key} = "{item}"' if isinstance(item, (int, float)) else None
+            text = str(item).lower() if isinstance(item, bool) else str(item)
+            hint = f'write {key} = "{text}"' if isinstance(item, (int, float)) else None
             return "bad-type", f"should hold strings, but `{key}` is {describe(item)}", hint
         if "\0" in item or "\0" in key:
             return "bad-value", "must not hold a NUL character", None

@@ -44,13 +44,7 @@ class Disk:
             self.seen[path] = None
             return []
         except NotADirectoryError:
-            self.problems.append(
-                Problem(
-                    "not-a-directory",
-                    f"`{os.path.basename(path)}` should be a directory",
-                    Place(self.shown(path)),
-                )
-            )
+            self.problems.append(self._misplaced(path))
             return []
         except OSError as error:
             self.problems.append(self._unreadable(path, error))
@@ -64,6 +58,18 @@ class Disk:
             return False
         self.stamp(path, found)
         return stat.S_ISDIR(found.st_mode)
+
+    def is_folder_of(self, path: str, within: str) -> bool:
+        """Is there a directory that may be read? A file in its place, or a link that leads out
+        of `within`, is a problem."""
+        if not self.exists(path):
+            if os.path.islink(path):
+                self.problems.append(self._dangling(path))
+            return False
+        if not self.is_directory(path):
+            self.problems.append(self._misplaced(path))
+            return False
+        return self.follow_directory(path, within)
 
     def exists(self, path: str) -> bool:
         try:
@@ -114,7 +120,10 @@ class Disk:
                     f"{found.st_size:,} bytes are more than the {MOST_BYTES:,} we read",
                 )
                 return None
-            chunks = []
+            data = os.read(handle, found.st_size + 1)
+            if len(data) == found.st_size:
+                return data
+            chunks = [data]  # it grew or shrank under us, or lies on an odd file system
             while chunk := os.read(handle, 1 << 20):
                 chunks.append(chunk)
             return b"".join(chunks)
@@ -163,6 +172,10 @@ class Disk:
         shown = self.shown(path)
         return any(problem.place and problem.place.file == shown for problem in self.problems)
 
+    def _misplaced(self, path: str) -> Problem:
+        words = f"`{os.path.basename(path)}` should be a directory"
+        return Problem("not-a-directory", words, Place(self.shown(path)))
+
     def _dangling(self, path: str) -> Problem:
         target = os.readlink(path)
         return warning(
@@ -176,6 +189,32 @@ class Disk:
         if error.errno == errno.ELOOP:
             return Problem("link-loop", "the link leads back to itself", place)
         return Problem("unreadable", f"cannot be read: {error.strerror}", place)
+
+
+def bad_utf8(data: bytes, file: str) -> Problem | None:
+    """The first byte that is not UTF-8, if there is one."""
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        head = data[: error.start].decode()
+        line = head.count("\n") + 1
+        place = Place(file, line=line, col=len(head) - head.rfind("\n"))
+        words = f"byte 0x{data[error.start]:02x} is not UTF-8"
+        return Problem("bad-utf8", words, place, "save the file as UTF-8")
+    return None
+
+
+def read_plain(path: str) -> bytes | None:
+    """The bytes of a regular file, or None; never waits for a pipe."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError:
+        return None
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        return None
+    with open(handle, "rb") as file:
+        return file.read(2 * MOST_BYTES)
 
 
 def is_below(path: str, directory: str) -> bool:

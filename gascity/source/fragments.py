@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 
-from gascity.model.problems import Place, Problem
-from gascity.source.disk import Disk
+from gascity.source.disk import Disk, bad_utf8
 
 _SUFFIXES = (".md.tmpl", ".template.md")  # the newer spelling last, so that it wins
 
@@ -24,19 +23,11 @@ def read_text(disk: Disk, file: str) -> str | None:
     data = disk.read(disk.absolute(file))
     if data is None:
         return None
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        line = data[: error.start].count(b"\n") + 1
-        disk.problems.append(
-            Problem(
-                "bad-utf8",
-                f"byte 0x{data[error.start]:02x} is not UTF-8",
-                Place(file, line=line, col=1),
-                "save the file as UTF-8",
-            )
-        )
+    fault = bad_utf8(data, file)
+    if fault is not None:
+        disk.problems.append(fault)
         return None
+    return data.decode()
 
 
 def default_branch(disk: Disk, rig: str) -> str:

@@ -1,7 +1,7 @@
 """From a city's root to Sources: every file that defines it, each read once."""
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from gascity.model.layers import Layer
 from gascity.model.names import did_you_mean, is_name
@@ -36,6 +36,8 @@ def load(
     pack = reader.root_pack(manifests)
     own = f"{root}/.gc"
     providers = providers_of(manifests, pack)
+    places = {name: Place(ls[-1].file, ls[-1].at) for name, ls in providers.items() if ls}
+    reader.case_clashes("provider", places)
     implicit = implicit_names(around, manifests, providers, only)
     sources = Sources(
         root=root,
@@ -63,8 +65,10 @@ def load(
         problems=(),
     )
     facts = stock(disk, around, sources, all_providers)
-    problems = [*disk.problems, *(p for m in manifests for p in m.problems)]
-    return sources._replace(stock=facts, problems=tuple(_once(problems)))
+    own_files = (problem for manifest in manifests for problem in manifest.problems)
+    problems = [*disk.problems, *reader.sift(own_files, root)]
+    problems += [problem for said in reader.once.values() for problem in _once(said)]
+    return sources._replace(stock=facts, problems=tuple(problems))
 
 
 def _city_manifest(disk: Disk) -> Manifest:
@@ -103,21 +107,14 @@ def _template_mode(manifests: Iterable[Manifest | None]) -> str | None:
     return str(said[-1]) if said and said[-1] else None
 
 
-def _once(problems: Iterable[Problem]) -> list[Problem]:
-    """Of what is said once per pack keep the first place, with the count."""
-    first: dict[str, Problem] = {}
-    counts: dict[str, int] = {}
-    kept = []
+def _once(problems: Iterable[Problem]) -> Iterator[Problem]:
+    """One problem for each message, at its first place, with the count."""
+    found: dict[str, list[Problem]] = {}
     for problem in problems:
-        if problem.code not in _ONCE_PER_PACK:
-            kept.append(problem)
-        else:
-            first.setdefault(problem.message, problem)
-            counts[problem.message] = counts.get(problem.message, 0) + 1
-    for message, problem in first.items():
-        more = f" (in {counts[message]} places)" if counts[message] > 1 else ""
-        kept.append(problem._replace(message=message + more))
-    return kept
+        found.setdefault(problem.message, []).append(problem)
+    for message, same in found.items():
+        more = f" (in {len(same)} places)" if len(same) > 1 else ""
+        yield same[0]._replace(message=message + more)
 
 
 class _Reader:
@@ -128,21 +125,27 @@ class _Reader:
         self.around = around
         self.only = only
         self.packs: dict[str, Pack | None] = {}
+        self.once: dict[str, list[Problem]] = {}  # what is said once, by pack
 
     def agents(self, directory: str, pack: str, *, own: bool) -> list[AgentDir]:
         """Agents of one pack; what is said once per pack moves from them to the pack."""
         found = read_agents(self.disk, directory, pack, own=own, only=self.only)
-        lifted: list[Problem] = []
-        kept = []
-        for agent in found:
-            once = [p for p in agent.problems if p.code in _ONCE_PER_PACK]
-            if once:
-                lifted += once
-                rest = tuple(p for p in agent.problems if p.code not in _ONCE_PER_PACK)
-                agent = agent._replace(problems=rest)
-            kept.append(agent)
-        self.disk.problems += _once(lifted)
-        return kept
+        return [
+            agent._replace(problems=tuple(self.sift(agent.problems, pack)))
+            if agent.problems
+            else agent
+            for agent in found
+        ]
+
+    def sift(self, problems: Iterable[Problem], pack: str) -> list[Problem]:
+        """Put aside what is said once per pack, and return the rest."""
+        rest = []
+        for problem in problems:
+            if problem.code in _ONCE_PER_PACK:
+                self.once.setdefault(pack, []).append(problem)
+            else:
+                rest.append(problem)
+        return rest
 
     def root_pack(self, manifests: Sequence[Manifest]) -> Pack:
         """The city as a pack: with or without a pack.toml."""
@@ -152,13 +155,14 @@ class _Reader:
         imports: dict[str, Written] = {}
         for source in (manifest, *manifests):
             imports |= {written.binding: written for written in source.imports} if source else {}
+        self.case_clashes("import", {name: one.place for name, one in imports.items()})
         if manifest is not None:
             manifest.problems = [
                 p
                 for p in manifest.problems
                 if p.code != "missing-key" or (p.place is not None and p.place.path != ("pack",))
             ]
-            self.disk.problems += manifest.problems
+            self.disk.problems += self.sift(manifest.problems, root)
             values = manifest.layers["pack"].values if "pack" in manifest.layers else {}
         name = values.get("name")
         return Pack(
@@ -188,20 +192,35 @@ class _Reader:
                         f"rename it to {right}/",
                     )
                 )
-        return frozenset(name for name in CATALOGUES if self.disk.is_directory(f"{root}/{name}"))
+        return frozenset(
+            name for name in CATALOGUES if self.disk.is_folder_of(f"{root}/{name}", root)
+        )
 
     def providers(self, root: str, manifest: Manifest | None) -> dict[str, tuple[Layer, ...]]:
         """`providers/*.toml` of a pack, each with the pack's own `[providers.x]` over it."""
         layers: dict[str, tuple[Layer, ...]] = {}
         directory = f"{root}/providers"
-        for name in self.disk.names(directory) if self.disk.is_directory(directory) else ():
+        for name in self.disk.names(directory) if self.disk.is_folder_of(directory, root) else ():
             stem = name.removesuffix(".toml")
             if stem != name and is_name(stem):
-                layer = read_provider(self.disk, f"{directory}/{name}", root)
+                layer = self._provider(f"{directory}/{name}", root)
                 layers[stem] = (layer,) if layer else ()
         for name, layer in (manifest.providers if manifest else {}).items():
             layers[name] = (*layers.get(name, ()), layer)
         return layers
+
+    def _provider(self, path: str, root: str) -> Layer | None:
+        before = len(self.disk.problems)
+        layer = read_provider(self.disk, path, root)
+        own = root == self.disk.root
+        self.disk.problems[before:] = self.sift(
+            [
+                p if own or p.code != "unknown-key" else p.softened()
+                for p in self.disk.problems[before:]
+            ],
+            root,
+        )
+        return layer
 
     def follow(self, written: Written, root: str, above: tuple[str, ...]) -> Import:
         """Read the pack an import names; `above` are the roots that led here."""
@@ -282,9 +301,8 @@ class _Reader:
                     "upgrade, or pin an older pack",
                 )
             )
-        self.disk.problems += _once(
-            p.softened() if p.code == "unknown-key" else p for p in manifest.problems
-        )
+        problems = [p.softened() if p.code == "unknown-key" else p for p in manifest.problems]
+        self.disk.problems += self.sift(problems, path)
         trail = (*above, path)
         return Pack(
             name=str(values.get("name", "")),
@@ -307,7 +325,21 @@ class _Reader:
         for manifest in manifests:
             for rig in manifest.rigs:
                 gathered.setdefault(rig.name, []).append(rig)
+        self.case_clashes("rig", {name: rigs[-1].place for name, rigs in gathered.items()})
         return tuple(self._rig(name, entries, pack) for name, entries in gathered.items())
+
+    def case_clashes(self, what: str, places: Mapping[str, Place]) -> None:
+        """Names that some file systems, and most people, take for one."""
+        first: dict[str, str] = {}
+        for name, place in places.items():
+            other = first.setdefault(name.lower(), name)
+            if other != name:
+                self._note(
+                    "case-clash",
+                    f"{what} `{name}` and `{other}` differ only in case",
+                    place,
+                    "rename one of them",
+                )
 
     def _rig(self, name: str, entries: list[WrittenRig], pack: Pack) -> RigSource:
         root = self.disk.root
@@ -323,7 +355,7 @@ class _Reader:
                     self._note(
                         "import-missing",
                         f"the city imports nothing as `{binding}`",
-                        rig.place,
+                        Place(rig.place.file, (*rig.place.path, "imports")),
                         did_you_mean(binding, shared),
                     )
         path = next(

@@ -229,7 +229,11 @@ def _imports(source: FileSource, out: Manifest, tables: object, at: KeyPath) -> 
             found.append(Written(name, decoded.values, Place(source.file, (*here, "source"))))
         elif "source" in decoded.values:
             out.problems.append(
-                Problem("bad-value", "`source` must not be empty", Place(source.file, here))
+                Problem(
+                    "bad-value",
+                    "`source` must not be empty",
+                    Place(source.file, (*here, "source"), of_value=True),
+                )
             )
     return found
 
@@ -248,7 +252,13 @@ def _named_sessions(source: FileSource, out: Manifest, raw: Mapping[str, object]
             continue
         decoded = decode(NAMED_SESSION, entry, source.file, at)
         out.problems += decoded.problems
-        if decoded.values.get("template"):
+        name = decoded.values.get("name")
+        if isinstance(name, str) and not is_rig_name(name):
+            out.problems.append(bad_name(source, name, (*at, "name"), of_value=True))
+        elif decoded.values.get("template") == "":
+            place = Place(source.file, (*at, "template"), of_value=True)
+            out.problems.append(Problem("bad-value", "`template` must not be empty", place))
+        elif "template" in decoded.values:
             out.named_sessions.append(
                 NamedSession(decoded.values, Place(source.file, (*at, "template"), of_value=True))
             )
@@ -269,7 +279,7 @@ def _default_imports(source: FileSource, out: Manifest, raw: Mapping[str, object
                     "unknown-key",
                     f"`{name}` is not part of city.toml",
                     Place(source.file, (*at, other)),
-                    f"it takes only `{key}`",
+                    did_you_mean(other, (key,)) or f"it takes only `{key}`",
                 )
                 out.problems.append(problem)
         if key not in table:

@@ -76,10 +76,13 @@ def _patch(
         return None
     name = entry.get(target, entry.get("agent" if target == "name" else "name"))
     rig = entry.get("dir")
-    if not isinstance(name, str) or not name or not isinstance(rig, str | None):
-        problems.append(
-            Problem("missing-key", f"a patch needs `{target}`, the agent it changes", place)
-        )
+    for key in _TARGET & entry.keys():
+        if not isinstance(entry[key], str):
+            problems.append(wrong_type(source, (*at, key), "a string", entry[key]))
+            return None
+    if not name:
+        words = f"a patch needs `{target}`, the agent it changes"
+        problems.append(Problem("missing-key", words, place))
         return None
     decoded = decode_agent(
         source.disk, entry, source.path, at, source.pack, apart=_TARGET, patch=True

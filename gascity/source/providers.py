@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from gascity.model.layers import DEFINITION, Layer
+from gascity.model.names import parse_name
 from gascity.model.pack import AgentDir, Pack, Sources
 from gascity.source.agents import read_agent, read_table
 from gascity.source.decode import decode_provider
@@ -83,6 +84,8 @@ def implicit_names(
             names |= set(manifest.implicit)
         if "workspace" in manifest.layers:
             names.add(str(manifest.layers["workspace"].values.get("provider", "")))
+        patches = [*manifest.patches, *(p for rig in manifest.rigs for p in rig.patches)]
+        names |= {parse_name(patch.target).bare for patch in patches}
     return names & known
 
 

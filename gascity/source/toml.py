@@ -136,8 +136,7 @@ def _value_hint(written: str) -> str | None:
         return f"write `{value.lower()}` in small letters"
     if value[0] in "\"'[{":
         return None
-    plain = len(value) < 60 and not set(value) & set("\"'\\,[]{}")
-    return f'text needs quotes: "{value}"' if plain else "text needs quotes"
+    return "text needs quotes"
 
 
 def locate(text: str, path: Sequence[str | int]) -> tuple[int, int]:

@@ -144,8 +144,8 @@ def test_toml_1_1_is_read() -> None:
     [
         pytest.param(b"a = 1\nb = '\xc3\xa9\xff'", "bad-utf8", (2, 7), "UTF-8", id="utf-8"),
         pytest.param(b"#" * (MAX_BYTES + 1), "too-large", (1, 1), None, id="size"),
-        pytest.param(b"a = 1\nb = abc # x", "bad-toml", (2, 5), 'quotes: "abc"', id="unquoted"),
-        pytest.param(b"t = 30m", "bad-toml", (1, 7), 'quotes: "30m"', id="unquoted-duration"),
+        pytest.param(b"a = 1\nb = abc # x", "bad-toml", (2, 5), "quotes", id="unquoted"),
+        pytest.param(b"t = 30m", "bad-toml", (1, 7), "quotes", id="unquoted-duration"),
         pytest.param(b"t = [x, y]", "bad-toml", (1, 6), "quotes", id="unquoted-in-array"),
         pytest.param(b"a = True", "bad-toml", (1, 5), "`true`", id="python-boolean"),
         pytest.param(b"a =", "bad-toml", (1, 4), "missing", id="no-value"),

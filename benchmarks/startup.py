@@ -1,0 +1,345 @@
+"""How long commands take, as ratios to `python -c pass` of the same interpreter in the same run.
+
+    make bench                                   everything, some minutes
+    python benchmarks/startup.py --quick         the cities of 10 and 1,000 agents, few rounds
+    python benchmarks/startup.py --json          for other programs
+
+All measures take turns, each right after the floor, so that a busy machine slows both alike. What
+is over its limit is marked; the exit code is 0 in any case. benchmarks/README.md says how to read
+the table.
+"""
+
+import argparse
+import json
+import os
+import platform
+import resource
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import pairwise
+
+from cities import make_city
+
+SIZES = (10, 100, 1_000, 10_000)
+QUICK_SIZES = (10, 1_000)
+WARM_LIMITS = {10: 2.5, 1_000: 5.0, 10_000: 15.0}
+COLD_LIMITS = {10: 6.0, 1_000: 15.0, 10_000: 80.0}
+ANY_LIMIT = 6.0
+EDIT_LIMIT = 10.0
+MEGABYTES_LIMIT = 250.0
+# Noise alone moves the median of the same command by about this much.
+SAME_COST = 1.25
+OWN = "agent-00001"
+IMPORTED = "crew.agent-00000"
+# A command about one agent costs the same in every city.
+ALIKE = (f"agent show {OWN}", f"agent explain {IMPORTED}")
+
+
+@dataclass
+class Measure:
+    """One command. `prepare` runs before each time, not measured; it returns the directory."""
+
+    name: str
+    command: list[str]
+    prepare: Callable[[], str]
+    limit: float | None = None
+    every: int = 1
+    city: int = 10
+    times: list[float] = field(default_factory=list)
+    processor: list[float] = field(default_factory=list)
+    beside: list[int] = field(default_factory=list)  # which runs of the floor came just before
+    megabytes: float = 0.0
+    failed: str = ""
+
+    def try_out(self, environment: dict[str, str]) -> None:
+        """A run that does not count: it fills caches, and shows whether the command works."""
+        code, _, _ = _spawn(self.command, self.prepare(), environment)
+        self.failed = f"failed: exit code {code}" if code else ""
+
+    def run(self, environment: dict[str, str]) -> None:
+        directory = self.prepare()
+        code, seconds, used = _spawn(self.command, directory, environment)
+        if code:
+            self.failed = f"failed: exit code {code}"
+        self.times.append(seconds * 1000)
+        self.processor.append((used.ru_utime + used.ru_stime) * 1000)
+        self.megabytes = max(self.megabytes, used.ru_maxrss / 1024)
+
+
+def _spawn(
+    command: list[str], directory: str, environment: dict[str, str]
+) -> tuple[int, float, resource.struct_rusage]:
+    """Run to the end with the output thrown away: exit code, seconds, what was used."""
+    os.chdir(directory)
+    quiet = [(os.POSIX_SPAWN_OPEN, out, os.devnull, os.O_RDWR, 0) for out in (0, 1, 2)]
+    start = time.perf_counter()
+    process = os.posix_spawn(command[0], command, environment, file_actions=quiet)
+    _, status, used = os.wait4(process, 0)
+    return os.waitstatus_to_exitcode(status), time.perf_counter() - start, used
+
+
+class Bench:
+    """The cities, in a directory of their own, and what is measured in them."""
+
+    def __init__(self, home: str, program: Sequence[str], sizes: Sequence[int]) -> None:
+        self.home = home
+        self.program = list(program)
+        self.sizes = sizes
+        self.environment = _environment(home)
+        self.floor = Measure("python -c pass", [sys.executable, "-c", "pass"], lambda: home)
+        self._copies = 0
+
+    def make(self) -> None:
+        """Write the cities, and wait until no file is too young for its stamp to be trusted."""
+        for size in self.sizes:
+            make_city(self.root(size), size)
+        time.sleep(0.2)
+
+    def root(self, size: int) -> str:
+        return f"{self.home}/city-{size}"
+
+    def measures(self) -> Iterator[Measure]:
+        yield self._measure("--version", partial(self.root, 10), 1.5)
+        for words in ("agent list", "skill list"):
+            yield from self._lists(words, 10)
+        yield from self._commands()
+        for size in self.sizes:
+            if size != 10:
+                yield from self._lists("agent list", size)
+        for words in ALIKE:
+            for size in self.sizes:
+                yield self._measure(words, partial(self.root, size), ANY_LIMIT, size)
+
+    def _lists(self, words: str, size: int) -> Iterator[Measure]:
+        warm, cold = (limits.get(size) for limits in (WARM_LIMITS, COLD_LIMITS))
+        yield self._measure(f"{words} (warm)", partial(self.root, size), warm, size)
+        yield self._measure(f"{words} (cold)", partial(self._cold, size), cold, size)
+
+    def _commands(self) -> Iterator[Measure]:
+        for words in (
+            "check",
+            f"agent emit {OWN}",
+            f"skill list --agent {OWN}",
+            "provider list",
+            "provider show claude",
+            "rig list",
+        ):
+            yield self._measure(words, partial(self.root, 10), ANY_LIMIT)
+        for words in (
+            f"agent set {OWN} nudge=Hello",
+            f"agent set {IMPORTED} nudge=Hello",
+            "agent new helper --description Helps",
+            "rig add rigs/new",
+        ):
+            yield self._measure(words, self._copy, EDIT_LIMIT)
+        yield self._measure("init --provider claude", self._empty, EDIT_LIMIT)
+
+    def _measure(
+        self, words: str, prepare: Callable[[], str], limit: float | None, size: int = 10
+    ) -> Measure:
+        command = [*self.program, *words.removesuffix(" (warm)").removesuffix(" (cold)").split()]
+        slow = size >= 10_000 and words.endswith(" (cold)")
+        return Measure(words, command, prepare, limit, 3 if slow else 1, size)
+
+    def _cold(self, size: int) -> str:
+        cache = f"{self.root(size)}/.gc/cache"
+        for name in os.listdir(cache) if os.path.isdir(cache) else ():
+            os.unlink(f"{cache}/{name}")
+        return self.root(size)
+
+    def _copy(self) -> str:
+        """A city that no command has touched, at a path that was never used before."""
+        self._copies += 1
+        path = f"{self.home}/copy-{self._copies}"
+        shutil.copytree(self.root(10), path, ignore=shutil.ignore_patterns(".gc"))
+        os.makedirs(f"{path}/rigs/new/.git")
+        return path
+
+    def _empty(self) -> str:
+        self._copies += 1
+        path = f"{self.home}/empty-{self._copies}"
+        os.mkdir(path)
+        return path
+
+    def run(self, measures: Sequence[Measure], rounds: int) -> None:
+        """Take turns, the floor before each measure; what fails is left out from then on."""
+        for one in (self.floor, *measures):
+            one.try_out(self.environment)
+        for turn in range(rounds):
+            _progress(f"round {turn + 1} of {rounds}")
+            for one in measures:
+                if turn % one.every == 0 and not one.failed:
+                    if one.name.endswith(" (warm)"):
+                        self._refill(one)
+                    self.floor.run(self.environment)
+                    one.run(self.environment)
+                    one.beside.append(len(self.floor.times) - 1)
+        _progress("")
+
+    def _refill(self, one: Measure) -> None:
+        """Twice: the first answer kept makes .gc, and that changes the directory it is in."""
+        cache = f"{self.root(one.city)}/.gc/cache/{one.name.removesuffix(' (warm)')}"
+        if not os.path.exists(cache.replace(" ", "-")):
+            one.try_out(self.environment)
+            one.try_out(self.environment)
+
+
+def _environment(home: str) -> dict[str, str]:
+    """This one's, without what would change the answers, slow imports down or touch a home."""
+    dropped = ("CITY_", "XDG_", "PYTHONDONTWRITEBYTECODE", "PYTHONPROFILEIMPORTTIME")
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(dropped)}
+    return {**kept, "HOME": f"{home}/home"}
+
+
+def _progress(text: str) -> None:
+    if sys.stderr.isatty():
+        print(f"\r{text:<30}\r", end="", file=sys.stderr, flush=True)
+
+
+def find_program() -> list[str]:
+    """The environment's `city`, else the module."""
+    script = os.path.join(os.path.dirname(sys.executable), "city")
+    return [script] if os.access(script, os.X_OK) else [sys.executable, "-m", "gascity"]
+
+
+Row = dict[str, object]
+
+
+def rows_of(bench: Bench, measures: Iterable[Measure]) -> list[Row]:
+    """What was found, one row for each measure; the floor is the first."""
+    return [_row(one, bench.floor) for one in (bench.floor, *measures)]
+
+
+def _row(one: Measure, floor: Measure) -> Row:
+    row: Row = {"measure": one.name, "agents": one.city, "runs": len(one.times)}
+    if one.failed or not one.times:
+        return {**row, "limit": one.limit, "verdict": one.failed or "not run"}
+    median, least = statistics.median(one.times), min(one.times)
+    # As many runs of the floor as of the measure: the minimum of more runs would be lower.
+    beside = one.beside or range(len(floor.times))
+    floors = [floor.times[at] for at in beside]
+    ratio, least_ratio = median / statistics.median(floors), least / min(floors)
+    processor = statistics.median(floor.processor[at] for at in beside)
+    return {
+        **row,
+        "median_ms": round(median, 2),
+        "min_ms": round(least, 2),
+        "ratio": round(ratio, 2),
+        "min_ratio": round(least_ratio, 2),
+        "cpu_ratio": round(statistics.median(one.processor) / processor, 2),
+        "limit": one.limit,
+        "verdict": _verdict(ratio, least_ratio, one.limit),
+        "peak_mb": round(one.megabytes, 1),
+    }
+
+
+def _verdict(ratio: float, least_ratio: float, limit: float | None) -> str:
+    if limit is None:
+        return ""
+    if ratio <= limit:
+        return "ok"
+    return "over, but not its minimum" if least_ratio <= limit else "over"
+
+
+def growth_of(measures: Sequence[Measure], sizes: Sequence[int]) -> Iterator[Row]:
+    """Derived figures: time for each agent more, memory, and what must not grow at all."""
+    cold = _by_city(measures, "agent list (cold)")
+    for small, large in pairwise(size for size in sizes if size in cold):
+        each = (min(cold[large].times) - min(cold[small].times)) / (large - small)
+        yield _figure(f"cold, each agent more from {small:,} to {large:,}", each, "ms")
+    for size, one in cold.items():
+        if size == SIZES[-1]:
+            yield _figure(f"cold, peak at {size:,} agents", one.megabytes, "MB", MEGABYTES_LIMIT)
+    for name in ALIKE:
+        same = _by_city(measures, name).values()
+        for pick, word in ((statistics.median, "medians"), (min, "minima")):
+            costs = [pick(one.times) for one in same]
+            if len(costs) > 1:
+                what = f"{name}, dearest over cheapest city, {word}"
+                yield _figure(what, max(costs) / min(costs), "x", SAME_COST)
+
+
+def _by_city(measures: Iterable[Measure], name: str) -> dict[int, Measure]:
+    return {one.city: one for one in measures if one.name == name and one.times and not one.failed}
+
+
+def _figure(name: str, value: float, unit: str, limit: float | None = None) -> Row:
+    verdict = "" if limit is None else "ok" if value <= limit else "over"
+    return {
+        "figure": name,
+        "value": round(value, 3),
+        "unit": unit,
+        "limit": limit,
+        "verdict": verdict,
+    }
+
+
+def table(rows: Iterable[Row]) -> Iterator[str]:
+    """The rows as people read them."""
+    columns = ("median_ms", "min_ms", "ratio", "min_ratio", "cpu_ratio", "limit", "peak_mb")
+    for heads in (
+        ("", "", "median", "min", "median", "min", "cpu", "limit", "peak"),
+        ("measure", "agents", "ms", "ms", "x", "x", "x", "x", "MB"),
+    ):
+        yield f"{heads[0]:<40}{heads[1]:>7}" + "".join(f"{head:>9}" for head in heads[2:])
+    for row in rows:
+        cells = (_cell(row.get(column)) for column in columns)
+        line = f"{row['measure']:<40}{row['agents']:>7,}" + "".join(f"{cell:>9}" for cell in cells)
+        yield f"{line}  {row['verdict']}".rstrip()
+
+
+def _cell(value: object) -> str:
+    if not isinstance(value, float):
+        return ""
+    return f"{value:,.2f}" if value < 100 else f"{value:,.0f}"
+
+
+def figures(growth: Iterable[Row]) -> Iterator[str]:
+    for row in growth:
+        limit = "" if row["limit"] is None else f"limit {row['limit']:g}"
+        value = f"{row['value']:.3f} {row['unit']}"
+        yield f"{row['figure']:<68}{value:>11}   {limit:<12}{row['verdict']}".rstrip()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="two cities, few rounds")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--rounds", type=int, help="runs of each measure")
+    parser.add_argument("--only", metavar="WORD", help="only measures whose name has this in it")
+    arguments = parser.parse_args()
+    sizes = QUICK_SIZES if arguments.quick else SIZES
+    rounds = arguments.rounds or (5 if arguments.quick else 15)
+    program = find_program()
+    home = tempfile.mkdtemp(prefix="city-bench-")
+    try:
+        bench = Bench(home, program, sizes)
+        os.mkdir(f"{home}/home")
+        bench.make()
+        measures = [
+            one for one in bench.measures() if not arguments.only or arguments.only in one.name
+        ]
+        bench.run(measures, rounds)
+    finally:
+        os.chdir("/")
+        shutil.rmtree(home)
+    rows = rows_of(bench, measures)
+    growth = list(growth_of(measures, sizes))
+    about = f"Python {platform.python_version()}, {platform.system()}, {os.cpu_count()} cores"
+    if arguments.json:
+        answer = {"python": platform.python_version(), "program": program, "rounds": rounds}
+        print(json.dumps({**answer, "rows": rows, "figures": growth}, indent=2))
+        return
+    print(f"{' '.join(program)}: {about}, {rounds} rounds\n")
+    print("\n".join(table(rows)))
+    print("", *figures(growth), sep="\n")
+
+
+if __name__ == "__main__":
+    main()

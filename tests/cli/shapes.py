@@ -1,0 +1,154 @@
+"""The JSON of the commands, as section 6 of the design fixes it: which keys, of which types."""
+
+from collections.abc import Mapping
+from typing import Any
+
+
+class OneOf:
+    """Any of a few words."""
+
+    def __init__(self, *words: str) -> None:
+        self.words = words
+
+
+class Either:
+    """Any of several shapes."""
+
+    def __init__(self, *shapes: object) -> None:
+        self.shapes = shapes
+
+
+class Each:
+    """A table whose names are free and whose values all have one shape."""
+
+    def __init__(self, shape: object) -> None:
+        self.shape = shape
+
+
+ANYTHING = object()
+TEXT = Either(str, None)
+NUMBER = Either(int, None)
+
+PROBLEM = {
+    "severity": OneOf("error", "warning"),
+    "code": str,
+    "file": TEXT,
+    "line": NUMBER,
+    "col": NUMBER,
+    "message": str,
+    "hint": TEXT,
+}
+AGENT = {
+    "name": str,
+    "bare": str,
+    "rig": TEXT,
+    "binding": TEXT,
+    "provider": str,
+    "description": str,
+    "execution": str,
+    "session_state": str,
+    "hidden": bool,
+    "min": int,
+    "max": NUMBER,
+    "source": str,
+    "layer": OneOf("built-in", "user", "local", "pack", "city"),
+    "state": OneOf("ok", "broken", "stale"),
+}
+SETTING = {
+    "value": ANYTHING,
+    "file": TEXT,
+    "line": NUMBER,
+    "layer": OneOf(
+        "default",
+        "provider",
+        "pack defaults",
+        "city defaults",
+        "definition",
+        "pack patch",
+        "city patch",
+        "rig patch",
+        "local patch",
+    ),
+}
+PROVIDER = {
+    "name": str,
+    "display_name": str,
+    "command": TEXT,
+    "path": TEXT,
+    "installed": bool,
+    "headless": bool,
+    "mcp": TEXT,
+    "skills": TEXT,
+}
+NAMES = Either([str], None)
+
+PROBLEMS = {"problems": [PROBLEM]}
+CHECK = {"problems": [PROBLEM], "agents": int, "rigs": int, "packs": int}
+CHECK_VERBOSE = {
+    **CHECK,
+    "imports": [{"binding": str, "adds": [{"kind": str, "name": str, "agents": [str]}]}],
+}
+AGENT_LIST = {"agents": [AGENT]}
+AGENT_SHOW = {
+    **AGENT,
+    "tools": {"allow": NAMES, "deny": NAMES, "ask": NAMES},
+    "prompt": {"files": [str], "sha256": TEXT, "chars": NUMBER},
+    "fields": Each(SETTING),
+}
+AGENT_EXPLAIN = {"fields": Each([SETTING])}
+SKILL_LIST = {
+    "skills": [
+        {
+            "name": str,
+            "description": str,
+            "origin": str,
+            "path": str,
+            "sink": TEXT,
+            "shadows": [str],
+            "problems": [PROBLEM],
+        }
+    ]
+}
+PROVIDER_LIST = {"providers": [PROVIDER]}
+PROVIDER_SHOW = {
+    "providers": [PROVIDER],
+    "fields": Each({**SETTING, "layer": str}),
+}
+RIG_LIST = {
+    "rigs": [{"name": str, "path": TEXT, "prefix": str, "agents": Either([str], int), "git": bool}]
+}
+
+
+def fits(value: Any, shape: object, where: str = "$") -> None:
+    """Fail with the place where a value has another shape than it should; more keys are allowed."""
+    if shape is ANYTHING:
+        return
+    if isinstance(shape, Mapping):
+        assert isinstance(value, dict), f"{where} should be an object: {value!r}"
+        for key, inner in shape.items():
+            assert key in value, f"{where} lacks `{key}`"
+            fits(value[key], inner, f"{where}.{key}")
+    elif isinstance(shape, list):
+        assert isinstance(value, list), f"{where} should be a list: {value!r}"
+        for index, item in enumerate(value):
+            fits(item, shape[0], f"{where}[{index}]")
+    elif isinstance(shape, Each):
+        assert isinstance(value, dict), f"{where} should be an object: {value!r}"
+        for key, inner in value.items():
+            fits(inner, shape.shape, f"{where}.{key}")
+    elif isinstance(shape, OneOf):
+        assert value in shape.words, f"{where} should be one of {shape.words}: {value!r}"
+    elif isinstance(shape, Either):
+        assert any(_is(value, one) for one in shape.shapes), f"{where} has a wrong type: {value!r}"
+    else:
+        assert _is(value, shape), f"{where} has a wrong type: {value!r}"
+
+
+def _is(value: object, shape: object) -> bool:
+    if shape is None:
+        return value is None
+    if isinstance(shape, list):
+        return isinstance(value, list) and all(_is(item, shape[0]) for item in value)
+    if shape is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(shape, type) and isinstance(value, shape)

@@ -1,0 +1,42 @@
+"""Runs the program on a terminal of its own: what a person at a screen would see."""
+
+import contextlib
+import fcntl
+import os
+import pty
+import struct
+import subprocess
+import sys
+import termios
+from pathlib import Path
+
+
+def on_terminal(
+    *arguments: str,
+    cwd: Path,
+    env: dict[str, str] | None = None,
+    columns: int = 80,
+    without: tuple[str, ...] = ("NO_COLOR", "COLUMNS"),
+) -> tuple[int, str]:
+    """Exit code and everything written to the screen, carriage returns removed."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+    surroundings = {name: value for name, value in os.environ.items() if name not in without}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gascity", *arguments],
+        cwd=cwd,
+        env={**surroundings, "TERM": "xterm-256color", **(env or {})},
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        close_fds=True,
+    )
+    os.close(theirs)
+    chunks = []
+    # The last close of the other side is an error on Linux, an end of file elsewhere.
+    with contextlib.suppress(OSError):
+        while chunk := os.read(ours, 65536):
+            chunks.append(chunk)
+    os.close(ours)
+    code = process.wait(timeout=120)
+    return code, b"".join(chunks).decode().replace("\r\n", "\n")

@@ -1,0 +1,180 @@
+"""`city check`: everything at once, in a form that people, editors and programs read."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.shapes import CHECK, CHECK_VERBOSE, fits
+from tests.support.command import Command, Ran
+
+FAULTS = {
+    "city.toml": """\
+[workspace]
+provider = "claud"
+max_active_sessions = "8"
+
+[agent_default]
+env = {}
+
+[[patches.agent]]
+name = "nobody"
+""",
+    "agents/mayor/prompt.md": "You are the mayor.\n",
+    "agents/mayor/agent.toml": "max_active_sesions = 3\nhidden = 1\n",
+    "agents/empty/agent.toml": "",
+    "agents/broken/prompt.md": "You are broken.\n",
+    "agents/broken/agent.toml": 'description = "unclosed\n',
+}
+
+
+def test_a_sound_city_is_one_line(in_harbour: Callable[..., Ran]) -> None:
+    ran = in_harbour("check")
+    assert ran == Ran(0, "harbour: 5 agents, 1 rig, 1 pack; no problems\n", "")
+
+
+def test_an_empty_city_toml_is_a_city(run: Command, town: Callable[..., Path]) -> None:
+    ran = run("check", cwd=town())
+    assert (ran.code, ran.err) == (0, "")
+
+
+def test_every_problem_is_shown_at_once_with_its_place_line_caret_and_hint(
+    run: Command, town: Callable[..., Path], snapshot: object
+) -> None:
+    ran = run("check", cwd=town(FAULTS))
+    assert ran.code == 1
+    assert ran.err == snapshot
+    assert ran.out == snapshot(name="stdout")  # type: ignore[operator]
+
+
+def test_an_agent_toml_that_cannot_be_parsed_is_one_problem_not_two(
+    run: Command, town: Callable[..., Path]
+) -> None:
+    root = town({"agents/broken/agent.toml": 'description = "unclosed\n'})
+    codes = [problem["code"] for problem in run("check", "--json", cwd=root).json["problems"]]
+    assert codes == ["bad-toml"]
+
+
+def test_json_has_every_problem_that_the_text_has(run: Command, town: Callable[..., Path]) -> None:
+    root = town(FAULTS)
+    told = run("check", cwd=root)
+    ran = run("check", "--json", cwd=root)
+    fits(ran.json, CHECK)
+    assert (ran.code, ran.err) == (1, "")
+    heads = [line for line in told.err.splitlines() if line.endswith("]") and ": error: " in line]
+    problems = ran.json["problems"]
+    assert len(heads) == len(problems)
+    for head, problem in zip(heads, problems, strict=True):
+        assert head.endswith(f"{problem['message']} [{problem['code']}]")
+        if problem["line"] is not None:
+            assert head.startswith(f"{problem['file']}:{problem['line']}:{problem['col']}: error: ")
+
+
+def test_a_warning_leaves_the_exit_code_at_0_and_strict_makes_it_1(
+    run: Command, town: Callable[..., Path]
+) -> None:
+    root = town({"city.toml": "[agents]\nmax_active_sessions = 2\n"})
+    text = (
+        "city.toml:1:1: warning: `[agents]` is an older spelling of `[agent_defaults]`"
+        " [older-spelling]\n"
+        "    [agents]\n"
+        "    ^\n"
+        "  hint: write [agent_defaults]\n"
+    )
+    ran = run("check", cwd=root)
+    assert (ran.code, ran.err) == (0, text)
+    strict = run("check", "--strict", cwd=root)
+    assert (strict.code, strict.err) == (1, text)
+    assert run("check", "--strict", "--json", cwd=root).code == 1
+
+
+def test_verbose_lists_what_an_import_adds_to_agents_that_are_not_its_own(
+    run: Command, town: Callable[..., Path]
+) -> None:
+    root = town(
+        {
+            "city.toml": 'implicit_agents = false\n[imports.crew]\nsource = "packs/crew"\n',
+            "agents/mayor/prompt.md": "You are the mayor.\n",
+            "packs/crew/pack.toml": '[pack]\nname = "crew"\n',
+            "packs/crew/agents/pilot/prompt.md": "You are the pilot.\n",
+            "packs/crew/skills/knots/SKILL.md": "---\nname: knots\ndescription: Knots.\n---\n",
+            "packs/crew/mcp/charts.toml": 'name = "charts"\ndescription = "c"\ncommand = "x"\n',
+        }
+    )
+    ran = run("check", "-v", cwd=root)
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out == (
+        "town: 2 agents, 0 rigs, 1 pack; no problems\n"
+        "import crew adds for agents that are not its own:\n"
+        "  skills knots → mayor\n"
+        "  mcp charts → mayor\n"
+    )
+    answer = run("check", "-v", "--json", cwd=root).json
+    fits(answer, CHECK_VERBOSE)
+    assert answer["imports"] == [
+        {
+            "binding": "crew",
+            "adds": [
+                {"kind": "skills", "name": "knots", "agents": ["mayor"]},
+                {"kind": "mcp", "name": "charts", "agents": ["mayor"]},
+            ],
+        }
+    ]
+
+
+def test_verbose_does_not_list_what_the_city_covers_with_its_own(
+    in_harbour: Callable[..., Ran],
+) -> None:
+    (crew,) = in_harbour("check", "-v", "--json").json["imports"]
+    assert crew == {"binding": "crew", "adds": []}
+
+
+def test_an_import_that_shares_nothing_adds_nothing(
+    run: Command, town: Callable[..., Path]
+) -> None:
+    root = town(
+        {
+            "city.toml": '[imports.crew]\nsource = "packs/crew"\nshare = false\n',
+            "packs/crew/pack.toml": '[pack]\nname = "crew"\n',
+            "packs/crew/skills/knots/SKILL.md": "---\nname: knots\ndescription: Knots.\n---\n",
+        }
+    )
+    assert run("check", "-v", cwd=root).out.endswith(
+        "import crew adds for agents that are not its own:\n  nothing\n"
+    )
+
+
+@pytest.mark.parametrize("arguments", [("--city", "../town"), ()], ids=["option", "environment"])
+def test_the_city_may_be_named_from_elsewhere(
+    run: Command, town: Callable[..., Path], tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    town()
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    env = {} if arguments else {"CITY_ROOT": str(tmp_path / "town")}
+    ran = run(*arguments, "check", cwd=elsewhere, env=env)
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.startswith("town: ")
+
+
+def test_the_city_is_found_from_far_inside_it(run: Command, harbour: Path) -> None:
+    ran = run("check", cwd=harbour / "agents/mayor/skills")
+    assert ran.out.startswith("harbour: ")
+
+
+def test_without_a_city_the_way_out_is_named(run: Command, tmp_path: Path) -> None:
+    ran = run("check")
+    assert ran == Ran(
+        1,
+        "",
+        f"city: error: there is no city.toml in {tmp_path} or above it [no-city]\n"
+        "  hint: `city init` makes a city here; --city PATH names another\n",
+    )
+
+
+def test_a_city_named_wrongly_is_said_to_be_none(run: Command, tmp_path: Path) -> None:
+    ran = run("--city", "nowhere", "check")
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.startswith(
+        f"city: error: there is no city.toml in {tmp_path}/nowhere [no-city]\n"
+    )

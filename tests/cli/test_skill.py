@@ -1,0 +1,138 @@
+"""`city skill list [--agent A]`: names, descriptions, origins, and what is covered."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.shapes import SKILL_LIST, fits
+from tests.support.command import Command, Ran
+from tests.support.trees import build_tree
+
+
+def test_a_city_without_skills_says_so(run: Command, town: Callable[..., Path]) -> None:
+    root = town()
+    assert run("skill", "list", cwd=root) == Ran(0, "No skills.\n", "")
+    assert run("skill", "list", "--json", cwd=root).json == {"schema": 1, "skills": []}
+
+
+def test_every_skill_is_listed_with_its_origin_and_what_it_covers(
+    in_harbour: Callable[..., Ran],
+) -> None:
+    assert in_harbour("skill", "list") == Ran(
+        0,
+        "3 skills:\n"
+        "\n"
+        "  knots   Tie it our way.\n"
+        "          city: skills/knots\n"
+        "          covers packs/crew/skills/knots\n"
+        "\n"
+        "  tides   Read the tide table.\n"
+        "          city: skills/tides\n"
+        "\n"
+        "  ledger  Write down who came and who left.\n"
+        "          agent: agents/mayor/skills/ledger\n",
+        "",
+    )
+
+
+@pytest.mark.parametrize(
+    ("agent", "names"),
+    [
+        pytest.param("mayor", ["knots", "ledger", "tides"], id="own-skills-included"),
+        pytest.param("clerk", ["knots", "tides"], id="not-another-agents"),
+        pytest.param("dock/crew.pilot", ["knots", "tides"], id="imported"),
+        pytest.param("shell", ["knots", "tides"], id="implicit"),
+    ],
+)
+def test_an_agent_gets_the_shared_skills_and_its_own(
+    in_harbour: Callable[..., Ran], agent: str, names: list[str]
+) -> None:
+    answer = in_harbour("skill", "list", "--agent", agent, "--json").json
+    fits(answer, SKILL_LIST)
+    assert [skill["name"] for skill in answer["skills"]] == names
+    knots = answer["skills"][0]
+    assert (knots["origin"], knots["path"], knots["shadows"]) == (
+        "city",
+        "skills/knots",
+        ["packs/crew/skills/knots"],
+    )
+
+
+def test_origins_are_a_binding_the_city_or_the_agent(in_harbour: Callable[..., Ran]) -> None:
+    answer = in_harbour("skill", "list", "--json").json
+    fits(answer, SKILL_LIST)
+    assert [(s["name"], s["origin"]) for s in answer["skills"]] == [
+        ("knots", "city"),
+        ("tides", "city"),
+        ("ledger", "agent"),
+    ]
+
+
+def test_a_skill_of_a_rigs_import_has_its_binding_as_origin_and_reaches_that_rig_only(
+    run: Command, town: Callable[..., Path]
+) -> None:
+    root = town(
+        {
+            "city.toml": '[[rigs]]\nname = "dock"\n[rigs.imports.crew]\nsource = "packs/crew"\n',
+            "city.local.toml": '[[rigs]]\nname = "dock"\npath = "dock"\n',
+            "dock/": "",
+            "agents/mayor/prompt.md": "Mayor.\n",
+            "packs/crew/pack.toml": '[pack]\nname = "crew"\n',
+            "packs/crew/skills/knots/SKILL.md": "---\nname: knots\ndescription: K.\n---\n",
+        }
+    )
+    there = run("skill", "list", "--agent", "dock/mayor", "--json", cwd=root).json["skills"]
+    assert [(skill["name"], skill["origin"]) for skill in there] == [("knots", "crew")]
+    assert run("skill", "list", "--agent", "mayor", "--json", cwd=root).json["skills"] == []
+    everything = run("skill", "list", "--json", cwd=root).json["skills"]
+    assert [(skill["name"], skill["origin"]) for skill in everything] == [("knots", "crew")]
+
+
+def test_a_filter_of_an_agent_narrows_its_skills(run: Command, harbour: Path) -> None:
+    build_tree(
+        harbour,
+        {"agents/clerk/agent.toml": 'description = "x"\n[skills_filter]\nallow = ["ti*"]\n'},
+    )
+    answer = run("skill", "list", "--agent", "clerk", "--json", cwd=harbour).json
+    assert [skill["name"] for skill in answer["skills"]] == ["tides"]
+
+
+def test_a_skill_without_its_file_is_listed_with_the_problem(
+    run: Command, town: Callable[..., Path]
+) -> None:
+    root = town({"skills/empty/notes.txt": "x\n", "skills/mute/SKILL.md": "No front matter.\n"})
+    answer = run("skill", "list", "--json", cwd=root).json
+    fits(answer, SKILL_LIST)
+    found = {skill["name"]: skill["problems"] for skill in answer["skills"]}
+    assert [problem["code"] for problem in found["empty"]] == ["skill-without-file"]
+    assert [problem["code"] for problem in found["mute"]] == ["skill-without-description"]
+    assert run("skill", "list", cwd=root).code == 0
+
+
+@pytest.mark.parametrize(
+    ("front", "description"),
+    [
+        ("description: plain words", "plain words"),
+        ('description: "quoted: with colon"', "quoted: with colon"),
+        ("description: unquoted: with colon", "unquoted: with colon"),
+        ("description: 'it''s'", "it's"),
+        ("description: >-\n  folded\n  lines", "folded lines"),
+        ("description: |\n  several\n  lines", "several lines"),
+    ],
+    ids=["plain", "quoted", "colon", "single", "folded", "block"],
+)
+def test_front_matter_as_published_skills_write_it(
+    run: Command, town: Callable[..., Path], front: str, description: str
+) -> None:
+    root = town({"skills/one/SKILL.md": f"---\nname: one\n{front}\n---\nText.\n"})
+    (skill,) = run("skill", "list", "--json", cwd=root).json["skills"]
+    assert skill["description"] == description
+
+
+def test_an_unknown_agent_exits_1_with_suggestions(in_harbour: Callable[..., Ran]) -> None:
+    assert in_harbour("skill", "list", "--agent", "mayro") == Ran(
+        1,
+        "",
+        "city: error: there is no agent `mayro` [unknown-agent]\n  hint: did you mean `mayor`?\n",
+    )

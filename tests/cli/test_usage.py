@@ -1,0 +1,155 @@
+"""Usage errors: exit 2, one line that says what is wrong, an object under --json."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import gascity
+from tests.cli.shapes import PROBLEMS, fits
+from tests.support.command import Command, Ran
+
+WRONG = [
+    pytest.param(("agnt",), "there is no command `agnt`; did you mean `agent`?", id="command"),
+    pytest.param(("agent", "lst"), "list", id="subcommand"),
+    pytest.param(("check", "--strct"), "--strict", id="option"),
+    pytest.param(("agent", "show"), "AGENT", id="missing-argument"),
+    pytest.param(("rig", "add"), "PATH", id="missing-path"),
+    pytest.param(("agent", "list", "extra"), "extra", id="too-many-arguments"),
+    pytest.param(("completion", "tcsh"), "tcsh", id="not-a-choice"),
+    pytest.param(("--city",), "--city", id="option-without-value"),
+    pytest.param(("init", "--name"), "--name", id="name-without-value"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "words"), WRONG)
+def test_a_usage_error_exits_2_and_says_what_is_wrong(
+    in_harbour: Callable[..., Ran], arguments: tuple[str, ...], words: str
+) -> None:
+    ran = in_harbour(*arguments)
+    assert (ran.code, ran.out) == (2, "")
+    (line,) = [one for one in ran.err.splitlines() if one.startswith("city: error: ")]
+    assert words in line
+    assert line.endswith(" [usage]")
+
+
+@pytest.mark.parametrize(("arguments", "words"), WRONG)
+def test_a_usage_error_under_json_is_an_object_with_problems(
+    in_harbour: Callable[..., Ran], arguments: tuple[str, ...], words: str
+) -> None:
+    if arguments[-1].startswith("--") and arguments[-1] != "--strct":
+        arguments = ("--json", *arguments)
+    else:
+        arguments = (*arguments, "--json")
+    ran = in_harbour(*arguments)
+    assert (ran.code, ran.err) == (2, "")
+    fits(ran.json, PROBLEMS)
+    (problem,) = ran.json["problems"]
+    assert problem["code"] == "usage"
+    assert words in problem["message"] or "--json" in problem["message"]
+
+
+def test_an_unknown_command_is_answered_in_three_lines(in_harbour: Callable[..., Ran]) -> None:
+    assert in_harbour("agnt").err == (
+        "Usage: city [OPTIONS] COMMAND [ARGS]...\n"
+        "city: error: there is no command `agnt`; did you mean `agent`? [usage]\n"
+        "  hint: `city --help` shows what it takes\n"
+    )
+
+
+@pytest.mark.parametrize("group", [(), ("agent",), ("rig",), ("provider",), ("skill",)], ids=str)
+def test_a_group_without_a_command_shows_its_help_once(
+    run: Command, group: tuple[str, ...]
+) -> None:
+    ran = run(*group)
+    assert ran.code == 2
+    text = ran.out + ran.err
+    assert text.count("Usage: ") == 1
+    assert "Commands:" in text
+    assert "error: Usage" not in text
+
+
+def test_a_group_without_a_command_under_json_is_an_object(run: Command) -> None:
+    ran = run("agent", "--json")
+    assert ran.code == 2
+    fits(ran.json, PROBLEMS)
+
+
+@pytest.mark.parametrize("spelling", ["--version"])
+def test_the_version_is_one_line(run: Command, spelling: str) -> None:
+    assert run(spelling) == Ran(0, f"city {gascity.__version__}\n", "")
+
+
+def test_the_version_is_the_same_by_the_long_way(run: Command) -> None:
+    assert run("--city", ".", "--version") == Ran(0, f"city {gascity.__version__}\n", "")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        (),
+        ("init",),
+        ("check",),
+        ("agent",),
+        ("agent", "list"),
+        ("agent", "show"),
+        ("agent", "emit"),
+        ("agent", "explain"),
+        ("agent", "new"),
+        ("agent", "set"),
+        ("agent", "rename"),
+        ("skill", "list"),
+        ("rig", "add"),
+        ("rig", "list"),
+        ("rig", "remove"),
+        ("provider", "list"),
+        ("provider", "show"),
+        ("completion",),
+    ],
+    ids=lambda words: "-".join(words) or "city",
+)
+def test_every_command_explains_itself_in_80_columns(
+    run: Command, command: tuple[str, ...]
+) -> None:
+    ran = run(*command, "--help", env={"COLUMNS": "80"})
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.startswith(f"Usage: {' '.join(('city', *command))} ")
+    assert max(len(line) for line in ran.out.splitlines()) <= 80
+    assert not re.search(r"^  \w.*\w\.\.\.$", ran.out, re.MULTILINE), "a help text is cut off"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("check", "--json"),
+        ("agent", "list", "--json"),
+        ("agent", "show", "x", "--json"),
+        ("agent", "explain", "x", "--json"),
+        ("agent", "new", "x", "--json"),
+        ("agent", "set", "x", "hidden=true", "--json"),
+        ("agent", "rename", "x", "y", "--json"),
+        ("skill", "list", "--json"),
+        ("skill", "list", "--agent", "x", "--json"),
+        ("rig", "add", ".", "--json"),
+        ("rig", "list", "--json"),
+        ("rig", "remove", "x", "--json"),
+        ("provider", "list", "--json"),
+        ("provider", "show", "claude", "--json"),
+    ],
+    ids=" ".join,
+)
+@pytest.mark.parametrize("there", [False, True], ids=["no-city", "broken-city"])
+def test_every_command_that_fails_under_json_prints_an_object_with_problems(
+    run: Command, tmp_path: Path, arguments: tuple[str, ...], there: bool
+) -> None:
+    if there:
+        (tmp_path / "city.toml").write_text("oops\n")
+    ran = run(*arguments)
+    assert (ran.code, ran.err) == (1, "")
+    fits(ran.json, PROBLEMS)
+    (problem,) = ran.json["problems"]
+    if there:
+        assert (problem["code"], problem["file"], problem["line"]) == ("bad-toml", "city.toml", 1)
+    else:
+        assert problem["code"] == "no-city"

@@ -1,0 +1,245 @@
+"""The documentation is true: what it shows is what happens, and nothing is left out."""
+
+import ast
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from gascity.cli import city
+from tests.docs.pages import ROOT, Block, Desk, Page, all_pages, differences, matches, steps
+
+PAGES = all_pages()
+OTHERS = [ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "AGENTS.md")]
+ERRORS = next(page for page in PAGES if page.name == "docs/reference/errors.md")
+
+_MAKERS = {"Problem", "warning", "TomlFault", "_refuse", "_note"}
+_CODE = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*\Z")
+_WRONG_ON_PURPOSE = "usage"
+# Words for layers, and a command of a later version that a reason in `ignored.py` points to.
+_NO_COMMANDS = ("city defaults", "city patch", "city events")
+
+
+def codes_in_the_program() -> set[str]:
+    """Every code that a problem is made with."""
+    found: set[str] = set()
+    for path in sorted((ROOT / "gascity").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            found.update(code for code in _codes(node) if _CODE.match(code))
+    return found
+
+
+def _codes(node: ast.AST) -> Iterator[str]:
+    match node:
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=args):
+            if name in _MAKERS:
+                yield from [arg.value for arg in args if _is_text(arg)][:1]
+        case ast.Assign(targets=[ast.Name(id="code")], value=ast.IfExp(body=one, orelse=other)):
+            yield from [text.value for text in (one, other) if _is_text(text)]
+        case ast.Return(value=ast.Tuple(elts=[ast.Constant(value=str(code)), _, _])):
+            yield code
+        case ast.Dict(keys=keys, values=values):
+            for key, value in zip(keys, values, strict=True):
+                if isinstance(key, ast.Constant) and key.value == "code" and _is_text(value):
+                    yield value.value
+
+
+def _is_text(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+def headings(page: Page) -> list[str]:
+    return re.findall(r"^## (.+)$", page.text, re.MULTILINE)
+
+
+def test_every_problem_code_has_a_heading_and_every_heading_a_code():
+    assert set(headings(ERRORS)) == codes_in_the_program()
+
+
+def test_problem_codes_are_in_alphabetical_order():
+    assert headings(ERRORS) == sorted(headings(ERRORS))
+
+
+@pytest.mark.parametrize("code", headings(ERRORS))
+def test_the_section_of_a_code_shows_it(code: str):
+    shown = [line for b in ERRORS.blocks() if b.section == code for line in b.lines]
+    assert any(f"[{code}]" in line or f'"code": "{code}"' in line for line in shown)
+
+
+@pytest.mark.parametrize(
+    ("page", "section"),
+    [
+        pytest.param(page, section, id=f"{page.name}{'#' if section else ''}{section}")
+        for page in PAGES
+        for section in page.sections()
+        if any(block.run and block.kind in ("console", "toml") for block in page.blocks())
+    ],
+)
+def test_a_page_shows_what_the_program_prints(page: Page, section: str, tmp_path: Path):
+    told = [
+        f"{page.name}:{block.line}: $ {step.command}\n" + "\n".join(printed)
+        for block, step, printed in differences(page, section, tmp_path)
+    ]
+    assert not told, "\n\n".join(told)
+
+
+def blocks(kind: str) -> list[tuple[Page, Block]]:
+    return [(page, block) for page in PAGES for block in page.blocks() if block.kind == kind]
+
+
+def test_every_toml_block_says_which_file_it_is():
+    nameless = [f"{p.name}:{b.line}" for p, b in blocks("toml") if b.run and b.file is None]
+    assert nameless == []
+
+
+def shown_commands() -> Iterator[tuple[str, str]]:
+    for page, block in blocks("console"):
+        if block.section != _WRONG_ON_PURPOSE:
+            for step in steps(block):
+                for part in re.split(r"&&|\|", step.command):
+                    if part.strip().startswith("city "):
+                        yield f"{page.name}:{block.line}", part.strip()
+
+
+def mentioned_commands() -> Iterator[tuple[str, str]]:
+    texts = [(page.name, page.text) for page in PAGES]
+    texts += [(path.name, path.read_text()) for path in OTHERS]
+    for name, text in texts:
+        prose = re.sub(r"^\s*```.*?^\s*```", "", text, flags=re.MULTILINE | re.DOTALL)
+        for command in re.findall(r"`(city [^`]+)`", prose):
+            if command not in _NO_COMMANDS:
+                yield name, command
+
+
+def fault_of(command: str, *, whole: bool) -> str | None:
+    """What click would not know of a command line; `whole` also counts its arguments."""
+    words = shlex.split(command)[1:]
+    here: click.Command = city
+    context = click.Context(city, info_name="city")
+    taken = 0
+    while words:
+        word = words.pop(0)
+        if word.startswith("-"):
+            name, equals, _ = word.partition("=")
+            option = next((p for p in here.get_params(context) if name in p.opts), None)
+            if option is None:
+                return f"`{context.command_path}` has no option {name}"
+            if isinstance(option, click.Option) and not option.is_flag and not equals:
+                words = words[1:]
+        elif isinstance(here, click.Group):
+            found = here.get_command(context, word)
+            if found is None:
+                return f"`{context.command_path}` has no command {word}"
+            here, context = found, click.Context(found, context, info_name=word)
+        else:
+            taken += 1
+    arguments = [p for p in here.params if isinstance(p, click.Argument)]
+    if whole and taken < sum(argument.required for argument in arguments):
+        return f"`{context.command_path}` needs more arguments"
+    if all(argument.nargs == 1 for argument in arguments) and taken > len(arguments):
+        return f"`{context.command_path}` takes fewer arguments"
+    return None
+
+
+def test_commands_that_are_shown_exist():
+    faults = [(at, fault_of(command, whole=True)) for at, command in shown_commands()]
+    assert [fault for fault in faults if fault[1]] == []
+
+
+def test_commands_that_are_mentioned_exist():
+    faults = [(at, fault_of(command, whole=False)) for at, command in mentioned_commands()]
+    assert [fault for fault in faults if fault[1]] == []
+
+
+def test_a_command_that_does_not_exist_would_be_noticed():
+    assert fault_of("city agent lst", whole=True)
+    assert fault_of("city agent list --jsn", whole=True)
+    assert fault_of("city agent show", whole=True)
+    assert fault_of("city agent show a b", whole=True)
+    assert not fault_of("city --city x agent set a b=c d=e --unset f", whole=True)
+
+
+def test_dots_stand_for_anything_and_nothing_else_does():
+    assert matches(["a", "…", "d…"], ["a", "b", "c", "d e"])
+    assert matches(["…"], [])
+    assert not matches(["a", "…"], ["b", "a"])
+    assert not matches(["a.c"], ["abc"])
+
+
+def test_generated_pages_are_up_to_date():
+    done = subprocess.run(
+        [sys.executable, "docs/generate.py", "--check"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
+def test_the_navigation_names_every_page_and_no_other():
+    named = re.findall(r"^\s*- .+: (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    there = [str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").rglob("*.md")]
+    assert sorted(named) == sorted(there)
+
+
+@pytest.mark.parametrize("path", [ROOT / "README.md", *OTHERS], ids=lambda path: path.name)
+def test_links_of_pages_outside_docs_lead_somewhere(path: Path):
+    links = re.findall(r"\]\(([^)#]+)[^)]*\)", path.read_text())
+    assert [link for link in links if "://" not in link and not (ROOT / link).exists()] == []
+
+
+def test_no_page_holds_a_path_of_the_machine_it_was_written_on():
+    machine = (str(ROOT), tempfile.gettempdir() + "/")
+    assert [page.name for page in PAGES if any(path in page.text for path in machine)] == []
+
+
+def test_agents_md_fits_one_page():
+    assert len((ROOT / "AGENTS.md").read_text().splitlines()) <= 60
+
+
+def test_agents_md_has_the_layers_of_the_contract():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    layers = project["tool"]["importlinter"]["contracts"][0]["layers"]
+    assert "\n".join(f"    {layer}" for layer in layers) in (ROOT / "AGENTS.md").read_text()
+    assert "\n".join(layers) in (ROOT / "docs/architecture.md").read_text()
+
+
+def test_every_dependency_says_why_it_is_there():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    text = (ROOT / "docs/explanation/dependencies.md").read_text()
+    run, _, rest = text.partition("## To work on it")
+    work = rest.partition("## Deliberately")[0]
+    wanted = [(name, run) for name in project["dependencies"]]
+    wanted += [(name, work) for name in project["optional-dependencies"]["dev"]]
+    names = [(re.split(r"[<>=]", name)[0], section) for name, section in wanted]
+    assert [name for name, section in names if not re.search(rf"\| .*{name}", section)] == []
+
+
+def test_the_demo_works_in_a_pipe_and_leaves_nothing(tmp_path: Path):
+    desk = Desk(tmp_path)
+    for tool in ("mktemp", "unlink"):
+        found = Path("/usr/bin") / tool
+        os.symlink(found, desk.bin / tool)
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    began = time.monotonic()
+    printed = "\n".join(desk.run(f'TMPDIR="{scratch}" sh "{ROOT}/docs/demo.sh"; echo "exit $?"'))
+    assert time.monotonic() - began < 20
+    assert "exit 0" in printed
+    assert "\x1b" not in printed
+    assert "(rig patch)" in printed
+    assert "(city patch)" in printed
+    assert "(pack patch)" in printed
+    assert "review-checklist.template.md:2 (fragment)" in printed
+    assert "[unknown-key]" in printed
+    assert list(scratch.iterdir()) == []

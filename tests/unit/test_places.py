@@ -1,0 +1,134 @@
+"""Where a city is found: named, in the environment, above, or through one of its rigs."""
+
+from pathlib import Path
+
+import pytest
+
+from gascity.places import find_root, known_rigs, rig_register, rig_root, state_home
+
+
+@pytest.fixture
+def city(tmp_path: Path) -> Path:
+    root = tmp_path / "city"
+    (root / "agents/mayor").mkdir(parents=True)
+    (root / "city.toml").write_text("")
+    return root
+
+
+def register(environ: dict[str, str], *pairs: tuple[Path, Path]) -> None:
+    path = Path(rig_register(environ))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{rig}\t{root}\n" for rig, root in pairs))
+
+
+@pytest.fixture
+def environ(tmp_path: Path) -> dict[str, str]:
+    return {"XDG_STATE_HOME": str(tmp_path / "state")}
+
+
+def test_a_city_is_found_from_below(city: Path, environ: dict[str, str]) -> None:
+    assert find_root(str(city), environ) == str(city)
+    assert find_root(str(city / "agents/mayor"), environ) == str(city)
+
+
+def test_the_nearest_city_wins(city: Path, environ: dict[str, str]) -> None:
+    inner = city / "agents/mayor"
+    (inner / "city.toml").write_text("")
+    assert find_root(str(inner), environ) == str(inner)
+
+
+def test_nothing_above_is_no_city(tmp_path: Path, environ: dict[str, str]) -> None:
+    assert find_root(str(tmp_path), environ) is None
+    assert find_root("/", environ) is None
+
+
+def test_the_named_city_wins_over_the_environment_and_both_over_the_place(
+    city: Path, tmp_path: Path, environ: dict[str, str]
+) -> None:
+    environ["CITY_ROOT"] = "/from/environment"
+    assert find_root(str(city), environ) == "/from/environment"
+    assert find_root(str(city), environ, "../named/.") == str(tmp_path / "named")
+    assert find_root(str(city), environ, "/named") == "/named"
+
+
+def test_an_empty_city_root_is_none(city: Path, environ: dict[str, str]) -> None:
+    assert find_root(str(city), {**environ, "CITY_ROOT": ""}) == str(city)
+
+
+def test_a_city_is_found_from_inside_its_rig(
+    city: Path, tmp_path: Path, environ: dict[str, str]
+) -> None:
+    register(environ, (tmp_path / "rig", city))
+    assert find_root(str(tmp_path / "rig"), environ) == str(city)
+    assert find_root(str(tmp_path / "rig/deep/inside"), environ) == str(city)
+    assert find_root(str(tmp_path / "rigging"), environ) is None
+
+
+def test_the_innermost_rig_wins(city: Path, tmp_path: Path, environ: dict[str, str]) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "city.toml").write_text("")
+    outer, inner = tmp_path / "rig", tmp_path / "rig/inner"
+    for pairs in ([(outer, city), (inner, other)], [(inner, other), (outer, city)]):
+        register(environ, *pairs)
+        assert rig_root(str(inner / "src"), environ) == str(other)
+        assert rig_root(str(outer / "src"), environ) == str(city)
+
+
+def test_a_city_that_is_gone_is_passed_over(
+    city: Path, tmp_path: Path, environ: dict[str, str]
+) -> None:
+    register(environ, (tmp_path / "rig/inner", tmp_path / "gone"), (tmp_path / "rig", city))
+    assert rig_root(str(tmp_path / "rig/inner"), environ) == str(city)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"\n\n\n",
+        b"one\n",
+        b"a\tb\tc\n",
+        b"\xff\xfe\t/x\n",
+        b"\0\t\0\n",
+        b"\t\n",
+        b"/rig\tno-newline",
+    ],
+    ids=["empty", "blank", "one-word", "three-words", "bytes", "nul", "tab", "no-newline"],
+)
+def test_a_damaged_register_is_read_as_far_as_it_goes(
+    tmp_path: Path, environ: dict[str, str], text: bytes
+) -> None:
+    path = Path(rig_register(environ))
+    path.parent.mkdir(parents=True)
+    path.write_bytes(text)
+    assert isinstance(known_rigs(environ), list)
+    assert find_root(str(tmp_path), environ) is None
+
+
+def test_an_empty_line_in_the_register_makes_no_rig_of_everything(
+    city: Path, tmp_path: Path, environ: dict[str, str]
+) -> None:
+    path = Path(rig_register(environ))
+    path.parent.mkdir(parents=True)
+    path.write_text(f"\t{city}\n")
+    assert find_root(str(tmp_path), environ) is None
+
+
+def test_a_directory_in_place_of_the_register_is_no_register(environ: dict[str, str]) -> None:
+    Path(rig_register(environ)).mkdir(parents=True)
+    assert known_rigs(environ) == []
+
+
+@pytest.mark.parametrize(
+    ("environ", "home"),
+    [
+        ({"XDG_STATE_HOME": "/state", "HOME": "/home/ann"}, "/state"),
+        ({"XDG_STATE_HOME": "", "HOME": "/home/ann"}, "/home/ann/.local/state"),
+        ({"HOME": "/home/ann"}, "/home/ann/.local/state"),
+        ({}, "/.local/state"),
+    ],
+    ids=["xdg", "empty-xdg", "home", "nothing"],
+)
+def test_state_is_where_the_person_keeps_it(environ: dict[str, str], home: str) -> None:
+    assert state_home(environ) == home
