@@ -28,7 +28,7 @@ def agent_problems(
             place = agent.setting("prompt_mode").place
             found.append(Problem("missing-key", '`prompt_mode` "flag" needs `prompt_flag`', place))
     provider = providers.get(agent.provider)
-    if provider is not None and ("option_defaults" in keys or "model" in keys):
+    if provider is not None and not _all_known(agent, provider):
         found += _options(agent, provider)
     if "default_sling_formula" in keys:
         found += _formula(agent)
@@ -52,6 +52,20 @@ def _bounds(agent: Agent) -> Iterator[Problem]:
                 least.place,
                 "raise one or lower the other",
             )
+
+
+def _all_known(agent: Agent, provider: Provider) -> bool:
+    """Is every option that any layer writes one of the provider's own? Nearly always, and told
+    without folding anything."""
+    for layer in agent.layers:
+        for key, value in _pairs(layer.values.get("option_defaults")):
+            if key not in provider.options or value not in provider.options[key].values:
+                return False
+        model = layer.values.get("model")
+        if model is not None:
+            if "model" not in provider.options or model not in provider.options["model"].values:
+                return False
+    return True
 
 
 def _options(agent: Agent, provider: Provider) -> Iterator[Problem]:

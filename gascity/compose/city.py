@@ -16,6 +16,7 @@ from gascity.model.provider import Provider
 from gascity.model.tables import RIG, WORKSPACE
 
 FALLBACK_PROVIDER = "claude"
+_RIG_KEYS = frozenset(("rigs", "rigs_append", "rigs_remove"))
 
 
 class _Ground(NamedTuple):
@@ -179,7 +180,7 @@ def _scope(one: Definition, defaults: Sequence[Layer]) -> tuple[str | None, Sequ
     layers = (*defaults, *one.home.layers, *one.patches)
     scope = top(layers, "scope")
     limited = None
-    if any(key.startswith("rigs") for layer in layers for key in layer.values):
+    if any(not _RIG_KEYS.isdisjoint(layer.values) for layer in layers):
         rigs = fold_field(layers, AGENT, "rigs").value
         limited = rigs if isinstance(rigs, tuple) else None
     directory = top(layers, "dir")

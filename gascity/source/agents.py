@@ -1,6 +1,7 @@
 """Agents as folders: what each directory under `agents/` says by its files and its agent.toml."""
 
 import os
+import stat
 from collections.abc import Iterator, Mapping
 
 from gascity.model.fields import AGENT, Kind
@@ -10,7 +11,7 @@ from gascity.model.names import is_name
 from gascity.model.pack import CATALOGUES, AgentDir
 from gascity.model.problems import ERROR, KeyPath, Place, Problem, warning
 from gascity.source.decode import Decoded, decode
-from gascity.source.disk import Disk, bad_utf8, is_below
+from gascity.source.disk import Disk, bad_utf8, is_below, is_utf8
 from gascity.source.toml import TomlFault, has_bom, parse
 
 PROMPTS = ("prompt.template.md", "prompt.md", "prompt.md.tmpl")
@@ -26,20 +27,16 @@ def read_table(disk: Disk, path: str, *, within: str | None = None) -> dict[str,
     data = disk.read(path, within=within)
     if data is None:
         return None
-    shown = disk.shown(path)
     if has_bom(data):
+        place = Place(disk.shown(path), line=1, col=1)
+        words = "the file begins with a byte order mark"
         disk.problems.append(
-            warning(
-                "byte-order-mark",
-                "the file begins with a byte order mark",
-                Place(shown, line=1, col=1),
-                "save it as UTF-8 without one",
-            )
+            warning("byte-order-mark", words, place, "save it as UTF-8 without one")
         )
     try:
         return parse(data)
     except TomlFault as fault:
-        place = Place(shown, line=fault.line, col=fault.col)
+        place = Place(disk.shown(path), line=fault.line, col=fault.col)
         disk.problems.append(Problem(fault.code, fault.message, place, fault.hint))
         return None
 
@@ -91,43 +88,41 @@ def read_agent(disk: Disk, path: str, name: str, pack: str, *, own: bool) -> Age
                 "use letters, digits, - and _, beginning with a letter or digit",
             )
         )
+    shown = disk.shown(path)
     layers: list[Layer] = []
     if "agent.toml" in entries:
         layers += _definition(disk, f"{path}/agent.toml", name, pack, problems)
-    said = layers[0].values if layers else {}
-    layers = [*_convention(disk, path, entries, pack, problems, "prompt" in said), *layers]
+    named = bool(layers) and "prompt" in layers[0].values
+    layers[:0] = _convention(disk, path, shown, entries, pack, problems, named)
     told = _check_prompt(disk, layers, pack, problems)
-    # A file that could not be read may have said it; one fault is enough then.
-    if not told and not any(p.is_error for p in (*problems, *disk.problems[before:])):
-        problems.append(_no_prompt(disk, path, name, entries))
     # What the disk found wrong while this directory was read belongs to this agent.
     noted = disk.problems[before:]
     del disk.problems[before:]
-    catalogues = entries & _CATALOGUES
-    return AgentDir(
-        name,
-        disk.shown(path),
-        disk.shown(pack),
-        tuple(layers),
-        frozenset(entry for entry in catalogues if disk.is_directory(f"{path}/{entry}"))
-        if catalogues
-        else _NOTHING,
-        tuple(_softened(noted + problems, own)),
-    )
+    # A file that could not be read may have said it; one fault is enough then.
+    if not told and not any(problem.is_error for problem in (*problems, *noted)):
+        problems.append(_no_prompt(shown, name, entries))
+    found = _NOTHING
+    if not _CATALOGUES.isdisjoint(entries):
+        here = entries & _CATALOGUES
+        found = frozenset(entry for entry in here if disk.is_directory(f"{path}/{entry}"))
+    faults = tuple(_softened(noted + problems, own)) if noted or problems else ()
+    return AgentDir(name, shown, disk.shown(pack), tuple(layers), found, faults)
 
 
 def _entries(disk: Disk, path: str, pack: str, own: bool) -> set[str] | None:
     """The names in an agent's directory; None for what is no agent."""
-    if os.path.islink(path) and not disk.follow_directory(path, pack):
-        return None
     try:
-        found = os.stat(path)
+        found = os.lstat(path)
+        if stat.S_ISLNK(found.st_mode):
+            if not disk.follow_directory(path, pack):
+                return None
+            found = os.stat(path)
         names = set(os.listdir(path))
     except FileNotFoundError:
         disk.seen[path] = None
         return None
     except NotADirectoryError:
-        if own:
+        if own and not os.path.basename(path).startswith("README"):
             disk.problems.append(_loose(disk, path))
         return None
     except OSError:
@@ -136,7 +131,7 @@ def _entries(disk: Disk, path: str, pack: str, own: bool) -> set[str] | None:
     disk.stamp(path, found)
     if disk.instead:
         names |= {os.path.basename(one) for one in disk.instead if os.path.dirname(one) == path}
-    return None if names & {"pack.toml", "city.toml"} else names
+    return None if "pack.toml" in names or "city.toml" in names else names
 
 
 def _loose(disk: Disk, path: str) -> Problem:
@@ -282,19 +277,25 @@ def _elsewhere(disk: Disk, root: str, written: str) -> str | None:
 
 
 def _convention(
-    disk: Disk, path: str, entries: set[str], pack: str, problems: list[Problem], overruled: bool
+    disk: Disk,
+    path: str,
+    shown: str,
+    entries: set[str],
+    pack: str,
+    problems: list[Problem],
+    overruled: bool,
 ) -> list[Layer]:
     """What the files of the directory say by being there."""
     layers = []
     prompts = [name for name in PROMPTS if name in entries]
     if len(prompts) > 1:
-        place = Place(f"{disk.shown(path)}/{prompts[1]}", line=1, col=1)
+        place = Place(f"{shown}/{prompts[1]}", line=1, col=1)
         words = f"{prompts[0]} and {prompts[1]} stand side by side"
         problems.append(Problem("two-prompts", words, place, "keep one of them"))
     if prompts and not overruled:
-        layers.append(_by_file("prompt", f"{disk.shown(path)}/{prompts[0]}"))
+        layers.append(_by_file("prompt", f"{shown}/{prompts[0]}"))
     if "namepool.txt" in entries:
-        layers.append(_by_file("namepool", f"{disk.shown(path)}/namepool.txt"))
+        layers.append(_by_file("namepool", f"{shown}/namepool.txt"))
         _check_text(disk, f"{path}/namepool.txt", pack, problems)
     return layers
 
@@ -305,20 +306,22 @@ def _by_file(key: str, file: str) -> Layer:
 
 def _check_prompt(disk: Disk, layers: list[Layer], pack: str, problems: list[Problem]) -> bool:
     """Is there something to tell the model? A prompt that is there is checked."""
-    values = {key: value for layer in layers for key, value in layer.values.items()}
-    prompt = values.get("prompt")
-    if isinstance(prompt, str):
-        _check_text(disk, disk.absolute(prompt), pack, problems, needed=True)
-        return True
-    return bool(values.get("description") or values.get("start_command"))
+    told = False
+    for layer in layers:
+        prompt = layer.values.get("prompt")
+        if isinstance(prompt, str):
+            _check_text(disk, disk.absolute(prompt), pack, problems, needed=True)
+            return True
+        told = told or bool(layer.values.get("description") or layer.values.get("start_command"))
+    return told
 
 
-def _no_prompt(disk: Disk, path: str, name: str, entries: set[str]) -> Problem:
-    hint = f"write {disk.shown(path)}/prompt.md"
+def _no_prompt(shown: str, name: str, entries: set[str]) -> Problem:
+    hint = f"write {shown}/prompt.md"
     if "profile.md" in entries:
-        hint = f"rename {disk.shown(path)}/profile.md to prompt.md"
+        hint = f"rename {shown}/profile.md to prompt.md"
     words = f"agent `{name}` has neither prompt, description nor start_command"
-    return Problem("no-prompt", words, Place(disk.shown(path)), hint)
+    return Problem("no-prompt", words, Place(shown), hint)
 
 
 def _check_text(
@@ -331,9 +334,9 @@ def _check_text(
         if needed:  # a link to nowhere is more than a warning then
             disk.problems[before:] = [p._replace(severity=ERROR) for p in disk.problems[before:]]
         return
-    fault = bad_utf8(data, disk.shown(path))
-    if fault is not None:
-        problems.append(fault)
+    if not is_utf8(data):
+        fault = bad_utf8(data, disk.shown(path))
+        problems += [fault] if fault is not None else []
     if b"\0" in data:
         line = data[: data.index(b"\0")].count(b"\n") + 1
         place = Place(disk.shown(path), line=line, col=1)

@@ -11,6 +11,7 @@ from gascity.model.tables import OPTION, PROVIDER
 
 _DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h|d|w))+\Z")
 
+_PLAIN_DURATION = re.compile(r"[1-9][0-9]*[smhdw]\Z")
 _LARGEST = 2**63 - 1
 
 _PYTHON: Mapping[Kind, type | tuple[type, ...]] = {
@@ -69,13 +70,19 @@ def decode(
 
 def _surely_fine(field: Field, edit: Edit, value: object) -> bool:
     """The common right values, told quickly; False only means that a closer look is due."""
-    if edit is not Edit.SET or field.choices:
-        return edit is Edit.SET and value in field.choices and type(value) is str
+    if edit is not Edit.SET:
+        return False
+    if field.choices:
+        return type(value) is str and value in field.choices
     kind = field.kind
-    if kind is Kind.STRING or kind is Kind.PATH:
+    if kind is Kind.STRING:
         return type(value) is str and "\0" not in value
     if kind is Kind.INTEGER:
         return type(value) is int and (field.minimum or 0) <= value <= _LARGEST
+    if kind is Kind.DURATION:
+        return type(value) is str and _PLAIN_DURATION.match(value) is not None
+    if kind is Kind.STRING_MAP and type(value) is dict:
+        return all(type(item) is str and "\0" not in item for item in value.values())
     return kind is Kind.BOOLEAN and type(value) is bool
 
 

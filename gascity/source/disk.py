@@ -33,6 +33,9 @@ class Disk:
         return "." if path == self.root else path
 
     def absolute(self, shown: str) -> str:
+        """Where a path as shown really is."""
+        if "." not in shown.partition("/")[0] and ".." not in shown and shown[:1] != "/":
+            return self._inside + shown
         return os.path.normpath(os.path.join(self.root, shown))
 
     def names(self, path: str) -> list[str]:
@@ -189,6 +192,15 @@ class Disk:
         if error.errno == errno.ELOOP:
             return Problem("link-loop", "the link leads back to itself", place)
         return Problem("unreadable", f"cannot be read: {error.strerror}", place)
+
+
+def is_utf8(data: bytes) -> bool:
+    """The quick question; `bad_utf8` says where."""
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def bad_utf8(data: bytes, file: str) -> Problem | None:

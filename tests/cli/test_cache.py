@@ -432,8 +432,9 @@ def test_an_answer_that_came_with_a_clone_is_not_believed(
     file = warm(run, harbour, "agent-list")
     magic, variant, *_ = file.read_bytes().split(b"\n")
     lines = [magic, variant, *(one.format(root=harbour).encode() for one in stamps)]
-    sizes = f"{len(MARK)} 0 {zlib.crc32(b'\n'.join(lines) + MARK)}".encode()
-    file.write_bytes(b"\n".join(lines) + b"\n\n" + sizes + b"\n" + MARK)
+    head = b"\n".join(lines)
+    sizes = f"{len(MARK)} 0 {zlib.crc32(head + MARK)}".encode()
+    file.write_bytes(head + b"\n\n" + sizes + b"\n" + MARK)
     assert run("agent", "list", cwd=harbour) == fresh(run, harbour, "agent", "list")
 
 

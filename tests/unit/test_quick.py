@@ -197,6 +197,13 @@ def forged(stamps: list[str], text: bytes = b"owned\n", sizes: bytes | None = No
     return head + b"\n\n" + sizes + b"\n" + text
 
 
+def test_a_forger_who_knew_the_times_would_be_believed(root: Path, kept: Path) -> None:
+    """That is what the tests below rest on: only the stamps are wrong in them."""
+    true_line = kept.read_bytes().split(b"\n")[2].decode()
+    kept.write_bytes(forged([true_line]))
+    assert recall(str(root), SHAPE, "variant") == (b"owned\n", b"")
+
+
 @pytest.mark.parametrize(
     "stamps",
     [
