@@ -82,7 +82,7 @@ def _surely_fine(field: Field, edit: Edit, value: object) -> bool:
     if kind is Kind.DURATION:
         return type(value) is str and _PLAIN_DURATION.match(value) is not None
     if kind is Kind.STRING_MAP and type(value) is dict:
-        return all(type(item) is str and "\0" not in item for item in value.values())
+        return all(type(item) is str and "\0" not in key + item for key, item in value.items())
     return kind is Kind.BOOLEAN and type(value) is bool
 
 
