@@ -61,9 +61,6 @@ class Table(NamedTuple):
     prefixes: frozenset[str]
     required: tuple[Field, ...]
 
-    def field(self, name: str) -> Field:
-        return self.fields[name]
-
 
 def table(name: str, fields: Iterable[Field], aliases: Mapping[str, str] | None = None) -> Table:
     """Index fields by every key that writes them; lists and maps also take their edits."""

@@ -82,7 +82,6 @@ class Sources(NamedTuple):
     root: str
     pack: Pack
     workspace: tuple[Layer, ...]
-    session: tuple[Layer, ...]
     defaults: tuple[Layer, ...]
     patches: tuple[Patch, ...]
     local_patches: tuple[Patch, ...]
@@ -94,6 +93,5 @@ class Sources(NamedTuple):
     system: Mapping[str, AgentDir]
     user: tuple[AgentDir, ...]
     local: tuple[AgentDir, ...]
-    settings: Mapping[str, Layer] = {}
     only: str | None = None
     problems: tuple[Problem, ...] = ()

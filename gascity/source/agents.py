@@ -15,7 +15,6 @@ from gascity.source.disk import Disk, bad_utf8, is_below, is_utf8
 from gascity.source.toml import TomlFault, has_bom, parse
 
 PROMPTS = ("prompt.template.md", "prompt.md", "prompt.md.tmpl")
-MANIFESTS = ("city.toml", "pack.toml")
 
 _PATH_FIELDS = tuple(name for name, field in AGENT.fields.items() if field.kind is Kind.PATH)
 _CATALOGUES = frozenset(CATALOGUES)

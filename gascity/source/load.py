@@ -43,7 +43,6 @@ def load(
         root=root,
         pack=pack,
         workspace=_stack(manifests, "workspace"),
-        session=_stack(manifests, "session"),
         defaults=tuple(m.defaults for m in manifests if m.defaults),
         patches=tuple(city.patches),
         local_patches=tuple(local.patches) if local else (),
@@ -55,12 +54,6 @@ def load(
         system=system_agents(disk, around, providers, implicit),
         user=tuple(reader.agents(around.user_agents, around.user_agents, own=True)),
         local=tuple(reader.agents(f"{own}/local/agents", f"{own}/local", own=True)),
-        settings={
-            name: m.layers[name]
-            for m in manifests
-            for name in ("templates", "security")
-            if name in m.layers
-        },
         only=only,
         problems=(),
     )

@@ -56,7 +56,6 @@ class Manifest:
         self.defaults: Layer | None = None
         self.patches: list[Patch] = []
         self.imports: list[Written] = []
-        self.rig_imports: list[Written] = []
         self.providers: dict[str, Layer] = {}
         self.named_sessions: list[NamedSession] = []
         self.rigs: list[WrittenRig] = []
@@ -265,7 +264,7 @@ def _named_sessions(source: FileSource, out: Manifest, raw: Mapping[str, object]
 
 
 def _default_imports(source: FileSource, out: Manifest, raw: Mapping[str, object]) -> None:
-    """`[defaults.rig.imports]`, which `rig add` copies into a new rig."""
+    """`[defaults.rig.imports]` is checked here; `rig add` copies it into a new rig."""
     at: KeyPath = ()
     table: object = raw
     for key in ("defaults", "rig", "imports"):
@@ -285,7 +284,7 @@ def _default_imports(source: FileSource, out: Manifest, raw: Mapping[str, object
         if key not in table:
             return
         at, table = (*at, key), table[key]
-    out.rig_imports = _imports(source, out, table, at)
+    _imports(source, out, table, at)
 
 
 def _rigs(source: FileSource, out: Manifest, raw: Mapping[str, object]) -> None:
