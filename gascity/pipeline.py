@@ -171,4 +171,8 @@ def _additions(city: City, disk: Disk, one: Import) -> Iterator[dict[str, object
                 names = entry_names(disk, shelf.path(kind), kind)
                 winners |= dict.fromkeys(names, shelf.origin)
         for name in sorted(name for name, origin in winners.items() if origin == one.binding):
-            yield {"kind": kind, "name": name, "agents": [str(a.name) for a in others]}
+            yield {
+                "kind": kind.removeprefix("template-"),
+                "name": name,
+                "agents": [str(a.name) for a in others],
+            }

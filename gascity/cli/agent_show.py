@@ -75,8 +75,10 @@ def _answer(
 
 
 def _tools(one: Agent) -> dict[str, object]:
+    """The lists programs pass on; what is not restricted is `*`, so that none is null."""
     names = ("allow", "deny", "ask")
-    return {name: _listed(one.value(f"tools.{name}")) for name in names}
+    found = {name: _listed(one.value(f"tools.{name}")) for name in names}
+    return {name: ["*"] if tools is None else tools for name, tools in found.items()}
 
 
 def _listed(value: object) -> list[str] | None:

@@ -235,7 +235,7 @@ def test_show_as_json_tells_every_field_with_its_place(in_harbour: Callable[...,
     assert fields["env"]["layer"] == "city patch"
     assert fields["prompt_mode"]["layer"] == "provider"
     assert fields["hidden"] == {"value": False, "file": None, "line": None, "layer": "default"}
-    assert answer["tools"] == {"allow": None, "deny": [], "ask": []}
+    assert answer["tools"] == {"allow": ["*"], "deny": [], "ask": []}
 
 
 def test_lists_of_tools_are_lists_where_they_are_written(in_harbour: Callable[..., Ran]) -> None:
