@@ -15,23 +15,20 @@ def agent_problems(
     agent: Agent, providers: Mapping[str, Provider], known: frozenset[str]
 ) -> list[Problem]:
     """Faults between the settings of one agent, and between it and its provider."""
-    keys: set[str] = set()
-    for layer in agent.layers:
-        keys.update(layer.values)
     found: list[Problem] = []
     if agent.provider not in known:
         found.append(unknown_provider(agent.provider, agent.setting("provider").place, known))
-    if "min_active_sessions" in keys:
+    if agent.value("min_active_sessions"):
         found += _bounds(agent)
-    if "prompt_mode" in keys and agent.value("prompt_mode") == "flag":
+    if agent.value("prompt_mode") == "flag":
         if not agent.value("prompt_flag"):
             place = agent.setting("prompt_mode").place
             found.append(Problem("missing-key", '`prompt_mode` "flag" needs `prompt_flag`', place))
     provider = providers.get(agent.provider)
     if provider is not None and not _all_known(agent, provider):
         found += _options(agent, provider)
-    if "default_sling_formula" in keys:
-        found += _formula(agent)
+    if agent.value("default_sling_formula") not in (None, "", "mol-do-work"):
+        found.append(_formula(agent))
     return found
 
 
@@ -133,15 +130,10 @@ def _bad_choice(
         yield Problem("bad-option", words, place, hint)
 
 
-def _formula(agent: Agent) -> Iterator[Problem]:
+def _formula(agent: Agent) -> Problem:
     setting = agent.setting("default_sling_formula")
-    if setting.value not in (None, "", "mol-do-work"):
-        yield warning(
-            "formula-not-run",
-            f"formula `{setting.value}` is not run; work slung here is plain work",
-            setting.place,
-            'plain work is "mol-do-work"',
-        )
+    words = f"formula `{setting.value}` is not run; work slung here is plain work"
+    return warning("formula-not-run", words, setting.place, 'plain work is "mol-do-work"')
 
 
 def reference_problems(sources: Sources, agents: Sequence[Agent]) -> Iterator[Problem]:

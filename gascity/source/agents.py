@@ -90,7 +90,7 @@ def read_agent(disk: Disk, path: str, name: str, pack: str, *, own: bool) -> Age
     shown = disk.shown(path)
     layers: list[Layer] = []
     if "agent.toml" in entries:
-        layers += _definition(disk, f"{path}/agent.toml", name, pack, problems)
+        layers += _definition(disk, f"{path}/agent.toml", shown, name, pack, problems)
     named = bool(layers) and "prompt" in layers[0].values
     layers[:0] = _convention(disk, path, shown, entries, pack, problems, named)
     told = _check_prompt(disk, layers, pack, problems)
@@ -143,12 +143,12 @@ def _loose(disk: Disk, path: str) -> Problem:
 
 
 def _definition(
-    disk: Disk, path: str, name: str, pack: str, problems: list[Problem]
+    disk: Disk, path: str, home: str, name: str, pack: str, problems: list[Problem]
 ) -> list[Layer]:
     raw = read_table(disk, path, within=pack)
     if raw is None:
         return []
-    file = disk.shown(path)
+    file = f"{home}/agent.toml"
     if raw.get("name", name) != name:
         problems.append(
             Problem(

@@ -48,16 +48,7 @@ def decode(
 ) -> Decoded:
     """Check a table against its fields. Keys in `apart` are read by someone else."""
     out = Decoded()
-    keys = table.keys
-    odd: dict[str, object] = {}
-    for name, value in raw.items():  # nearly everything is right, and cities are large
-        known = keys.get(name)
-        if name in apart:
-            continue
-        if known is not None and "." not in name and _surely_fine(known[0], known[1], value):
-            out.values[name] = value
-        else:
-            odd[name] = value
+    odd = _take_the_plain(table, raw, "", out.values, apart)
     for key, spelled, value in _leaves(table, odd, ""):
         path = spelled.split(".") if spelled.partition(".")[0] in odd else [spelled]
         _take(table, out, key, spelled, value, Place(file, (*at, *path)), not_acted_on or {})
@@ -68,8 +59,38 @@ def decode(
     return out
 
 
+def _take_the_plain(
+    table: Table,
+    raw: Mapping[str, object],
+    prefix: str,
+    values: dict[str, object],
+    apart: frozenset[str],
+) -> dict[str, object]:
+    """Take what is right at first sight, and return what needs a closer look.
+
+    Nearly everything is right, and cities are large.
+    """
+    odd: dict[str, object] = {}
+    for name, value in raw.items():
+        known = table.keys.get(prefix + name)
+        if name in apart and not prefix:
+            continue
+        if known is not None and "." not in name and _surely_fine(known[0], known[1], value):
+            values[prefix + name] = tuple(value) if type(value) is list else value
+        elif known is None and type(value) is dict and prefix + name in table.prefixes:
+            inner = _take_the_plain(table, value, f"{prefix}{name}.", values, apart)
+            if inner:
+                odd[name] = inner
+        else:
+            odd[name] = value
+    return odd
+
+
 def _surely_fine(field: Field, edit: Edit, value: object) -> bool:
     """The common right values, told quickly; False only means that a closer look is due."""
+    if type(value) is list:
+        listed = field.kind is Kind.STRINGS and not field.choices
+        return listed and all(type(item) is str and "\0" not in item for item in value)
     if edit is not Edit.SET:
         return False
     if field.choices:
