@@ -13,10 +13,11 @@ from gascity.compose.catalogues import (
 )
 from gascity.compose.city import at_rig, compose
 from gascity.model.city import Agent, City
-from gascity.model.names import near, parse_name, resolve
+from gascity.model.names import near, parse_name, resolve, several
 from gascity.model.pack import CATALOGUES, AgentDir, Import
 from gascity.model.problems import CityError, Problem
 from gascity.model.scope import allowed
+from gascity.places import config_home
 from gascity.providers.registry import provider_files
 from gascity.resources import data_dir
 from gascity.source.catalogues import Skill, entry_names, read_skills
@@ -36,11 +37,6 @@ def surroundings(environ: Mapping[str, str]) -> Surroundings:
         provider_files=files,
         looked=looked,
     )
-
-
-def config_home(environ: Mapping[str, str]) -> str:
-    """The person's configuration directory."""
-    return environ.get("XDG_CONFIG_HOME") or os.path.join(environ.get("HOME", "/"), ".config")
 
 
 def open_city(
@@ -73,15 +69,7 @@ def find_agent(city: City, reference: str) -> Agent | None:
     """The agent a reference means, placed in the rig it names; None if there is none."""
     found = resolve(reference, city.named())
     if found.candidates:
-        names = ", ".join(f"`{name}`" for name in found.candidates)
-        raise CityError(
-            Problem(
-                "ambiguous-name",
-                f"`{reference}` may mean {names}",
-                None,
-                "write one of them in full",
-            )
-        )
+        raise CityError(several(reference, found.candidates))
     if found.found is not None:
         return found.found
     wanted = parse_name(reference)

@@ -57,3 +57,8 @@ def state_home(environ: Mapping[str, str]) -> str:
     return environ.get("XDG_STATE_HOME") or os.path.join(
         environ.get("HOME", "/"), ".local", "state"
     )
+
+
+def config_home(environ: Mapping[str, str]) -> str:
+    """The person's configuration directory."""
+    return environ.get("XDG_CONFIG_HOME") or os.path.join(environ.get("HOME", "/"), ".config")

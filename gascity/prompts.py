@@ -138,7 +138,7 @@ class Prompts:
 
     def scene(self, agent: Agent) -> tuple[Scene, list[Problem]]:
         """The values the agent's first session would have."""
-        rig = next((rig for rig in self.city.rigs if rig.name == agent.name.rig), None)
+        rig = self.city.rig_of(agent)
         scene = Scene(
             default_branch=default_branch(self.disk, rig.path) if rig and rig.path else "",
             platform=self.machine.platform,
@@ -161,7 +161,7 @@ class Prompts:
 
     def _own_directory(self, agent: Agent) -> str:
         """Where a session works when nobody says: a worktree of its rig, or a place of its own."""
-        rig = next((rig for rig in self.city.rigs if rig.name == agent.name.rig), None)
+        rig = self.city.rig_of(agent)
         if rig is None:
             return f"{self.city.root}/.gc/work/{agent.name}"
         if rig.git and agent.value("isolation") != "none":

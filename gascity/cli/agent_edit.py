@@ -7,12 +7,12 @@ import click
 
 from gascity.apply.files import create, locked, refuse_links, replace_all
 from gascity.cli.context import Context, agent_argument, json_option, pass_context
-from gascity.cli.edits import read_text, write_if_sound
+from gascity.cli.edits import new_errors, read_text, refuse, write_if_sound
 from gascity.compose.city import packs_of
 from gascity.model.city import Agent, City
 from gascity.model.fields import AGENT, Kind
-from gascity.model.names import Named, did_you_mean, is_name, parse_name, resolve
-from gascity.model.problems import CityError, Problem
+from gascity.model.names import Named, did_you_mean, is_name, parse_name, resolve, several
+from gascity.model.problems import CityError
 from gascity.pipeline import open_city, surroundings
 from gascity.source.disk import read_plain
 from gascity.source.edit import rename_references, set_fields, set_patch
@@ -26,14 +26,10 @@ Say here what {name} does, how it works, and when it is done.
 """
 
 
-def _refuse(code: str, message: str, hint: str | None = None) -> CityError:
-    return CityError(Problem(code, message, None, hint))
-
-
 def _check_new_name(root: str, name: str, old: str = "") -> str:
     """The directory of an agent that does not exist yet; `old` is about to go."""
     if not is_name(name):
-        raise _refuse(
+        raise refuse(
             "bad-name",
             f"`{name}` cannot be an agent's name",
             "use letters, digits, - and _, beginning with a letter or digit",
@@ -42,7 +38,7 @@ def _check_new_name(root: str, name: str, old: str = "") -> str:
     taken = os.listdir(home) if os.path.isdir(home) else []
     for other in taken:
         if other.lower() == name.lower() and (other != old or name == old):
-            raise _refuse("duplicate-name", f"agents/{other} is there already")
+            raise refuse("duplicate-name", f"agents/{other} is there already")
     return os.path.join(home, name)
 
 
@@ -61,7 +57,7 @@ def new_agent(
     directory = _check_new_name(root, name)
     known = open_city(root, context.environ, all_providers=True).providers
     if provider is not None and provider not in known:
-        raise _refuse(
+        raise refuse(
             "unknown-provider", f"there is no provider `{provider}`", did_you_mean(provider, known)
         )
     about = f" {description}" if description else ""
@@ -118,7 +114,7 @@ def set_agent(
         city = open_city(root, context.environ)
         one = _definition(context, city, agent)
         file, text = _edited(city, one, parse_name(agent).rig, changes)
-        write_if_sound(context, root, {file: text})
+        write_if_sound(context, city, {file: text})
     names = ", ".join(changes)
     shown = agent if parse_name(agent).rig else one.name
     context.say(
@@ -146,7 +142,7 @@ def _known_key(name: str) -> str:
     field = AGENT.fields.get(head)
     if name in AGENT.keys or (rest and field and field.kind in (Kind.STRING_MAP, Kind.ANY_MAP)):
         return name
-    raise _refuse(
+    raise refuse(
         "unknown-field", f"`{name}` is not an agent setting", did_you_mean(name, AGENT.keys)
     )
 
@@ -180,7 +176,7 @@ def _edited(
     try:
         return "city.toml", set_patch(text, one.name.without_rig, wanted, rig=rig)
     except LookupError:
-        raise _refuse(
+        raise refuse(
             "unknown-rig",
             f"there is no rig `{rig}`",
             did_you_mean(rig or "", [r.name for r in city.rigs]),
@@ -211,11 +207,8 @@ def _definition(context: Context, city: City, reference: str) -> Agent:
     if not found.candidates and wanted in surroundings(context.environ).provider_files:
         return context.agent(wanted)[1]
     if found.candidates:
-        names = ", ".join(f"`{name}`" for name in found.candidates)
-        raise _refuse(
-            "ambiguous-name", f"`{reference}` may mean {names}", "write one of them in full"
-        )
-    raise _refuse(
+        raise CityError(several(reference, found.candidates))
+    raise refuse(
         "unknown-agent",
         f"there is no agent `{reference}`",
         did_you_mean(reference, definitions) or "`city agent list` shows what there is",
@@ -234,7 +227,7 @@ def rename_agent(context: Context, agent: str, new: str) -> int:
         city = open_city(root, context.environ)
         one = _definition(context, city, agent)
         if one.layer != "city":
-            raise _refuse(
+            raise refuse(
                 "not-your-agent",
                 f"`{one.name}` is not the city's own",
                 "only agents under agents/ can be renamed",
@@ -265,10 +258,9 @@ def _move(
     before = {path: read_plain(path) or b"" for path in files}
     try:
         replace_all({path: text.encode() for path, text in files.items()})
-        known = set(city.everything_wrong)
-        after = open_city(city.root, context.environ).everything_wrong
-        fresh = [problem for problem in after if problem.is_error and problem not in known]
-        if fresh and not any(problem.is_error for problem in known):
+        fresh = new_errors(city, open_city(city.root, context.environ))
+        # In a city that was broken before, an old error may just have moved with the folder.
+        if fresh and not any(problem.is_error for problem in city.everything_wrong):
             replace_all(before)
             raise CityError(*fresh)
     except BaseException:

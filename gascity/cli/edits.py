@@ -5,7 +5,8 @@ from collections.abc import Mapping
 
 from gascity.apply.files import replace_all
 from gascity.cli.context import Context
-from gascity.model.problems import CityError
+from gascity.model.city import City
+from gascity.model.problems import CityError, Problem
 from gascity.pipeline import open_city
 from gascity.source.agents import read_table
 from gascity.source.disk import Disk, read_plain
@@ -26,12 +27,21 @@ def read_text(root: str, file: str) -> str:
     return "" if data is None else data.decode()
 
 
-def write_if_sound(context: Context, root: str, files: Mapping[str, str]) -> None:
+def refuse(code: str, message: str, hint: str | None = None) -> CityError:
+    """What to raise when an edit cannot be made."""
+    return CityError(Problem(code, message, None, hint))
+
+
+def new_errors(before: City, after: City) -> list[Problem]:
+    """Errors that an edit brought."""
+    known = set(before.everything_wrong)
+    return [p for p in after.everything_wrong if p.is_error and p not in known]
+
+
+def write_if_sound(context: Context, city: City, files: Mapping[str, str]) -> None:
     """Write texts by shown path, unless they bring an error that the city does not have now."""
-    data = {os.path.join(root, file): text.encode() for file, text in files.items()}
-    before = set(open_city(root, context.environ).everything_wrong)
-    after = open_city(root, context.environ, disk=Disk(root, data)).everything_wrong
-    fresh = [problem for problem in after if problem.is_error and problem not in before]
+    data = {os.path.join(city.root, file): text.encode() for file, text in files.items()}
+    fresh = new_errors(city, open_city(city.root, context.environ, disk=Disk(city.root, data)))
     if fresh:
         context.tried = dict(files)
         raise CityError(*fresh)

@@ -7,11 +7,10 @@ import click
 
 from gascity.apply.files import locked, replace
 from gascity.cli.context import Context, json_option, pass_context
-from gascity.cli.edits import read_text, write_if_sound
+from gascity.cli.edits import read_text, refuse, write_if_sound
 from gascity.cli.output import complain
 from gascity.model.city import City
 from gascity.model.names import did_you_mean, is_rig_name
-from gascity.model.problems import CityError, Problem
 from gascity.pipeline import open_city
 from gascity.places import known_rigs, rig_register
 from gascity.source.disk import read_plain
@@ -38,10 +37,10 @@ def add_rig(
     root = context.root
     target = os.path.normpath(os.path.join(context.cwd, os.path.expanduser(path)))
     if not os.path.isdir(target):
-        raise _refuse("rig-missing", f"there is no directory {target}")
+        raise refuse("rig-missing", f"there is no directory {target}")
     name = name or os.path.basename(target)
     if not is_rig_name(name):
-        raise _refuse(
+        raise refuse(
             "bad-name",
             f"`{name}` cannot be a rig's name",
             "give it one with --name: letters, digits, - _ and .",
@@ -56,7 +55,7 @@ def add_rig(
             )
             return 0
         files = _added(city, name, target, {k: v for k, v in fields.items() if v})
-        write_if_sound(context, root, files)
+        write_if_sound(context, city, files)
         _register(context.environ, os.path.realpath(target), root)
     answer = {"name": name, "path": _shown(root, target), "changed": list(files)}
     context.say(
@@ -72,10 +71,6 @@ def add_rig(
     return 0
 
 
-def _refuse(code: str, message: str, hint: str | None = None) -> CityError:
-    return CityError(Problem(code, message, None, hint))
-
-
 def _already(city: City, name: str, target: str) -> bool:
     """Is it bound just so? Another rig there, or another place for this one, is refused."""
     for one in city.rigs:
@@ -83,15 +78,15 @@ def _already(city: City, name: str, target: str) -> bool:
         if one.name == name and bound == target:
             return True
         if one.name == name and bound is not None and os.path.isdir(bound):
-            raise _refuse(
+            raise refuse(
                 "duplicate-name",
                 f"rig `{name}` is already at {bound}",
                 f"`city rig remove {name}` first, or choose another --name",
             )
         if one.name.lower() == name.lower() and one.name != name:
-            raise _refuse("case-clash", f"`{name}` and `{one.name}` differ only in case")
+            raise refuse("case-clash", f"`{name}` and `{one.name}` differ only in case")
         if one.name != name and bound == target:
-            raise _refuse("duplicate-name", f"{target} is already rig `{one.name}`")
+            raise refuse("duplicate-name", f"{target} is already rig `{one.name}`")
     return False
 
 
@@ -156,7 +151,7 @@ def remove(context: Context, name: str, force: bool) -> int:
         city = open_city(root, context.environ)
         one = next((r for r in city.rigs if r.name == name), None)
         if one is None:
-            raise _refuse(
+            raise refuse(
                 "unknown-rig",
                 f"there is no rig `{name}`",
                 did_you_mean(name, [r.name for r in city.rigs]),
@@ -167,7 +162,7 @@ def remove(context: Context, name: str, force: bool) -> int:
             text = read_text(root, file)
             if rig_entry(text, name) is not None if text else False:
                 files[file] = remove_rig(text, name)
-        write_if_sound(context, root, files)
+        write_if_sound(context, city, files)
         if one.path:
             _register(context.environ, os.path.realpath(os.path.join(root, one.path)), None)
     context.say(
@@ -181,7 +176,7 @@ def _check_loss(root: str, name: str, force: bool) -> None:
     entry = rig_entry(read_text(root, "city.toml"), name) or {}
     more = sorted(set(entry) - {"name", "path", "prefix", "default_branch"})
     if more and not force:
-        raise _refuse(
+        raise refuse(
             "would-lose",
             f"city.toml says more about rig `{name}`: {', '.join(more)}",
             "--force removes that too",

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from gascity.model.city import Agent
 from gascity.model.layers import CITY_DEFAULTS, PACK_DEFAULTS, Setting
-from gascity.model.names import Named, Resolved, did_you_mean, near, parse_name, resolve
+from gascity.model.names import Named, Resolved, did_you_mean, near, parse_name, resolve, several
 from gascity.model.pack import Sources
 from gascity.model.problems import Place, Problem, warning
 from gascity.model.provider import Option, Provider
@@ -180,10 +180,7 @@ def _no_agent(
     by_bare: Mapping[str, list[Named[Agent]]],
 ) -> Problem:
     if found.candidates:
-        words = ", ".join(f"`{one}`" for one in found.candidates)
-        return Problem(
-            "ambiguous-name", f"`{name}` may mean {words}", place, "write one of them in full"
-        )
+        return several(name, found.candidates, place)
     alike = near(parse_name(name).bare, by_bare)
     words = " or ".join(f"`{thing.name}`" for bare in alike for thing in by_bare[bare])
     hint = f"did you mean {words}?" if words else "`city agent list` shows what there is"

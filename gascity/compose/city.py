@@ -55,7 +55,6 @@ def compose(sources: Sources, known: Iterable[str]) -> City:
         configured=configured,
         default_provider=ground.default_provider,
         problems=(*sources.problems, *problems),
-        only=sources.only,
         spare=_spare(sources, agents, ground),
         rig_imports={rig.name: rig.imports for rig in sources.rigs},
     )
@@ -80,7 +79,7 @@ def _ground(sources: Sources, providers: Mapping[str, Provider], known: frozense
 
 def _without_provider(layer: Layer) -> Layer:
     values = {key: value for key, value in layer.values.items() if key != "provider"}
-    return Layer(layer.kind, layer.file, values, layer.at, layer.written, layer.may_shrink)
+    return layer._replace(values=values)
 
 
 def _configured(sources: Sources, ground: _Ground) -> tuple[str, ...]:
@@ -246,9 +245,7 @@ def _agent(one: Definition, name: AgentName, extra: Sequence[Layer], ground: _Gr
     layers = (*ground.under.get(provider, ()), *defaults, *told, *said)
     agent = Agent(name, one.home, one.layer, layers, provider, tuple(one.covers))
     problems = (*one.home.problems, *agent_problems(agent, ground.providers, ground.known))
-    if not problems:
-        return agent
-    return Agent(name, one.home, one.layer, layers, provider, tuple(one.covers), problems)
+    return agent._replace(problems=problems) if problems else agent
 
 
 _PATCH_RANK = {"pack patch": 0, "city patch": 1, "rig patch": 2, "local patch": 3}
@@ -289,15 +286,7 @@ def _spare(sources: Sources, agents: Sequence[Agent], ground: _Ground) -> dict[s
 
 def at_rig(agent: Agent, rig: str) -> Agent:
     """The instance of a city agent in a rig, which exists as soon as somebody names it."""
-    return Agent(
-        agent.name.in_rig(rig),
-        agent.home,
-        agent.layer,
-        agent.layers,
-        agent.provider,
-        agent.covers,
-        agent.problems,
-    )
+    return agent._replace(name=agent.name.in_rig(rig))
 
 
 def _rig(source: RigSource) -> Rig:

@@ -15,6 +15,7 @@ from gascity.model.names import (
     near,
     parse_name,
     resolve,
+    several,
 )
 from gascity.model.pack import AgentDir, Pack, Patch, RigSource, Sources
 from gascity.model.problems import Place, Problem, warning
@@ -211,13 +212,7 @@ def apply_patch(
 
 def _no_target(patch: Patch, resolved: Resolved[list[Definition]], own: bool) -> Problem:
     if resolved.candidates:
-        names = ", ".join(f"`{name}`" for name in resolved.candidates)
-        problem = Problem(
-            "ambiguous-name",
-            f"`{patch.target}` may mean {names}",
-            patch.place,
-            "write one of them in full",
-        )
+        problem = several(patch.target, resolved.candidates, patch.place)
     else:
         names = " or ".join(f"`{name}`" for name in resolved.near)
         hint = f"did you mean {names}?" if names else "`city agent list` shows what there is"

@@ -374,6 +374,7 @@ class Evaluator:
         return result
 
     def template_first(self, args: Sequence[Node], values: list[object], dot: object) -> object:
+        """The walker's: only it knows the other templates."""
         raise NotImplementedError
 
 

@@ -79,7 +79,6 @@ class City(NamedTuple):
     configured: tuple[str, ...]
     default_provider: str
     problems: tuple[Problem, ...] = ()
-    only: str | None = None
     spare: Mapping[str, Agent] = {}
     rig_imports: Mapping[str, tuple[Import, ...]] = {}
 
@@ -90,6 +89,10 @@ class City(NamedTuple):
         for agent in self.agents:
             found.update(dict.fromkeys(agent.problems))
         return tuple(found)
+
+    def rig_of(self, agent: Agent) -> Rig | None:
+        """The rig an agent works in."""
+        return next((rig for rig in self.rigs if rig.name == agent.name.rig), None)
 
     def named(self) -> list[Named[Agent]]:
         return [Named(agent.name, agent.rank, agent) for agent in self.agents]

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
+from gascity.model.problems import Place, Problem
+
 _FIRST = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
 _REST = _FIRST | frozenset("_-")
 _LONGEST = 100
@@ -134,3 +136,10 @@ def _answers(name: AgentName, wanted: AgentName) -> bool:
         and wanted.rig in (None, name.rig)
         and wanted.binding in (None, name.binding)
     )
+
+
+def several(reference: str, candidates: Sequence[str], place: Place | None = None) -> Problem:
+    """A reference that may mean more than one agent."""
+    names = ", ".join(f"`{name}`" for name in candidates)
+    words = f"`{reference}` may mean {names}"
+    return Problem("ambiguous-name", words, place, "write one of them in full")

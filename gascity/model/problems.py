@@ -37,7 +37,7 @@ class Problem(NamedTuple):
 
     def softened(self) -> "Problem":
         """The same finding as a warning: for packs that the reader of the message cannot mend."""
-        return Problem(self.code, self.message, self.place, self.hint, WARNING)
+        return self._replace(severity=WARNING)
 
 
 class CityError(Exception):

@@ -127,7 +127,7 @@ VARIABLES = (
 
 def variables(city: City, agent: Agent, scene: Scene) -> dict[str, str]:
     """What every template of an agent may name: its env, and over it the table."""
-    rig = next((rig for rig in city.rigs if rig.name == agent.name.rig), None)
+    rig = city.rig_of(agent)
     env = agent.value("env")
     ground = _Ground(city, agent, rig, scene)
     found = {str(key): str(value) for key, value in env.items()} if isinstance(env, Mapping) else {}

@@ -55,7 +55,8 @@ def read_agents(
             continue
         twin = lowered.setdefault(name.lower(), name)
         if twin != name:
-            agent = _with_problem(agent, _case_clash(disk, path, name, twin))
+            clash = _case_clash(disk, path, name, twin)
+            agent = agent._replace(problems=(*agent.problems, clash))
         found.append(agent)
     return found
 
@@ -348,17 +349,6 @@ def _case_clash(disk: Disk, path: str, name: str, twin: str) -> Problem:
         f"`{name}` and `{twin}` differ only in case",
         Place(disk.shown(path)),
         "rename one: file systems may not tell them apart",
-    )
-
-
-def _with_problem(agent: AgentDir, problem: Problem) -> AgentDir:
-    return AgentDir(
-        agent.name,
-        agent.directory,
-        agent.pack,
-        agent.layers,
-        agent.catalogues,
-        (*agent.problems, problem),
     )
 
 

@@ -32,7 +32,7 @@ def entry_names(disk: Disk, directory: str, kind: str) -> list[str]:
     found = dict.fromkeys(
         name.removesuffix(suffix)
         for name in names
-        for suffix in _SUFFIXES[kind][:1] + _SUFFIXES[kind][1:]
+        for suffix in _SUFFIXES[kind]
         if name.endswith(suffix)
     )
     return [name for name in found if not name.endswith(".template")]

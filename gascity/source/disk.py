@@ -65,12 +65,11 @@ class Disk:
     def is_folder_of(self, path: str, within: str) -> bool:
         """Is there a directory that may be read? A file in its place, or a link that leads out
         of `within`, is a problem."""
-        if not self.exists(path):
-            if os.path.islink(path):
-                self.problems.append(self._dangling(path))
-            return False
         if not self.is_directory(path):
-            self.problems.append(self._misplaced(path))
+            if self.seen[path] is not None:
+                self.problems.append(self._misplaced(path))
+            elif os.path.islink(path):
+                self.problems.append(self._dangling(path))
             return False
         return self.follow_directory(path, within)
 

@@ -22,7 +22,7 @@ PAGES = all_pages()
 OTHERS = [ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "AGENTS.md")]
 ERRORS = next(page for page in PAGES if page.name == "docs/reference/errors.md")
 
-_MAKERS = {"Problem", "warning", "TomlFault", "_refuse", "_note"}
+_MAKERS = {"Problem", "warning", "TomlFault", "refuse", "_note"}
 _CODE = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*\Z")
 _WRONG_ON_PURPOSE = "usage"
 # Words for layers, and a command of a later version that a reason in `ignored.py` points to.
