@@ -7,10 +7,18 @@ plain values; None takes a key away, and a table is replaced by the one given.
 from collections.abc import Mapping
 from typing import Any
 
+from gascity.render.lines import (
+    BOM,
+    comments_end,
+    line_end,
+    line_start,
+    newline,
+    put_block,
+    without_block,
+)
 from gascity.source import toml
 from gascity.source.toml import KeyPath, Mark
 
-_BOM = "\ufeff"
 _ABSENT = object()
 
 _SETTINGS = ("depends_on.*", "agents_filter.allow.*", "agents_filter.deny.*")
@@ -209,27 +217,10 @@ def _set_list(text: str, mark: Mark, old: list[str], value: list[object]) -> str
     return text
 
 
-def _line_start(text: str, at: int) -> int:
-    start = text.rfind("\n", 0, at) + 1
-    return 1 if start == 0 and text.startswith(_BOM) else start
-
-
-def _line_end(text: str, at: int) -> int:
-    """The beginning of the next line."""
-    return text.find("\n", at) + 1 or len(text)
-
-
-def _is_blank(text: str, at: int) -> bool:
-    return not text[at : _line_end(text, at)].strip()
-
-
 def _block_end(text: str, section: toml.Section) -> int:
     """The end of a table with the comments right under it, unless the next header has them."""
     header, keys = section
-    end = after = _line_end(text, keys[-1].end if keys else header.end)
-    while text[after : _line_end(text, after)].lstrip().startswith("#"):
-        after = _line_end(text, after)
-    return after if _is_blank(text, after) else end
+    return comments_end(text, line_end(text, keys[-1].end if keys else header.end))
 
 
 def _region_end(text: str, base: KeyPath) -> int:
@@ -240,7 +231,7 @@ def _region_end(text: str, base: KeyPath) -> int:
 
 def _has_comments(text: str, path: KeyPath) -> bool:
     return any(
-        text[_line_end(text, one[0].end) : _block_end(text, one)].strip()
+        text[line_end(text, one[0].end) : _block_end(text, one)].strip()
         for one in toml.sections(text)
         if one[0].path == path
     )
@@ -271,13 +262,7 @@ def _pieces(text: str, path: KeyPath) -> list[Mark]:
 def _cut_block(text: str, header: Mark) -> str:
     """Cut a table with the blank lines that set it apart on one side."""
     section = next(one for one in toml.sections(text) if one[0] == header)
-    begin, end = _line_start(text, header.start), _block_end(text, section)
-    above = text[:begin].rstrip()
-    if not above.strip(_BOM):
-        return text[:begin] + text[end:].lstrip("\r\n")
-    if _is_blank(text, end):
-        begin = min(begin, _line_end(text, len(above)))
-    return text[:begin] + text[end:]
+    return without_block(text, line_start(text, header.start), _block_end(text, section))
 
 
 def _cut_item(text: str, mark: Mark) -> str:
@@ -285,7 +270,7 @@ def _cut_item(text: str, mark: Mark) -> str:
     comma = toml.skip_blank(text, mark.end)
     end = comma + 1 if text.startswith(",", comma) else mark.end
     if _alone(text, mark.start, end):
-        return text[: _line_start(text, mark.start)] + text[_line_end(text, end) :]
+        return text[: line_start(text, mark.start)] + text[line_end(text, end) :]
     before = text[: mark.start].rstrip(" \t")
     if end == mark.end and before.endswith(","):
         return before[:-1] + text[end:]
@@ -294,8 +279,8 @@ def _cut_item(text: str, mark: Mark) -> str:
 
 def _alone(text: str, start: int, end: int) -> bool:
     """Is there nothing else but a comment on these lines."""
-    rest = text[end : _line_end(text, end)].strip()
-    return not text[_line_start(text, start) : start].strip() and rest[:1] in ("", "#")
+    rest = text[end : line_end(text, end)].strip()
+    return not text[line_start(text, start) : start].strip() and rest[:1] in ("", "#")
 
 
 def _insert(text: str, base: KeyPath, path: KeyPath, literal: str) -> str:
@@ -305,9 +290,9 @@ def _insert(text: str, base: KeyPath, path: KeyPath, literal: str) -> str:
     for header, keys in toml.sections(text):
         if header.path == tuple(table):
             return _add_key(text, header, keys, line)
-    block = f"[{_key(*table)}]{_newline(text)}{line}"
+    block = f"[{_key(*table)}]{newline(text)}{line}"
     beside = _insert_beside(text, path, literal)
-    return beside or _put_block(text, _region_end(text, base), block)
+    return beside or put_block(text, _region_end(text, base), block)
 
 
 def _insert_beside(text: str, path: KeyPath, literal: str) -> str | None:
@@ -329,8 +314,8 @@ def _add_key(text: str, header: Mark, keys: list[Mark], line: str) -> str:
     if not keys and not header.path:
         return _add_first_key(text, line)
     last = keys[-1] if keys else header
-    indent = text[_line_start(text, last.start) : last.start]
-    return _put_line(text, _line_end(text, last.end), indent + line)
+    indent = text[line_start(text, last.start) : last.start]
+    return _put_line(text, line_end(text, last.end), indent + line)
 
 
 def _add_first_key(text: str, line: str) -> str:
@@ -338,10 +323,10 @@ def _add_first_key(text: str, line: str) -> str:
     headers = [header for header, _ in toml.sections(text)[1:]]
     if not headers:
         return _put_line(text, len(text), line)
-    at = begin = _line_start(text, headers[0].start)
-    while text[_line_start(text, begin - 1) : begin].lstrip().startswith("#"):
-        begin = _line_start(text, begin - 1)
-    return _put_block(text, begin if text[:begin].strip(_BOM) else at, line)
+    at = begin = line_start(text, headers[0].start)
+    while text[line_start(text, begin - 1) : begin].lstrip().startswith("#"):
+        begin = line_start(text, begin - 1)
+    return put_block(text, begin if text[:begin].strip(BOM) else at, line)
 
 
 def _add_item(text: str, path: KeyPath, item: str) -> str:
@@ -359,8 +344,8 @@ def _add_item(text: str, path: KeyPath, item: str) -> str:
     after, tail = (comma + 1, ",") if text[comma] == "," else (last.end, "")
     at, new = after, f" {item}{tail}"
     if _alone(text, last.start, after):
-        indent = text[_line_start(text, last.start) : last.start]
-        at, new = _line_end(text, after), f"{indent}{item}{tail}{_newline(text)}"
+        indent = text[line_start(text, last.start) : last.start]
+        at, new = line_end(text, after), f"{indent}{item}{tail}{newline(text)}"
     return text[: last.end] + ("" if tail else ",") + text[last.end : at] + new + text[at:]
 
 
@@ -370,28 +355,12 @@ def _add_entry(text: str, array: KeyPath, key: str, name: str, within: KeyPath) 
     index = len(held) if isinstance(held, list) else 0
     if toml.written(toml.marks(text), array):
         return _add_item(text, array, _literal({key: name})), index
-    block = f"[[{_key(*array)}]]{_newline(text)}{key} = {_literal(name)}"
+    block = f"[[{_key(*array)}]]{newline(text)}{key} = {_literal(name)}"
     beside = _insert_beside(text, array, _literal([{key: name}]))
-    return beside or _put_block(text, _region_end(text, within), block), index
+    return beside or put_block(text, _region_end(text, within), block), index
 
 
 def _put_line(text: str, at: int, line: str) -> str:
-    newline = _newline(text)
-    begun = text[:at].strip(_BOM) and text[at - 1] != "\n"
-    return f"{text[:at]}{newline if begun else ''}{line}{newline}{text[at:]}"
-
-
-def _put_block(text: str, at: int, block: str) -> str:
-    """Write lines with a blank line before and after, where there is something to set apart."""
-    newline = _newline(text)
-    before, after = text[:at], text[at:]
-    if before.strip(_BOM) and not before.endswith("\n"):
-        before += newline
-    if before.strip(_BOM) and not _is_blank(before, _line_start(before, len(before) - 1)):
-        before += newline
-    gap = "" if _is_blank(after, 0) else newline
-    return f"{before}{block}{newline}{gap}{after}"
-
-
-def _newline(text: str) -> str:
-    return "\r\n" if text.partition("\n")[0].endswith("\r") else "\n"
+    end = newline(text)
+    begun = text[:at].strip(BOM) and text[at - 1] != "\n"
+    return f"{text[:at]}{end if begun else ''}{line}{end}{text[at:]}"
