@@ -1,9 +1,9 @@
-"""What stands on a shelf: the names in a catalogue, and what a skill says of itself."""
+"""What stands on a shelf: the names in a catalogue, and the skills with what is wrong with them."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from gascity.model.problems import Place, Problem, warning
+from gascity.model.problems import Place, Problem
 from gascity.source.disk import Disk, bad_utf8
 
 _SUFFIXES = {
@@ -14,12 +14,18 @@ _SUFFIXES = {
 
 
 class Skill(NamedTuple):
-    """A skill as found; `problems` are about its own file."""
+    """A skill as found; `problems` are about its own files, `pack` is the root of its pack."""
 
     name: str
     description: str
     path: str
     problems: tuple[Problem, ...] = ()
+    pack: str = "."
+
+    @property
+    def broken(self) -> bool:
+        """Is it so wrong that providers would drop it?"""
+        return any(problem.is_error for problem in self.problems)
 
 
 def entry_names(disk: Disk, directory: str, kind: str) -> list[str]:
@@ -43,7 +49,7 @@ def read_skills(disk: Disk, directory: str, pack: str) -> Iterator[Skill]:
     lowered: dict[str, str] = {}
     for name in entry_names(disk, directory, "skills"):
         path = f"{directory}/{name}"
-        skill = _read_skill(disk, name, path, disk.absolute(pack))
+        skill = read_skill(disk, name, path, pack)
         twin = lowered.setdefault(name.lower(), name)
         if twin != name:
             words = f"skills `{name}` and `{twin}` differ only in case"
@@ -52,63 +58,38 @@ def read_skills(disk: Disk, directory: str, pack: str) -> Iterator[Skill]:
         yield skill
 
 
-def _read_skill(disk: Disk, name: str, path: str, pack: str) -> Skill:
-    file = f"{path}/SKILL.md"
+def read_skill(disk: Disk, name: str, path: str, pack: str) -> Skill:
+    """One skill and everything wrong with its files; `pack` is what its links may not leave."""
+    # Only commands about skills pay for what reads them.
+    from gascity.model.skills import SKILL_FILE, read_skill_text
+    from gascity.source.skill_files import read_files, template_problems
+
+    file, within = f"{path}/{SKILL_FILE}", disk.absolute(pack)
     before = len(disk.problems)
-    follows = disk.follow_directory(disk.absolute(path), pack)
-    data = disk.read(disk.absolute(file), within=pack) if follows else None
+    follows = disk.follow_directory(disk.absolute(path), within)
+    data = disk.read(disk.absolute(file), within=within) if follows else None
     noted = tuple(disk.problems[before:])
     del disk.problems[before:]
     if data is None:
-        lacking = Problem(
-            "skill-without-file",
-            f"skill `{name}` has no SKILL.md",
-            Place(path),
-            f"write {file}, or move the directory away",
-        )
-        return Skill(name, "", path, noted or (lacking,))
+        lacking = () if any(one.is_error for one in noted) else (_no_file(disk, name, path),)
+        return Skill(name, "", path, (*noted, *lacking), pack)
     fault = bad_utf8(data, file)
     if fault is not None:
-        return Skill(name, "", path, (fault,))
-    fields = front_matter(data.decode())
-    description = fields.get("description", "")
-    if not description:
-        silent = warning(
-            "skill-without-description",
-            f"skill `{name}` does not say what it is for",
-            Place(file, line=1, col=1),
-            "add `description:` to its front matter",
-        )
-        return Skill(name, "", path, (silent,))
-    return Skill(name, description, path)
+        return Skill(name, "", path, (fault,), pack)
+    read = read_skill_text(name, data.decode(), file)
+    files, amiss = read_files(disk, disk.absolute(path), within)
+    templates = template_problems(disk, disk.absolute(path), files)
+    return Skill(name, read.description, path, (*read.problems, *amiss, *templates), pack)
 
 
-def front_matter(text: str) -> dict[str, str]:
-    """Plain keys of the block between two `---` lines, read by line.
-
-    Published skills often have a colon in an unquoted description, which is not valid YAML; line
-    by line nothing is lost.
-    """
-    lines = text.lstrip("\ufeff").splitlines()
-    if not lines or lines[0].rstrip() != "---":
-        return {}
-    fields: dict[str, str] = {}
-    key = ""
-    for line in lines[1:]:
-        if line.rstrip() == "---":
-            return {name: _unquoted(value) for name, value in fields.items()}
-        if line[:1] in (" ", "\t") and key:
-            fields[key] = f"{fields[key]} {line.strip()}".strip()
-        elif ":" in line and not line.startswith("#"):
-            key, _, value = line.partition(":")
-            key = key.strip()
-            fields[key] = "" if value.strip() in (">", "|", ">-", "|-") else value.strip()
-    return {}
-
-
-def _unquoted(value: str) -> str:
-    if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'":
-        return (
-            value[1:-1].replace('\\"', '"') if value[0] == '"' else value[1:-1].replace("''", "'")
-        )
-    return value
+def _no_file(disk: Disk, name: str, path: str) -> Problem:
+    spelt = [one for one in disk.names(disk.absolute(path)) if one.lower() == "skill.md"]
+    if spelt:
+        words = f"skill `{name}` has no SKILL.md: `{spelt[0]}` is not read"
+        return Problem("skill-without-file", words, Place(path), f"rename {path}/{spelt[0]}")
+    return Problem(
+        "skill-without-file",
+        f"skill `{name}` has no SKILL.md",
+        Place(path),
+        f"write {path}/SKILL.md, or move the directory away",
+    )

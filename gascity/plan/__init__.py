@@ -1,0 +1,1 @@
+"""Deciding what to write: no clock, no processes, no files."""
