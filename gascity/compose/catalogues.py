@@ -6,6 +6,7 @@ from typing import NamedTuple
 from gascity.model.city import Agent, City
 from gascity.model.pack import Import, Pack
 
+BUILT_IN_ORIGIN = "built-in"
 CITY_ORIGIN = "city"
 AGENT_ORIGIN = "agent"
 

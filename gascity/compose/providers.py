@@ -53,7 +53,7 @@ def _provider(
     problems: list[Problem],
 ) -> Provider:
     layers, family = _chain(name, tables, stock, shipped, problems, ())
-    return Provider(name, family, tuple(layers), _options(layers))
+    return Provider(name, family, tuple(layers), _options(layers), {})
 
 
 def _chain(

@@ -41,13 +41,26 @@ class Provider(NamedTuple):
     family: str
     layers: tuple[Layer, ...]
     options: Mapping[str, Option]
+    folded: dict[str, object]  # facts that were asked for before: every agent asks for the same
 
     def value(self, name: str) -> object:
-        return fold_field(self.layers, PROVIDER, name).value
+        if name not in self.folded:
+            self.folded[name] = fold_field(self.layers, PROVIDER, name).value
+        return self.folded[name]
 
     def text(self, name: str) -> str:
         value = self.value(name)
         return value if isinstance(value, str) else ""
+
+    def strings(self, name: str) -> tuple[str, ...]:
+        """A list of its facts."""
+        value = self.value(name)
+        return tuple(str(one) for one in value) if isinstance(value, (tuple, list)) else ()
+
+    def pairs(self, name: str) -> dict[str, str]:
+        """A table of its facts."""
+        value = self.value(name)
+        return {str(k): str(v) for k, v in value.items()} if isinstance(value, Mapping) else {}
 
     def settings(self) -> dict[str, Setting]:
         return with_defaults(fold(self.layers, PROVIDER), PROVIDER)

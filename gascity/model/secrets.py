@@ -1,12 +1,16 @@
 """Which values are secrets, and how they are shown: not at all."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from gascity.model.references import Reference, parts
 
 HIDDEN = "…"
 
 _WORDS = frozenset(
     ("key", "token", "secret", "password", "auth", "authorization", "credential", "cookie")
 )
+_SCHEMES = ("bearer", "basic", "token", "digest", "apikey")  # of an Authorization header
+_SHORT = 4  # a secret shorter than this is hidden only where it stands alone
 
 
 def is_secret(key: str) -> bool:
@@ -47,12 +51,119 @@ def _is_reference(value: str) -> bool:
     return value.startswith("${") and value.endswith("}") and value.count("${") == 1
 
 
+def hidden_in(text: str, secrets: Iterable[str]) -> str:
+    """A text with every one of the secrets in it hidden."""
+    for secret in sorted(secrets, key=len, reverse=True):
+        if len(secret) >= _SHORT:
+            text = text.replace(secret, HIDDEN)
+        elif secret:
+            text = _hidden_word(text, secret)
+    return text
+
+
+def _hidden_word(text: str, word: str) -> str:
+    at = 0
+    while (at := text.find(word, at)) >= 0:
+        end = at + len(word)
+        if text[at - 1 : at].isalnum() or text[end : end + 1].isalnum():
+            at = end
+        else:
+            text = text[:at] + HIDDEN + text[end:]
+            at += len(HIDDEN)
+    return text
+
+
+def spellings(secret: str) -> set[str]:
+    """How a secret may stand in a text: as it is, quoted as JSON, Go or an address does, and by
+    line."""
+    import json
+    from urllib.parse import quote, quote_plus
+
+    found = {secret, quote(secret), quote(secret, safe=""), quote_plus(secret)}
+    found |= {json.dumps(secret, ensure_ascii=ascii)[1:-1] for ascii in (True, False)}
+    if "\n" in secret:
+        found |= {line.strip() for line in secret.splitlines() if len(line.strip()) > 7}
+    return found
+
+
+def secrets_of_pair(key: str, value: str) -> set[str]:
+    """Literal secrets of one value under its key; what is only referred to is none."""
+    found = set(_in_addresses(value))
+    if is_secret(key):
+        found.update(_literals(value))
+    return found
+
+
+def secrets_of_arguments(arguments: Sequence[str]) -> set[str]:
+    """Literal secrets on a command line: behind `--token`, in `--key=x`, `Cookie: x`, addresses."""
+    found: set[str] = set()
+    expected = False
+    for argument in arguments:
+        if expected and not argument.startswith("-"):
+            found.update(_literals(argument))
+        found.update(_in_addresses(argument))
+        key, sign, value = _split(argument)
+        secret = is_secret(key) and " " not in key.strip() and "://" not in key
+        if secret and sign:
+            found.update(_literals(value))
+        expected = secret and not sign and argument.startswith("-")
+    return found
+
+
+def _split(argument: str) -> tuple[str, str, str]:
+    """`key=value` or `Key: value`, whichever sign comes first."""
+    places = [at for at in (argument.find("="), argument.find(": ")) if at > 0]
+    if not places:
+        return argument, "", ""
+    at = min(places)
+    return argument[:at], argument[at], argument[at + 1 :]
+
+
+def _literals(value: str) -> Iterator[str]:
+    """The literal texts of a secret value, and what follows a scheme such as `Bearer`."""
+    found = parts(value)
+    for part in found:
+        text = "" if isinstance(part, Reference) else part.strip()
+        scheme, _, rest = text.partition(" ")
+        if scheme.lower() in _SCHEMES and (rest.strip() or len(found) > 1):
+            yield from (one for one in (text, rest.strip()) if rest.strip())
+        elif text and (len(found) == 1 or any(char.isalnum() for char in text)):
+            yield text
+
+
+def _in_addresses(text: str) -> Iterator[str]:
+    """Names and passwords before the host of an address, and its query values of secret keys."""
+    at = 0
+    while (at := text.find("://", at)) >= 0:
+        before, rest = text[:at], text[at + 3 :].split(None, 1)[:1]
+        at += 3
+        address = rest[0] if rest else ""
+        authority = address.replace("?", "/").replace("#", "/").partition("/")[0]
+        person, sign, _ = authority.rpartition("@")
+        name, colon, password = person.partition(":")
+        if colon:
+            yield from (text for text in (f"{name}:{password}", password) if _is_literal(text))
+        elif sign and before.lower().endswith(("http", "https")) and _is_literal(name):
+            yield name
+        for pair in address.partition("?")[2].partition("#")[0].split("&"):
+            key, _, value = pair.partition("=")
+            if is_secret(key):
+                yield from _literals(value)
+
+
+def _is_literal(text: str) -> bool:
+    return bool(text) and not any(isinstance(part, Reference) for part in parts(text))
+
+
 def masked_line(line: str) -> str:
     """A line of a person's file, fit to be shown beside a problem: cut after a secret's key."""
     start = 0
     while (equals := line.find("=", start)) >= 0:
         words = line[:equals].rstrip().rstrip("\"'").replace("{", " ").replace(",", " ").split()
-        if words and is_secret(words[-1].strip("\"'")) and line[equals + 1 :].strip():
+        key = words[-1].strip("\"'") if words else ""
+        table = key in ("env", "headers") and line[equals + 1 :].lstrip().startswith("{")
+        if (is_secret(key) or table) and line[equals + 1 :].strip():
             return f"{line[: equals + 1]} {HIDDEN}"
         start = equals + 1
-    return line
+    strings = [text for quote in "\"'" for text in line.split(quote)[1::2]]
+    return hidden_in(line, secrets_of_arguments(strings))

@@ -156,6 +156,16 @@ def _wire(transport: str) -> tuple[Field, ...]:
     )
 
 
+def _listing(word: str, things: str) -> tuple[Field, ...]:
+    """Its command for one kind of thing, and how to read what that prints."""
+    found = "`name`, and `off` where it is not loaded; without it, JSON is read."
+    return (
+        Field(f"listing.{word}", _L, f"Its own command that lists {things}.", ()),
+        Field(f"listing.{word}_pattern", _S, f"Finds {things} in the list: {found}"),
+        Field(f"listing.{word}_builtin", _L, f"Listed {things} that are its own.", ()),
+    )
+
+
 PROVIDER = table(
     "provider",
     (
@@ -211,6 +221,7 @@ PROVIDER = table(
         Field("headless.resume_flag", _S, "Flag that resumes in a one-shot run."),
         Field("headless.output", _S, "Shape of what a one-shot run prints.", "text"),
         Field("overlay.fallback_files", _L, "Overlay files that never cover another file.", ()),
+        Field("overlay.merge_files", _L, "Its JSON settings; overlays are merged in by key.", ()),
         Field("skills.directory", _S, "Where it looks for skills."),
         Field("skills.also_reads", _L, "Other directories it reads skills from.", ()),
         Field(
@@ -249,6 +260,8 @@ PROVIDER = table(
             Merge.OVERLAY,
         ),
         Field("mcp.launch_args", _L, "Arguments that hand servers to one launch.", ()),
+        Field("mcp.launch_key", _L, "Path of the servers in what a launch gets; else mcp.key."),
+        Field("mcp.launch_expands", _B, "It expands what a launch gets as it does the file.", True),
         Field(
             "mcp.launch_env",
             Kind.STRING_MAP,
@@ -272,9 +285,19 @@ PROVIDER = table(
         Field("tools.names", Kind.STRING_MAP, "Its words for the neutral ones.", {}, Merge.OVERLAY),
         Field("limits.instruction_bytes", _I, "Most it reads of instruction files.", minimum=0),
         Field("limits.skill_listing_chars", _I, "Most it lists of skills.", minimum=0),
-        Field("listing.mcp", _L, "Its own command that lists MCP servers.", ()),
-        Field("listing.skills", _L, "Its own command that lists skills.", ()),
-        Field("listing.agents", _L, "Its own command that lists agents.", ()),
+        Field("listing.version", _L, "Its own command that says its version.", ()),
+        Field("listing.seen", _S, "The version that these facts were seen with."),
+        Field(
+            "listing.env",
+            Kind.STRING_MAP,
+            "Environment of its commands that list.",
+            {},
+            Merge.OVERLAY,
+        ),
+        *_listing("mcp", "MCP servers"),
+        *_listing("skills", "skills"),
+        *_listing("agents", "agents"),
+        Field("listing.approve", _L, "Command that approves the server {name}.", ()),
     ),
     aliases={"print_args": "headless.args"},
 )

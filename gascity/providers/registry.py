@@ -9,8 +9,21 @@ from gascity.resources import package_dir
 GROUP = "gascity.providers"
 
 
+_found: dict[tuple[str, ...], tuple[dict[str, str], list[str]]] = {}
+
+
 def provider_files() -> tuple[dict[str, str], list[str]]:
-    """Files by provider name, and the directories whose change would change the answer."""
+    """Files by provider name, and the directories whose change would change the answer.
+
+    Looked for once a process: what is installed does not change under a running command.
+    """
+    key = tuple(sys.path)
+    if key not in _found:
+        _found[key] = _look()
+    return _found[key]
+
+
+def _look() -> tuple[dict[str, str], list[str]]:
     looked = [package_dir("providers")]
     files = dict(_toml_files(looked[0]))
     for directory in guest_directories(GROUP, looked):

@@ -7,6 +7,7 @@ from gascity.model.fields import Edit, Field, Kind, Table
 from gascity.model.ignored import NOT_ACTED_ON
 from gascity.model.names import did_you_mean
 from gascity.model.problems import KeyPath, Place, Problem, warning
+from gascity.model.secrets import is_secret
 from gascity.model.tables import OPTION, PROVIDER
 
 _DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h|d|w))+\Z")
@@ -172,14 +173,18 @@ def _unknown(table: Table, key: str, place: Place, not_acted_on: Mapping[str, st
         for known in table.keys
         if not head or known.startswith(head + ".")
     }
-    article = "an" if table.name[0] in "aeiou" else "a"
     hint = did_you_mean(last, siblings | set() if head else siblings)
     return Problem(
         "unknown-key",
-        f"`{key}` is not {article} {table.name.replace('_', ' ')} setting",
+        f"`{key}` is not {_called(table)} setting",
         place,
         hint,
     )
+
+
+def _called(table: Table) -> str:
+    name = {"mcp": "MCP server"}.get(table.name, table.name.replace("_", " "))
+    return f"{'an' if name[0] in 'aeiouM' else 'a'} {name}"
 
 
 def _misfit(key: str, fault: tuple[str, str, str | None], place: Place) -> Problem:
@@ -256,7 +261,8 @@ def _bad_map(value: Mapping[str, object]) -> tuple[str, str, str | None] | None:
     for key, item in value.items():
         if not isinstance(item, str):
             text = str(item).lower() if isinstance(item, bool) else str(item)
-            hint = f'write {key} = "{text}"' if isinstance(item, (int, float)) else None
+            tellable = isinstance(item, (int, float)) and not is_secret(key)
+            hint = f'write {key} = "{text}"' if tellable else None
             return "bad-type", f"should hold strings, but `{key}` is {describe(item)}", hint
         if "\0" in item or "\0" in key:
             return "bad-value", "must not hold a NUL character", None

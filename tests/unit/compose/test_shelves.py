@@ -9,7 +9,7 @@ from gascity.pipeline import find_agent, list_skills
 from gascity.source.disk import Disk
 from tests.support.city import CityBuilder, agent_of
 
-SKILL = "---\ndescription: A skill.\n---\n"
+SKILL = "---\nname: s\ndescription: A skill.\n---\n"
 
 
 def pack(name: str, *imports: str, skill: str = "s") -> dict[str, str]:

@@ -1,0 +1,288 @@
+"""A neutral server in every provider's own words: shapes, references, what is protected."""
+
+import json
+import os
+from collections.abc import Mapping
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+from gascity.model.layers import Layer
+from gascity.model.mcp import Server
+from gascity.model.provider import Provider
+from gascity.pipeline import open_city
+from gascity.render.mcp import Native, native
+from tests.support.city import CityBuilder
+
+STDIO = Server(
+    "docs",
+    "Docs.",
+    "stdio",
+    "mcp/docs.toml",
+    "city",
+    command="/srv/run",
+    args=("-y", "two words"),
+    env={"LANG": "C"},
+)
+HTTP = Server("web", "Web.", "http", "mcp/web.toml", "city", url="https://x.test/mcp")
+SSE = HTTP._replace(name="old", transport="sse", file="mcp/old.toml")
+
+
+@pytest.fixture
+def providers(city: CityBuilder) -> Mapping[str, Provider]:
+    city.write({"city.toml": ""})
+    return open_city(str(city.root), os.environ, all_providers=True).providers
+
+
+def made(provider: Provider, server: Server, **environ: str) -> Native:
+    return native(server, provider, environ.get)
+
+
+def entry(provider: Provider, server: Server, **environ: str) -> dict[str, object]:
+    found = made(provider, server, **environ)
+    assert found.entry is not None, found.reason
+    return found.entry
+
+
+def test_every_provider_gets_its_own_words(
+    providers: Mapping[str, Provider], snapshot: SnapshotAssertion
+) -> None:
+    env = {"TOKEN": "${TOKEN}", "OTHER": "${SOME}", "LANG": "C"}
+    headers = {"Authorization": "Bearer ${TOKEN}", "X-Key": "${SOME_KEY}", "X-Plain": "p"}
+    servers = [
+        STDIO._replace(args=("--to", "${SOME}"), env=env),
+        HTTP._replace(headers=headers, timeout=30.0),
+        SSE,
+    ]
+    lines = []
+    for name in sorted(providers):
+        for server in servers:
+            done = made(providers[name], server, TOKEN="t-1", SOME="s-1", SOME_KEY="k-1")
+            said = json.dumps(done.entry) if done.entry else f"left out: {done.reason}"
+            lines.append(f"{name} {server.name}: {said}")
+            more = {
+                "references": " ".join(done.references),
+                "written out": " ".join(p.message.split("`")[5] for p in done.problems[:9])
+                if done.entry
+                else "",
+                "secret": "yes" if done.literal_secret else "",
+            }
+            lines += [f"    {key}: {value}" for key, value in more.items() if value]
+    assert "\n".join(lines) == snapshot
+
+
+def test_what_a_server_does_not_have_is_not_written(providers: Mapping[str, Provider]) -> None:
+    bare = STDIO._replace(args=(), env={})
+    assert entry(providers["gemini"], bare) == {"command": "/srv/run"}
+    assert entry(providers["opencode"], bare)["command"] == ["/srv/run"]
+    assert entry(providers["codex"], HTTP) == {"url": "https://x.test/mcp"}
+
+
+@pytest.mark.parametrize(
+    ("name", "server", "reason"),
+    [
+        ("codex", SSE, "`codex` cannot use servers over sse"),
+        ("shell", STDIO, "`shell` takes no MCP servers"),
+        ("goose", HTTP, "`goose` takes no MCP servers"),
+    ],
+)
+def test_what_a_provider_cannot_take_is_left_out_with_a_reason(
+    providers: Mapping[str, Provider], name: str, server: Server, reason: str
+) -> None:
+    done = made(providers[name], server)
+    assert (done.entry, done.reason, done.code) == (None, reason, "mcp-unsupported")
+    assert [p.is_error for p in done.problems] == ([False] if name == "codex" else [])
+
+
+def custom(providers: Mapping[str, Provider], **facts: object) -> Provider:
+    """The claude of a city that says something else of it."""
+    values = {key.replace("__", "."): value for key, value in facts.items()}
+    base = providers["claude"]
+    layers = (*base.layers, Layer("city", "city.toml", values))
+    return base._replace(layers=layers, folded={})
+
+
+def test_a_provider_is_asked_what_a_server_may_be_called(
+    providers: Mapping[str, Provider],
+) -> None:
+    strict = custom(providers, mcp__name_pattern="[a-z]+")
+    assert made(strict, STDIO).entry is not None
+    assert made(strict, STDIO._replace(name="do-cs")).code == "mcp-unsupported"
+
+
+def test_a_file_in_a_format_that_is_not_written_is_a_reason(
+    providers: Mapping[str, Provider],
+) -> None:
+    assert made(custom(providers, mcp__format="yaml"), STDIO).code == "mcp-unsupported"
+
+
+@pytest.mark.parametrize(
+    ("value", "native_text"),
+    [
+        pytest.param("a${TOK}b", "a${TOK}b", id="a-reference"),
+        pytest.param("a$TOK", "a$TOK", id="bare-is-text"),
+        pytest.param("100$", "100$", id="a-dollar"),
+        pytest.param("{env:TOK}", "{env:TOK}", id="another-providers-words"),
+    ],
+)
+def test_text_that_is_no_reference_stays_text(
+    providers: Mapping[str, Provider], value: str, native_text: str
+) -> None:
+    assert entry(providers["claude"], STDIO._replace(args=(value,)))["args"] == [native_text]
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "value"),
+    [
+        pytest.param("claude", "args", "$${TOK}", id="claude"),
+        pytest.param("claude", "args", "${TOK:-x}", id="a-default"),
+        pytest.param("gemini", "env", "pa$word", id="gemini"),
+        pytest.param("copilot", "args", "a$b", id="copilot"),
+        pytest.param("opencode", "env", "{env:X}", id="opencode"),
+        pytest.param("kilo", "args", "{env:X}", id="kilo"),
+        pytest.param("cursor", "args", "$${env:X}", id="cursor"),
+        pytest.param("gemini", "args", "$${TOK}", id="braces"),
+    ],
+)
+def test_text_that_the_provider_would_expand_is_a_problem(
+    providers: Mapping[str, Provider], name: str, field: str, value: str
+) -> None:
+    server = STDIO._replace(args=(value,)) if field == "args" else STDIO._replace(env={"A": value})
+    done = made(providers[name], server)
+    assert (done.entry, done.code) == (None, "would-expand")
+    assert value not in done.problems[0].message
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        pytest.param("codex", "$${TOK} $X {env:X}", id="expands-nothing"),
+        pytest.param("droid", "$${TOK}", id="not-in-args"),
+        pytest.param("claude", "$X", id="not-such-text"),
+    ],
+)
+def test_text_that_a_provider_leaves_alone_is_written_as_it_is(
+    providers: Mapping[str, Provider], name: str, value: str
+) -> None:
+    written = entry(providers[name], STDIO._replace(args=(value,)))["args"]
+    assert written == [value.replace("$${", "${")]
+
+
+def test_text_is_protected_where_the_provider_has_an_escape(
+    providers: Mapping[str, Provider],
+) -> None:
+    done = entry(providers["grok"], STDIO._replace(args=("a$b$${c}", "${TOK}$")))
+    assert done["args"] == ["a$$b$${c}", "${TOK}$$"]
+
+
+def test_text_before_a_reference_does_not_make_it_another(
+    providers: Mapping[str, Provider],
+) -> None:
+    done = made(providers["gemini"], STDIO._replace(args=("$TOK${A}",)))
+    assert done.code == "would-expand"
+    assert entry(providers["gemini"], STDIO._replace(args=("$ ${A}",)))["args"] == ["$ ${A}"]
+
+
+@pytest.mark.parametrize(
+    ("name", "server", "written"),
+    [
+        ("kimi", STDIO._replace(env={"A": "x-${TOK}"}), {"env": {"A": "x-t-1"}}),
+        ("droid", STDIO._replace(args=("${TOK}",)), {"args": ["t-1"]}),
+        ("codex", STDIO._replace(env={"A": "${TOK}"}), {"env": {"A": "t-1"}}),
+        ("codex", HTTP._replace(headers={"A": "x ${TOK}"}), {"http_headers": {"A": "x t-1"}}),
+        ("droid", HTTP._replace(url="https://x/${TOK}"), {"url": "https://x/t-1"}),
+    ],
+)
+def test_a_reference_that_cannot_be_kept_is_written_out_with_a_warning(
+    providers: Mapping[str, Provider], name: str, server: Server, written: dict[str, object]
+) -> None:
+    done = made(providers[name], server, TOK="t-1")
+    assert done.entry is not None
+    assert {key: done.entry[key] for key in written} == written
+    assert (done.literal, done.literal_secret, done.references) == (True, False, ())
+    (problem,) = done.problems
+    assert (problem.code, problem.is_error) == ("literal-reference", False)
+    assert "`TOK`" in problem.message
+    assert "t-1" not in problem.message
+
+
+@pytest.mark.parametrize(
+    "server",
+    [
+        STDIO._replace(env={"A": "${API_TOKEN}"}),
+        STDIO._replace(env={"API_KEY": "${TOK}"}),
+        STDIO._replace(args=("--token", "${TOK}")),
+        STDIO._replace(args=("--token=${TOK}",)),
+        HTTP._replace(headers={"Cookie": "${TOK}"}),
+    ],
+)
+def test_a_secret_that_is_written_out_is_a_literal_one(
+    providers: Mapping[str, Provider], server: Server
+) -> None:
+    done = made(providers["kimi"], server, TOK="t-1", API_TOKEN="t-2")
+    assert (done.literal, done.literal_secret) == (True, True)
+
+
+def test_a_reference_that_must_be_written_out_and_is_not_set_leaves_the_server_out(
+    providers: Mapping[str, Provider],
+) -> None:
+    done = made(providers["kimi"], STDIO._replace(env={"A": "${TOK}"}))
+    assert (done.entry, done.code) == (None, "missing-env")
+    assert done.reason == "`TOK` is not set, and `kimi` cannot look it up itself"
+
+
+def test_a_reference_that_is_kept_need_not_be_set_yet(providers: Mapping[str, Provider]) -> None:
+    done = made(providers["claude"], STDIO._replace(env={"A": "${TOK}", "B": "${TOK}"}))
+    assert (done.literal, done.references) == (False, ("TOK",))
+
+
+def test_codex_is_told_the_names_of_variables(providers: Mapping[str, Provider]) -> None:
+    codex = providers["codex"]
+    done = made(codex, STDIO._replace(env={"TOKEN": "${TOKEN}", "A": "b"}))
+    assert done.entry is not None
+    assert (done.entry["env_vars"], done.entry["env"]) == (["TOKEN"], {"A": "b"})
+    headers = {"authorization": "Bearer ${TOKEN}", "X-Key": "${K}", "X-Plain": "Bearer ${P}"}
+    web = made(codex, HTTP._replace(headers=headers), P="p")
+    assert web.entry == {
+        "url": "https://x.test/mcp",
+        "bearer_token_env_var": "TOKEN",
+        "env_http_headers": {"X-Key": "K"},
+        "http_headers": {"X-Plain": "Bearer p"},
+    }
+    assert web.references == ("TOKEN", "K")
+
+
+def test_a_literal_secret_is_told_even_where_it_is_escaped_or_quoted(
+    providers: Mapping[str, Provider],
+) -> None:
+    server = STDIO._replace(args=("--token", "a$'b"), secrets=frozenset(("a$'b",)))
+    for name in ("grok", "auggie", "codex"):
+        assert made(providers[name], server).literal_secret
+
+
+@pytest.mark.parametrize(
+    ("argument", "word"),
+    [
+        ("plain", "plain"),
+        ("two words", "'two words'"),
+        ("it's", "'it'\"'\"'s'"),
+        ("", "''"),
+        ("a${TOK} b", '"a${TOK} b"'),
+        ('"${TOK}`', '"\\"${TOK}\\`"'),
+    ],
+)
+def test_arguments_that_a_shell_reads_are_quoted(
+    providers: Mapping[str, Provider], argument: str, word: str
+) -> None:
+    assert entry(providers["auggie"], STDIO._replace(args=(argument,)))["args"] == [word]
+
+
+@pytest.mark.parametrize(
+    ("word", "amount"), [("timeout", 1500), ("tool_timeout_sec", 1.5), ("timeout_seconds", 1.5)]
+)
+def test_a_timeout_is_written_in_the_unit_of_its_word(
+    providers: Mapping[str, Provider], word: str, amount: float
+) -> None:
+    patient = custom(providers, mcp__stdio__timeout=word)
+    assert entry(patient, STDIO._replace(timeout=1.5))[word] == amount
+    assert entry(patient, STDIO._replace(timeout=None)).get(word) is None
