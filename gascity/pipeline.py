@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from gascity.compose.catalogues import (
     AGENT_ORIGIN,
@@ -24,6 +24,9 @@ from gascity.source.catalogues import Skill, entry_names, read_skills
 from gascity.source.disk import Disk
 from gascity.source.load import load
 from gascity.source.providers import Surroundings
+
+if TYPE_CHECKING:
+    from gascity.plan.skills import SkillClaim
 
 
 def surroundings(environ: Mapping[str, str]) -> Surroundings:
@@ -91,30 +94,90 @@ def _not_found(root: str, environ: Mapping[str, str], reference: str) -> tuple[P
     words = " or ".join(f"`{name}`" for name in names)
     hint = f"did you mean {words}?" if names else "`city agent list` shows what there is"
     home = f"agents/{bare}"
+    homeless = [one.place.file for one in city.problems if one.code == "no-rigs" and one.place]
+    if any(file.startswith(f"{home}/") for file in homeless):
+        hint = "it lives in rigs, and the city has none: `city rig add PATH` adds one"
     unreadable = [p for p in city.problems if p.is_error and p.place and p.place.file == home]
     return (*unreadable, Problem("unknown-agent", f"there is no agent `{reference}`", None, hint))
 
 
+SkillsRead = dict[str, tuple[Skill, ...]]  # by the directory they lie in
+
+
 class ShelvedSkill(NamedTuple):
-    """A skill, where it comes from, and the skills of its name it covers."""
+    """A skill, where it comes from, and the skills of its name it covers.
+
+    `reason` says why the agent that was asked about does not get it.
+    """
 
     skill: Skill
     origin: str
     shadows: tuple[str, ...] = ()
+    reason: str = ""
 
 
 def list_skills(city: City, disk: Disk, agent: Agent | None = None) -> list[ShelvedSkill]:
     """The skills one agent gets; without an agent, all there are, each agent's own apart."""
-    shelves = agent_shelves(city, agent) if agent else every_shelf(city)
-    found = _effective(shelves, disk)
     if agent is not None:
-        allow, deny = agent.value("skills_filter.allow"), agent.value("skills_filter.deny")
-        found = [one for one in found if allowed((one.skill.name,), allow, deny)]
-    else:
-        for one in _homes(city):
-            shelf = Shelf(AGENT_ORIGIN, one.directory, one.catalogues, one.pack)
-            found += _effective([shelf], disk)
+        return [one for one in agent_skills(city, disk, agent) if not one.reason]
+    return [
+        *_effective(every_shelf(city), disk),
+        *(one for shelf in _own_shelves(city) for one in _effective([shelf], disk)),
+    ]
+
+
+def agent_skills(
+    city: City, disk: Disk, agent: Agent, read: SkillsRead | None = None
+) -> list[ShelvedSkill]:
+    """The skills within an agent's reach, those it does not get with the reason.
+
+    One that providers would drop still covers those of its name: another of that name in its
+    place would not be what was written. `read` keeps what was read for the next agent.
+    """
+    allow, deny = agent.value("skills_filter.allow"), agent.value("skills_filter.deny")
+    found = []
+    for one in _effective(agent_shelves(city, agent), disk, read):
+        reason = "" if allowed((one.skill.name,), allow, deny) else "`skills_filter` leaves it out"
+        faults = [problem.message for problem in one.skill.problems if problem.is_error]
+        found.append(one._replace(reason=reason or (faults[0] if faults else "")))
     return found
+
+
+def every_skill(city: City, disk: Disk) -> list[ShelvedSkill]:
+    """All skills of the city, its imports and its agents, those that others cover too."""
+    shelves = [*every_shelf(city), *_own_shelves(city)]
+    return [one for shelf in shelves for one in _effective([shelf], disk)]
+
+
+def skill_claim(
+    city: City, disk: Disk, agent: Agent, read: SkillsRead | None = None
+) -> "SkillClaim":
+    """What an agent wants in the directory where its provider looks for skills."""
+    from gascity.plan.skills import ClaimedSkill, SkillClaim
+
+    provider = city.providers.get(agent.provider)
+    return SkillClaim(
+        agent=str(agent.name),
+        provider=agent.provider,
+        sink=provider.text("skills.directory") if provider else "",
+        links=provider.text("skills.links") if provider else "",
+        copies=agent.value("execution") == "container",
+        skills=tuple(
+            ClaimedSkill(
+                one.skill.name,
+                disk.absolute(one.skill.path),
+                one.skill.path,
+                one.origin,
+                disk.absolute(one.skill.pack),
+            )
+            for one in agent_skills(city, disk, agent, read)
+            if not one.reason
+        ),
+    )
+
+
+def _own_shelves(city: City) -> list[Shelf]:
+    return [Shelf(AGENT_ORIGIN, one.directory, one.catalogues, one.pack) for one in _homes(city)]
 
 
 def _homes(city: City) -> list[AgentDir]:
@@ -122,12 +185,18 @@ def _homes(city: City) -> list[AgentDir]:
     return list({agent.home.directory: agent.home for agent in city.agents}.values())
 
 
-def _effective(shelves: list[Shelf], disk: Disk) -> list[ShelvedSkill]:
+def _effective(
+    shelves: list[Shelf], disk: Disk, read: SkillsRead | None = None
+) -> list[ShelvedSkill]:
+    read = {} if read is None else read
     best: dict[str, ShelvedSkill] = {}
     for shelf in shelves:
         if "skills" not in shelf.catalogues:
             continue
-        for skill in read_skills(disk, shelf.path("skills"), shelf.pack):
+        directory = shelf.path("skills")
+        if directory not in read:
+            read[directory] = tuple(read_skills(disk, directory, shelf.pack))
+        for skill in read[directory]:
             below = best.get(skill.name)
             shadows = (below.skill.path, *below.shadows) if below else ()
             best[skill.name] = ShelvedSkill(skill, shelf.origin, shadows)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from gascity.compose.catalogues import Shelf, agent_shelves, lenient_packs
-from gascity.gotemplate import Template, TemplateError, references, render_text
+from gascity.gotemplate import Template, references
 from gascity.model.city import Agent, City
 from gascity.model.layers import CITY_DEFAULTS, DEFINITION, PACK_DEFAULTS, Setting
 from gascity.model.names import did_you_mean
@@ -21,6 +21,7 @@ from gascity.render.prompts import (
 )
 from gascity.render.reserved import RESERVED, available_agents, environment, skill_list
 from gascity.render.variables import Scene, functions, variables
+from gascity.sites import locate
 from gascity.source.disk import Disk
 from gascity.source.fragments import default_branch, read_fragments, read_text
 
@@ -54,12 +55,17 @@ class Prompts:
         disk: Disk,
         machine: Machine,
         everyone: Callable[[], City] | None = None,
+        stand_in: Scene | None = None,
     ) -> None:
-        """`everyone` opens the whole city where `city` holds only one agent of it."""
+        """`everyone` opens the whole city where `city` holds only one agent of it.
+
+        `stand_in` takes the place of what differs from session to session.
+        """
         self.city = city
         self.everyone = everyone or (lambda: city)
         self.disk = disk
         self.machine = machine
+        self.stand_in = stand_in
         self.lenient = lenient_packs(city)
         self._fragments: dict[str, list[TemplateFile]] = {}
         self.parsed: dict[str, Template | None] = {}
@@ -82,12 +88,17 @@ class Prompts:
         return self._expanded(agent, setting, file, text)
 
     def _expanded(self, agent: Agent, setting: Setting, file: str, text: str) -> Rendered:
+        return self.expand(agent, file, text, _writer(setting, agent), self._appended(agent))
+
+    def expand(
+        self, agent: Agent, file: str, text: str, home: str, appended: Sequence[Appended] = ()
+    ) -> Rendered:
+        """A template of the pack `home` with an agent's variables and fragments filled in."""
         scene, faults = self.scene(agent)
-        home = _writer(setting, agent)
         recipe = Recipe(
             prompt=TemplateFile(file, text, home in self.lenient),
             fragments=self.fragments(agent, home),
-            appended=self._appended(agent),
+            appended=appended,
             variables=variables(self.city, agent, scene),
             functions=functions(),
             reserved=lambda name: self._reserved(name, agent, scene),
@@ -138,35 +149,18 @@ class Prompts:
 
     def scene(self, agent: Agent) -> tuple[Scene, list[Problem]]:
         """The values the agent's first session would have."""
+        if self.stand_in is not None:
+            return self.stand_in, []
         rig = self.city.rig_of(agent)
         scene = Scene(
             default_branch=default_branch(self.disk, rig.path) if rig and rig.path else "",
             platform=self.machine.platform,
             date=self.machine.date,
         )
-        written = agent.setting("work_dir")
-        if not written.value:
-            return scene._replace(work_dir=self._own_directory(agent)), []
-        try:
-            known = variables(self.city, agent, scene)
-            path = render_text(str(written.value), known, functions=functions())
-        except TemplateError as error:
-            place = written.place
-            return scene, [
-                Problem(
-                    "template-failed", f"`work_dir`: {error.message}", place, error.hint or None
-                )
-            ]
-        return scene._replace(work_dir=self.disk.absolute(path)), []
-
-    def _own_directory(self, agent: Agent) -> str:
-        """Where a session works when nobody says: a worktree of its rig, or a place of its own."""
-        rig = self.city.rig_of(agent)
-        if rig is None:
-            return f"{self.city.root}/.gc/work/{agent.name}"
-        if rig.git and agent.value("isolation") != "none":
-            return f"{self.city.root}/.gc/worktrees/{agent.name}"
-        return self.disk.absolute(rig.path) if rig.path else ""
+        place = locate(self.city, agent, self.disk, scene)
+        # A prompt can be told where no rig is; whoever writes there cannot.
+        faults = [one for one in place.problems if one.is_error and one.code != "rig-missing"]
+        return scene._replace(work_dir=place.workdir), faults
 
 
 def _writer(setting: Setting, agent: Agent) -> str:

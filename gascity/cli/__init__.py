@@ -18,7 +18,12 @@ _COMMANDS = {
     "init": ("gascity.cli.init", "init", "Make a city in a directory."),
     "check": ("gascity.cli.check", "check", "Find everything that is wrong with the city."),
     "agent": ("gascity.cli.agent", "agent", "See, explain and change agents."),
-    "skill": ("gascity.cli.skill", "skill", "See the skills that agents get."),
+    "plan": ("gascity.cli.plan", "plan", "Show what would be written for agents, as a diff."),
+    "apply": ("gascity.cli.apply", "apply", "Write what agents need into their directories."),
+    "undo": ("gascity.cli.undo", "undo", "Go back to before the last apply."),
+    "overlay": ("gascity.cli.overlay", "overlay", "The files laid over working directories."),
+    "mcp": ("gascity.cli.mcp", "mcp", "The MCP servers that agents get."),
+    "skill": ("gascity.cli.skill", "skill", "See, check and promote the skills that agents get."),
     "rig": ("gascity.cli.rig", "rig", "The projects the city works on."),
     "provider": ("gascity.cli.provider", "provider", "The coding agents that can be run."),
     "completion": ("gascity.cli.completion", "completion", "Print a shell's completion script."),
@@ -79,7 +84,11 @@ def run(arguments: Sequence[str]) -> int:
         return 1
     except Exception as error:
         from gascity.cli.report import report_bug
+        from gascity.git import GitFault
 
+        if isinstance(error, GitFault):
+            fail(context, [Problem("git-failed", error.message)])
+            return 1
         return report_bug(error, arguments, context)
 
 
@@ -116,7 +125,7 @@ def _refused(error: OSError) -> Problem:
 
 def _usage(error: click.UsageError, context: Context) -> int:
     is_help = isinstance(error, click.exceptions.NoArgsIsHelpError)
-    message = "a command is missing" if is_help else error.format_message()
+    message = "a command is missing" if is_help else " ".join(error.format_message().split())
     if context.as_json:
         fail(context, [Problem("usage", message)])
     elif is_help and error.ctx is not None:

@@ -8,6 +8,7 @@ from gascity.model.problems import Place, Problem
 from gascity.model.secrets import masked_line
 
 _WIDEST = 76
+_NO_LINE = ("too-large", "unparsable-target")  # a line of a person's own file may hold anything
 
 
 class Locator:
@@ -84,7 +85,7 @@ def problem_text(problem: Problem, locator: Locator, colour: bool = False) -> st
         f"{paint(spot, BOLD, colour)}: {paint(problem.severity, shade, colour)}: "
         f"{clean(problem.message)} [{problem.code}]"
     ]
-    if problem.place is not None and line is not None and problem.code != "too-large":
+    if problem.place is not None and line is not None and problem.code not in _NO_LINE:
         source = locator.source_line(problem.place.file, line)
         if problem.code != "bad-toml" or _is_statement(source):
             lines += _excerpt(source, col or 1)

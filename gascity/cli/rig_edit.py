@@ -145,7 +145,7 @@ def _register(environ: Mapping[str, str], rig: str, city: str | None) -> None:
 @json_option
 @pass_context
 def remove(context: Context, name: str, force: bool) -> int:
-    """Take a rig out of the city. The project itself is not touched."""
+    """Take a rig out of the city, and what was written into it. The project itself stays."""
     root = context.root
     with locked(root):
         city = open_city(root, context.environ)
@@ -165,11 +165,38 @@ def remove(context: Context, name: str, force: bool) -> int:
         write_if_sound(context, city, files)
         if one.path:
             _register(context.environ, os.path.realpath(os.path.join(root, one.path)), None)
+    swept = _sweep(context, os.path.realpath(os.path.join(root, one.path))) if one.path else []
     context.say(
-        {"name": name, "changed": list(files)},
-        lambda: [f"rig {name} removed from {', '.join(files)}"],
+        {"name": name, "changed": list(files), "swept": swept},
+        lambda: [
+            f"rig {name} removed from {', '.join(files)}",
+            *(f"  {directory}: cleaned of what was written there" for directory in swept),
+        ],
     )
     return 0
+
+
+def _sweep(context: Context, rig: str) -> list[str]:
+    """Take what we wrote out of a rig that is no longer ours, and its worktrees away.
+
+    A worktree that holds work of its own stays, and is named.
+    """
+    from gascity.cli.materials import carrier, directories, yard
+    from gascity.plan.ground import Choices
+
+    found = yard(context, None, going_back=True)
+    hands = carrier(found)
+    ledgers = found.planner.shop.ledgers
+    swept = []
+    for root, sites in directories(found):
+        if rig in (root, ledgers.read(root).rig):
+            done = hands.apply(root, sites, Choices())
+            shown = found.planner.disk.shown(root)
+            swept += [shown] if done.done else []
+            for step in done.kept:
+                path = shown if step.path == "." else f"{shown}/{step.path}"
+                complain(f"kept: {path}: {step.reason}")
+    return swept
 
 
 def _check_loss(root: str, name: str, force: bool) -> None:

@@ -36,9 +36,25 @@ def default_branch(disk: Disk, rig: str) -> str:
         (".git/refs/remotes/origin/HEAD", "ref: refs/remotes/origin/"),
         (".git/HEAD", "ref: refs/heads/"),
     ):
-        path = disk.absolute(f"{rig}/{file}")
-        data = disk.read(path) if disk.exists(path) else None
-        text = (data or b"").decode("utf-8", "replace").strip()
+        text = _git_text(disk, f"{rig}/{file}")
         if text.startswith(prefix):
             return text.removeprefix(prefix)
     return ""
+
+
+def has_commit(disk: Disk, rig: str) -> bool:
+    """Is there anything a worktree could be made of? Told by git's files, for it is asked often."""
+    head = _git_text(disk, f"{rig}/.git/HEAD")
+    if not head.startswith("ref: "):
+        return bool(head) or not disk.is_directory(disk.absolute(f"{rig}/.git"))
+    ref = head.removeprefix("ref: ")
+    if disk.exists(disk.absolute(f"{rig}/.git/{ref}")):
+        return True
+    packed = _git_text(disk, f"{rig}/.git/packed-refs")
+    return any(line.endswith(f" {ref}") for line in packed.splitlines())
+
+
+def _git_text(disk: Disk, file: str) -> str:
+    path = disk.absolute(file)
+    data = disk.read(path) if disk.exists(path) else None
+    return (data or b"").decode("utf-8", "replace").strip()

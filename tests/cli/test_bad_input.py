@@ -759,7 +759,8 @@ def test_skills_whose_names_differ_only_in_case_are_a_problem(run: Command, soun
         {f"skills/{name}/SKILL.md": text.format(name) for name in ("knots", "Knots")},
     )
     skills = run("skill", "list", "--json", cwd=sound).json["skills"]
-    assert [p["code"] for skill in skills for p in skill["problems"]] == ["case-clash"]
+    found = {skill["name"]: [p["code"] for p in skill["problems"]] for skill in skills}
+    assert found == {"Knots": ["skill-name"], "knots": ["case-clash"]}
 
 
 def test_two_rigs_of_one_name_are_a_problem(run: Command, sound: Path) -> None:

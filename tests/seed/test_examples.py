@@ -369,7 +369,7 @@ my-city/
 │           └── polecat-workflow/
 │               └── SKILL.md
 """,
-    SKILL_md="---\ndescription: A skill.\n---\n",
+    SKILL_md="---\nname: a-skill\ndescription: A skill.\n---\n",
 ) | {"agents/polecat/prompt.md": "", "agents/mayor/prompt.md": ""}
 
 
@@ -382,7 +382,9 @@ def test_an_agent_gets_the_citys_skills_and_its_own(city: CityBuilder) -> None:
 
 def test_an_agents_own_skill_wins_on_name_collision(city: CityBuilder) -> None:
     """S3-22: "Agent-specific wins on name collision."."""
-    mine = {"agents/polecat/skills/code-review/SKILL.md": "---\ndescription: Mine.\n---\n"}
+    mine = {
+        "agents/polecat/skills/code-review/SKILL.md": "---\nname: mine\ndescription: Mine.\n---\n"
+    }
     town = city(SKILLED_CITY | mine)
     assert skills(town, "polecat")["code-review"] == ("Mine.", "agents/polecat/skills/code-review")
     assert skills(town, "mayor")["code-review"] == ("A skill.", "skills/code-review")

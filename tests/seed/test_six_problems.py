@@ -14,7 +14,9 @@ from tests.support.command import Command
 WORKING = {
     "agents/mayor/agent.toml": 'description = "Decides."\n[env]\nHALL = "town"\n',
     "agents/mayor/prompt.md": "You are the mayor.\n",
-    "agents/mayor/skills/council/SKILL.md": "---\ndescription: Holds a council.\n---\n",
+    "agents/mayor/skills/council/SKILL.md": (
+        "---\nname: council\ndescription: Holds a council.\n---\n"
+    ),
 }
 GASTOWN = {
     "city.toml": '[imports.gastown]\nsource = "packs/gastown"\n',
@@ -139,7 +141,7 @@ def test_3_a_switch_of_provider_is_one_line(city: CityBuilder) -> None:
 
 def test_4_skills_and_servers_have_a_home_in_city_pack_and_agent(city: CityBuilder) -> None:
     """S3-22 S3-29: no home for skills or MCP servers; the same directories at every level."""
-    skill = "---\ndescription: A skill.\n---\n"
+    skill = "---\nname: a-skill\ndescription: A skill.\n---\n"
     server = 'name = "s"\ndescription = "A server."\ncommand = "s"\n'
     town = city(
         {

@@ -17,13 +17,19 @@ def build_tree(root: Path, files: Mapping[str, str | bytes]) -> Path:
     return root
 
 
-def tree_text(root: Path, *, skip: tuple[str, ...] = (".gc",)) -> str:
-    """Every file below `root` with a heading, its mode if it can be run, and its text."""
+def tree_text(root: Path, *, skip: tuple[str, ...] = (".gc", ".git")) -> str:
+    """Every file below `root` with a heading and its text; links, and modes that are not 0644."""
     parts = []
     for directory, folders, names in os.walk(root):
         folders[:] = sorted(folder for folder in folders if folder not in skip)
-        for name in sorted(names):
+        links = [folder for folder in folders if (Path(directory) / folder).is_symlink()]
+        for name in sorted([*names, *links]):
             path = Path(directory) / name
-            mode = " (executable)" if path.stat().st_mode & 0o100 else ""
-            parts.append(f"-- {path.relative_to(root)}{mode} --\n{path.read_text()}")
+            shown = path.relative_to(root)
+            if path.is_symlink():
+                parts.append(f"-- {shown} -> {os.readlink(path)} --\n")
+                continue
+            mode = path.stat().st_mode & 0o755  # what a looser umask adds is the machine's
+            note = "" if mode == 0o644 else f" ({mode:04o})"
+            parts.append(f"-- {shown}{note} --\n{path.read_text()}")
     return "\n".join(parts)

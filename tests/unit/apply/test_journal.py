@@ -1,0 +1,162 @@
+"""What a change replaced is written down before it happens."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from gascity.apply.journal import KEPT, UNDOING, Deed, Journal, Record, Side, is_as
+from gascity.model.plan import ABSENT, DIRECTORY, FILE, LINK, Held
+from gascity.model.problems import CityError
+from tests.support.pictures import picture
+
+HELD = Held(FILE, "overlay/a", "city", ("x",), sha256="ab" * 32)
+BYTES = os.fsdecode(b"\xff\n")
+DEEDS = (
+    Deed("a", Side(FILE, "1" * 64, 0o640), Side(FILE, "2" * 64, 0o644), None, HELD),
+    Deed(f"{BYTES}/b", Side(LINK, target=BYTES), Side(ABSENT), HELD, None),
+    Deed("c", Side(ABSENT), Side(LINK, target="x"), None, HELD),
+)
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Journal:
+    return Journal(str(tmp_path))
+
+
+def record(run: str = "now", root: str = "/work") -> Record:
+    return Record("", root, run, DEEDS, agents=("x", "y"), directories=("d",))
+
+
+def test_a_record_comes_back_with_all_that_is_in_it(journal: Journal) -> None:
+    begun = journal.begin(record(), {"a": b"before\n"})
+    (back,) = journal.interrupted("/work")
+    assert back == begun
+    assert back.deeds[1:] == DEEDS[1:]
+    assert back.blob(back.deeds[0].before.blob) == b"before\n"
+    assert journal.last("/work") is None
+    journal.finish(begun)
+    assert journal.interrupted("/work") == []
+    done = journal.last("/work")
+    assert done is not None
+    assert done.deeds == begun.deeds
+    assert journal.roots() == ["/work"]
+
+
+def test_what_was_not_done_is_not_on_record(journal: Journal) -> None:
+    begun = journal.begin(record(), {"a": b""})
+    journal.finish(begun, {"a", "c"})
+    done = journal.last("/work")
+    assert done is not None
+    assert [deed.path for deed in done.deeds] == ["a", "c"]
+    assert journal.interrupted("/work") == []
+
+
+def test_ten_are_kept_of_every_directory(journal: Journal) -> None:
+    for n in range(KEPT + 5):
+        journal.finish(journal.begin(record(f"{n:03d}"), {"a": b""}))
+    journal.finish(journal.begin(record("other", "/other"), {}))
+    runs = []
+    while (last := journal.last("/work")) is not None:
+        runs.append(last.run)
+        journal.forget(last)
+    assert runs == [f"{n:03d}" for n in range(KEPT + 4, 4, -1)]
+    assert len(runs) == KEPT == 10
+    assert journal.roots() == ["/other"]
+
+
+def test_each_undo_goes_one_further_and_a_half_one_is_interrupted(journal: Journal) -> None:
+    for run in ("one", "two"):
+        journal.finish(journal.begin(record(run), {"a": b""}))
+    last = journal.last("/work")
+    assert last is not None
+    undoing = journal.undoing(last, ("made",))
+    (interrupted,) = journal.interrupted("/work")
+    assert (interrupted.state, interrupted.directories) == (UNDOING, ("made",))
+    assert journal.last("/work") == interrupted
+    journal.undone(undoing, whole=True)
+    last = journal.last("/work")
+    assert last is not None
+    assert last.run == "one"
+
+
+def test_what_could_not_be_put_back_can_still_be_found(journal: Journal, tmp_path: Path) -> None:
+    journal.finish(journal.begin(record(), {"a": b"a person's own\n"}))
+    last = journal.last("/work")
+    assert last is not None
+    journal.undone(journal.undoing(last, ()), whole=False)
+    assert journal.last("/work") is None
+    assert journal.interrupted("/work") == []
+    assert b"a person's own\n" in [value for _, value in picture(tmp_path).values()]
+
+
+def test_what_a_killed_one_of_us_left_goes(journal: Journal) -> None:
+    home = Path(journal.home("/work"))
+    begun = journal.begin(record("one"), {"a": b""})
+    journal.finish(begun)
+    half = home / "000002"
+    half.mkdir()
+    (half / "0").write_text("a blob without a record")
+    Path(begun.home, "undoing.json.city-new").write_text("{")
+    assert journal.interrupted("/work") == []
+    journal.finish(journal.begin(record("two"), {}))
+    assert sorted(path.name for path in home.iterdir()) == ["000001", "000003"]
+    assert sorted(path.name for path in home.rglob("*city-new*")) == []
+
+
+def test_nobody_else_may_look_into_it(journal: Journal, tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        (tmp_path / ".gc").mkdir(0o755)
+        journal.finish(journal.begin(record(), {"a": b"secret"}), {"a"})
+    finally:
+        os.umask(before)
+    for path in (tmp_path / ".gc/undo", *(tmp_path / ".gc/undo").rglob("*")):
+        assert path.stat().st_mode & 0o777 == (0o700 if path.is_dir() else 0o600), path
+
+
+def test_a_begin_that_fails_leaves_nothing(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.replace
+
+    def full(source: str, target: str) -> None:
+        if target.endswith("begun.json"):
+            raise OSError(28, "No space left on device", target)
+        real(source, target)
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(OSError, match="No space"):
+        journal.begin(record(), {"a": b"x"})
+    assert list(Path(journal.home("/work")).iterdir()) == []
+
+
+@pytest.mark.parametrize("data", [b"", b"{}", b"[", b'{"deeds": [1]}'], ids=repr)
+def test_a_damaged_record_is_an_error_that_says_what_to_do(journal: Journal, data: bytes) -> None:
+    begun = journal.begin(record(), {"a": b""})
+    journal.finish(begun)
+    Path(begun.home, "done.json").write_bytes(data)
+    for read in (lambda: journal.last("/work"), journal.roots):
+        with pytest.raises(CityError) as caught:
+            read()
+        (problem,) = caught.value.problems
+        assert problem.code == "damaged-state"
+        assert f"{begun.home}/done.json" in problem.message
+
+
+@pytest.mark.parametrize(
+    ("side", "now", "same"),
+    [
+        (Side(ABSENT), (ABSENT, "", ""), True),
+        (Side(ABSENT), (DIRECTORY, "", ""), False),
+        (Side(FILE, "1"), (FILE, "1", ""), True),
+        (Side(FILE, "1"), (FILE, "2", ""), False),
+        (Side(LINK, target="x"), (LINK, "", "x"), True),
+        (Side(LINK, target="x"), (LINK, "", "y"), False),
+        (Side(LINK, target="x"), (FILE, "", "x"), False),
+    ],
+)
+def test_a_side_is_known_by_content_or_target(
+    side: Side, now: tuple[str, str, str], same: bool
+) -> None:
+    assert is_as(side, *now) is same
