@@ -1,8 +1,8 @@
-"""Agents and skills as rows: the JSON objects of the contract and the lines people read."""
+"""Agents as rows: the JSON objects of the contract and the lines people read."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from gascity.cli.output import BOLD, CYAN, DIM, RED, paint, wrap
+from gascity.cli.output import BOLD, DIM, RED, paint, wrap
 from gascity.model.city import Agent
 
 Row = Mapping[str, object]
@@ -66,26 +66,3 @@ def source_text(row: Row) -> str:
         return str(row["source"])
     below = ["the built-in one" if one == "built-in" else str(one) for one in covers]
     return f"{row['source']} (covers {', '.join(below)})"
-
-
-def skill_lines(rows: Sequence[Row], columns: int, colour: bool) -> Iterable[str]:
-    """Skills as people read them: name, description, origin."""
-    yield f"{len(rows)} skill{'' if len(rows) == 1 else 's'}:" if rows else "No skills."
-    if not rows:
-        return
-    names = min(max(len(str(row["name"])) for row in rows), 30)
-    indent = names + 4
-    for row in rows:
-        yield ""
-        name = str(row["name"])
-        first, *rest = wrap(
-            str(row["description"]) or "(no description)", max(20, columns - indent)
-        )
-        yield f"  {paint(name, BOLD, colour)}{' ' * (names - len(name))}  {first}".rstrip()
-        for line in rest:
-            yield " " * indent + line
-        origin = f"{row['origin']}: {row['path']}"
-        yield " " * indent + paint(origin, CYAN if row["origin"] == "agent" else DIM, colour)
-        shadows = row["shadows"]
-        for shadow in shadows if isinstance(shadows, list) else ():
-            yield " " * indent + paint(f"covers {shadow}", DIM, colour)

@@ -1,24 +1,30 @@
-"""`city skill`: which skills there are, and which an agent gets."""
+"""`city skill`: which skills there are, which an agent gets, and how one becomes the city's."""
 
 from collections.abc import Iterator, Mapping
 
 import click
 
 from gascity.cli.context import Context, complete_agent, json_option, pass_context
-from gascity.cli.groups import Group
+from gascity.cli.groups import LazyGroup
 from gascity.cli.output import complain
-from gascity.cli.problems import Locator, problems_json
-from gascity.cli.rows import skill_lines
-from gascity.pipeline import ShelvedSkill, list_skills
+from gascity.cli.skill_rows import reach, reach_lines, reach_row, skill_lines, skill_row
+from gascity.pipeline import list_skills
 from gascity.source.disk import Disk
 
+_COMMANDS = {
+    "list": ("gascity.cli.skill", "list_all", "List skills and where they come from."),
+    "show": ("gascity.cli.skill_show", "show_skill", "Show one skill and its files."),
+    "check": ("gascity.cli.skill_check", "check_skills", "Hold skills against the rules."),
+    "promote": ("gascity.cli.skill_promote", "promote_skill", "Make a skill the city's own."),
+}
 
-@click.group(cls=Group)
+
+@click.group(cls=LazyGroup, commands_at=_COMMANDS)
 def skill() -> None:
-    """See the skills that agents get."""
+    """See, check and promote the skills that agents get."""
 
 
-@skill.command("list")
+@click.command("list")
 @click.option(
     "--agent",
     metavar="NAME",
@@ -28,42 +34,33 @@ def skill() -> None:
 @json_option
 @pass_context
 def list_all(context: Context, agent: str | None) -> int:
-    """List skills with their descriptions and where they come from."""
+    """List skills with their descriptions and where they come from.
+
+    With --agent also those the agent does not get, each with the reason, where its provider will
+    find them, and which other agents read the same directory.
+    """
     from gascity.cli.cached import answer_and_keep
 
     if agent is None:
         return answer_and_keep(context, "skill list", _every_skill)
-    city, one = context.agent(agent)
-    rows = _rows(list_skills(city, Disk(city.root), one), context.locator())
-    context.say({"skills": rows}, lambda: skill_lines(rows, context.width, context.colour))
+    found = reach(context, *context.agent(agent))
+    rows = [reach_row(one, found, context.locator()) for one in found.skills]
+    context.say({"skills": rows}, lambda: reach_lines(rows, found, context.width, context.colour))
     if _note(rows):
         complain(_note(rows))
     return 0
 
 
 def _every_skill(context: Context, disk: Disk) -> tuple[Mapping[str, object], Iterator[str], str]:
-    city = context.city(disk=disk)
-    rows = _rows(list_skills(city, disk), context.locator())
+    locator = context.locator()
+    rows = [skill_row(one, locator) for one in list_skills(context.city(disk=disk), disk)]
     return {"skills": rows}, iter(skill_lines(rows, context.width, context.colour)), _note(rows)
 
 
 def _note(rows: list[dict[str, object]]) -> str:
     faulty = [str(row["name"]) for row in rows if row["problems"]]
     return (
-        f"city: not as it should be: {', '.join(faulty)}; `city check` says why" if faulty else ""
+        f"city: not as it should be: {', '.join(faulty)}; `city skill check` says why"
+        if faulty
+        else ""
     )
-
-
-def _rows(found: list[ShelvedSkill], locator: Locator) -> list[dict[str, object]]:
-    return [
-        {
-            "name": one.skill.name,
-            "description": one.skill.description,
-            "origin": one.origin,
-            "path": one.skill.path,
-            "sink": None,
-            "shadows": list(one.shadows),
-            "problems": problems_json(one.skill.problems, locator),
-        }
-        for one in found
-    ]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.shapes import SKILL_LIST, fits
+from tests.cli.shapes import SKILL_LIST, TEXT, OneOf, fits
 from tests.support.command import Command, Ran
 from tests.support.trees import build_tree
 
@@ -95,7 +95,112 @@ def test_a_filter_of_an_agent_narrows_its_skills(run: Command, harbour: Path) ->
         {"agents/clerk/agent.toml": 'description = "x"\n[skills_filter]\nallow = ["ti*"]\n'},
     )
     answer = run("skill", "list", "--agent", "clerk", "--json", cwd=harbour).json
-    assert [skill["name"] for skill in answer["skills"]] == ["tides"]
+    found = {skill["name"]: (skill["status"], skill["reason"]) for skill in answer["skills"]}
+    assert found == {
+        "knots": ("skipped", "`skills_filter` leaves it out"),
+        "tides": ("ok", None),
+    }
+
+
+AGENT_SKILL = {**SKILL_LIST["skills"][0], "status": OneOf("ok", "skipped"), "reason": TEXT}
+
+
+def test_an_agents_skills_have_a_sink_a_status_and_readers(in_harbour: Callable[..., Ran]) -> None:
+    answer = in_harbour("skill", "list", "--agent", "clerk", "--json").json
+    fits(answer, {"skills": [{**AGENT_SKILL, "readers": [str]}]})
+    assert answer["skills"][0] == {
+        "name": "knots",
+        "description": "Tie it our way.",
+        "origin": "city",
+        "path": "skills/knots",
+        "sink": ".agents/skills",
+        "shadows": ["packs/crew/skills/knots"],
+        "problems": [],
+        "status": "ok",
+        "reason": None,
+        "readers": [],
+    }
+
+
+def test_a_provider_that_reads_no_skills_has_no_sink(in_harbour: Callable[..., Ran]) -> None:
+    answer = in_harbour("skill", "list", "--agent", "shell", "--json").json
+    found = {(skill["sink"], skill["status"], skill["reason"]) for skill in answer["skills"]}
+    assert found == {(None, "skipped", "provider `shell` reads no skills")}
+    assert in_harbour("skill", "list", "--agent", "shell").out.startswith(
+        "0 skills, 2 skipped:\n\n  knots  Tie it our way.\n"
+    )
+
+
+SHARED = {
+    "city.toml": "implicit_agents = false\n",
+    "agents/mayor/prompt.md": "Mayor.\n",
+    "agents/mayor/agent.toml": 'provider = "claude"\nwork_dir = "hall"\n',
+    "agents/clerk/prompt.md": "Clerk.\n",
+    "agents/clerk/agent.toml": 'provider = "opencode"\nwork_dir = "hall"\n',
+    "agents/guard/prompt.md": "Guard.\n",
+    "agents/guard/agent.toml": 'provider = "claude"\n',
+    "skills/knots/SKILL.md": "---\nname: knots\ndescription: Tie.\n---\n",
+    "skills/mute/SKILL.md": "---\nname: mute\n---\n",
+}
+
+
+def test_what_an_agent_gets_is_told_with_sink_skipped_ones_and_other_readers(
+    run: Command, town: Callable[..., Path]
+) -> None:
+    root = town({**SHARED, "agents/mayor/skills/ledger/SKILL.md": "---\nname: l\n---\n"})
+    build_tree(
+        root, {"agents/mayor/skills/pen/SKILL.md": "---\nname: pen\ndescription: Write.\n---\n"}
+    )
+    assert run("skill", "list", "--agent", "mayor", cwd=root) == Ran(
+        0,
+        "2 skills in .claude/skills, 2 skipped:\n"
+        "\n"
+        "  knots   Tie.\n"
+        "          city: skills/knots\n"
+        "\n"
+        "  ledger  (no description)\n"
+        "          agent: agents/mayor/skills/ledger\n"
+        "          skipped: skill `ledger` does not say what it is for\n"
+        "\n"
+        "  mute    (no description)\n"
+        "          city: skills/mute\n"
+        "          skipped: skill `mute` does not say what it is for\n"
+        "\n"
+        "  pen     Write.\n"
+        "          agent: agents/mayor/skills/pen\n"
+        "\n"
+        "Also read by clerk.\n",
+        "city: not as it should be: ledger, mute; `city skill check` says why\n",
+    )
+    guard = run("skill", "list", "--agent", "guard", "--json", cwd=root).json["skills"]
+    assert [(skill["name"], skill["readers"]) for skill in guard] == [("knots", []), ("mute", [])]
+
+
+def test_a_name_that_two_agents_of_one_sink_use_differently_is_skipped(
+    run: Command, town: Callable[..., Path]
+) -> None:
+    own = "---\nname: knots\ndescription: Tie mine.\n---\n"
+    root = town(
+        {
+            **SHARED,
+            "agents/clerk/agent.toml": 'provider = "claude"\nwork_dir = "hall"\n',
+            "agents/clerk/skills/knots/SKILL.md": own,
+        }
+    )
+    for agent in ("mayor", "clerk"):
+        answer = run("skill", "list", "--agent", agent, "--json", cwd=root).json
+        knots = answer["skills"][0]
+        assert (knots["status"], knots["reason"]) == (
+            "skipped",
+            "skill `knots` in .claude/skills is not the same for all who share it "
+            "(`clerk`: agents/clerk/skills/knots; `mayor`: skills/knots)",
+        )
+
+
+def test_a_prompt_lists_only_what_the_agent_gets(run: Command, town: Callable[..., Path]) -> None:
+    root = town({**SHARED, "agents/guard/prompt.template.md": '{{ template "skills" . }}\n'})
+    (root / "agents/guard/prompt.md").unlink()
+    assert run("agent", "emit", "guard", cwd=root).out == "Skills you have:\n- knots: Tie.\n"
 
 
 def test_a_skill_without_its_file_is_listed_with_the_problem(
