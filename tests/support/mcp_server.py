@@ -1,0 +1,106 @@
+"""A real MCP server in one file, over stdio or HTTP.
+
+Its one tool, `echo`, answers with its argument, the command line and the environment's GREETING.
+With `--witness FILE` a line of the same is written to the file when a client says hello.
+"""
+
+import http.server
+import json
+import os
+import sys
+from typing import Any
+
+PROTOCOL = "2025-06-18"
+TOOL = {
+    "name": "echo",
+    "description": "Say it back.",
+    "inputSchema": {"type": "object", "properties": {"text": {"type": "string"}}},
+}
+
+
+def answer(request: dict[str, Any]) -> dict[str, Any] | None:
+    """The reply to one message; notifications have none."""
+    if "id" not in request:
+        return None
+    found = _result(request.get("method", ""), request.get("params") or {})
+    said = {"error": {"code": -32601, "message": "no such method"}} if found is None else found
+    return {"jsonrpc": "2.0", "id": request["id"], **said}
+
+
+def _result(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
+    match method:
+        case "initialize":
+            _witness()
+            version = params.get("protocolVersion", PROTOCOL)
+            server = {"name": "tests", "version": "1"}
+            return _of(protocolVersion=version, capabilities={"tools": {}}, serverInfo=server)
+        case "tools/list":
+            return _of(tools=[TOOL])
+        case "tools/call":
+            text = (params.get("arguments") or {}).get("text")
+            said = json.dumps({"text": text, **_reached()})
+            return _of(content=[{"type": "text", "text": said}])
+        case "ping":
+            return _of()
+    return None
+
+
+def _reached() -> dict[str, object]:
+    return {"argv": sys.argv[1:], "greeting": os.environ.get("GREETING")}
+
+
+def _witness() -> None:
+    if "--witness" in sys.argv:
+        with open(sys.argv[sys.argv.index("--witness") + 1], "a", encoding="utf-8") as file:
+            file.write(json.dumps(_reached()) + "\n")
+
+
+def _of(**values: object) -> dict[str, Any]:
+    return {"result": values}
+
+
+def serve_stdio() -> None:
+    """One JSON message a line, until the client closes its end."""
+    for line in sys.stdin:
+        reply = answer(json.loads(line)) if line.strip() else None
+        if reply is not None:
+            print(json.dumps(reply), flush=True)
+
+
+class HttpServer(http.server.ThreadingHTTPServer):
+    """Serves on a free port of this machine, and remembers the headers of every request."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Http)
+        self.seen: list[dict[str, str]] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}/mcp"
+
+
+class _Http(http.server.BaseHTTPRequestHandler):
+    """Streamable HTTP without a stream: each request is answered at once, as JSON."""
+
+    server: HttpServer
+
+    def do_POST(self) -> None:
+        self.server.seen.append(dict(self.headers.items()))
+        length = int(self.headers.get("Content-Length") or 0)
+        reply = answer(json.loads(self.rfile.read(length)))
+        body = b"" if reply is None else json.dumps(reply).encode()
+        self.send_response(202 if reply is None else 200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_GET(self) -> None:
+        self.send_error(405)
+
+    def log_message(self, *arguments: object) -> None:
+        """Nothing is logged."""
+
+
+if __name__ == "__main__":
+    serve_stdio()
