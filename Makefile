@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help test check format demo docs schemas bench clean
+.PHONY: help test test-providers check format demo docs schemas bench clean
 
 help:  ## Show what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -23,6 +23,9 @@ $(READY): pyproject.toml
 
 test: $(READY)  ## Run all tests
 	$(BIN)/python -m pytest -n auto
+
+test-providers: $(READY)  ## Run the providers' real programs; npm installs them into .venv
+	PROVIDER_CLIS=$(CURDIR)/$(VENV)/providers $(BIN)/python -m pytest tests/providers -v -rs
 
 check: $(READY)  ## Format, lint, types, layers, generated files, docs, quick tests
 	$(BIN)/ruff format --check .
@@ -46,9 +49,10 @@ schemas: $(READY)  ## Write the generated schemas and reference pages anew
 docs: $(READY)  ## Build the documentation into site/
 	$(BIN)/mkdocs build --strict
 
-bench: $(READY)  ## Measure start-up and loading, as ratios to `python -c pass`
+bench: $(READY)  ## Measure start-up, loading and working directories, as ratios to a floor
 	$(BIN)/python -m compileall -q gascity
 	$(BIN)/python benchmarks/startup.py
+	$(BIN)/python benchmarks/materialise.py
 
 clean:  ## Remove what was set up
 	rm -rf $(VENV) site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

@@ -9,6 +9,7 @@ from gascity.cli.context import Context, json_option, pass_context
 from gascity.cli.groups import Group
 from gascity.cli.output import BOLD, DIM, paint, table
 from gascity.cli.problems import Locator
+from gascity.cli.provider_check import check_provider
 from gascity.cli.settings import setting_json, value_text, where
 from gascity.model.city import City
 from gascity.model.layers import Setting
@@ -20,6 +21,9 @@ from gascity.model.provider import Option, Provider
 @click.group(cls=Group)
 def provider() -> None:
     """The coding agents that can be run."""
+
+
+provider.add_command(check_provider)
 
 
 @provider.command("list")

@@ -1,0 +1,116 @@
+"""Each real program lists exactly the servers, skills and agents that `city apply` planned."""
+
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.providers.conftest import Equipped
+from tests.providers.install import CLIS
+from tests.support import mcp_server
+from tests.support.city import CityBuilder
+from tests.support.command import Command
+from tests.support.mcp_server import HttpServer
+
+pytestmark = pytest.mark.providers
+
+MARKDOWN = "---\nname: harbourmaster\ndescription: Keeps ships apart.\n---\nKeep ships apart.\n"
+AGENT_FILES = {
+    "claude": (".claude/agents/harbourmaster.md", MARKDOWN),
+    "cline": (
+        ".cline/agents/harbourmaster.yaml",
+        "name: harbourmaster\ndescription: Keeps ships apart.\nprompt: Keep ships apart.\n",
+    ),
+    "codex": (
+        ".codex/agents/harbourmaster.toml",
+        'name = "harbourmaster"\ndescription = "Keeps ships apart."\n'
+        'developer_instructions = "Keep ships apart."\n',
+    ),
+    "grok": (".grok/agents/harbourmaster.md", MARKDOWN),
+    "kilo": (".kilo/agents/harbourmaster.md", MARKDOWN),
+    "opencode": (".opencode/agents/harbourmaster.md", MARKDOWN),
+}
+SHOWN_IN_A_SESSION_ONLY = {"droid": ["skills"], "kimi": ["mcp", "skills"], "qwen": ["skills"]}
+NEEDS_APPROVAL = ("amp", "qwen")
+
+
+def build(town: CityBuilder, name: str, web: HttpServer) -> Path:
+    """A city with one agent: two servers, two skills, an overlay with an agent file."""
+    skill = "---\nname: {0}\ndescription: All about {0}.\n---\nDo {0}.\n"
+    files: dict[str, str | bytes] = {
+        "city.toml": f'[workspace]\nprovider = "{name}"\n',
+        "agents/mayor/prompt.md": "You are the mayor.\n",
+        "mcp/probe.toml": (
+            'name = "probe"\ndescription = "Echoes."\n'
+            f'command = "{sys.executable}"\nargs = ["{mcp_server.__file__}", "b c"]\n'
+            '[env]\nGREETING = "ahoy"\n'
+        ),
+        "agents/mayor/mcp/web.toml": (
+            f'name = "web"\ndescription = "Echoes far away."\nurl = "{web.url}"\n'
+            '[headers]\nX-Harbour = "open"\n'
+        ),
+        "skills/knots/SKILL.md": skill.format("knots"),
+        "agents/mayor/skills/tides/SKILL.md": skill.format("tides"),
+        "overlay/NOTES.md": "Mind the tide.\n",
+    }
+    if name in AGENT_FILES:
+        path, text = AGENT_FILES[name]
+        files[f"overlay/per-provider/{name}/{path}"] = text
+    return town.write(files)
+
+
+@pytest.mark.parametrize("name", CLIS)
+def test_it_lists_exactly_what_was_planned(
+    name: str, city: CityBuilder, run: Command, web: HttpServer, equipped: Equipped
+) -> None:
+    env = equipped(name)
+    root = build(city, name, web)
+    assert run("apply", "mayor", cwd=root, env=env).code == 0
+    workdir = root / ".gc/work/mayor"
+    assert (workdir / "NOTES.md").read_text() == "Mind the tide.\n"
+
+    def results() -> dict[str, dict[str, Any]]:
+        check = ("provider", "check", name, "--agent", "mayor", "--json")
+        ran = run(*check, cwd=root, env=env)
+        return {row["name"]: row for row in ran.json["results"]}
+
+    rows = results()
+    if name in NEEDS_APPROVAL:
+        assert told(rows["mcp"]) == ["provider-disabled", "provider-disabled"]
+        approve_as_hinted(rows["mcp"], workdir, env)
+        rows = results()
+    wanted = {"mcp": "2 of 2 loaded", "skills": "2 of 2 loaded"}
+    wanted |= {"agents": "1 of 1 loaded"} if name in AGENT_FILES else {}
+    for kind in SHOWN_IN_A_SESSION_ONLY.get(name, ()):
+        assert told(rows.pop(kind)) == ["provider-silent"]
+        del wanted[kind]
+    assert {kind: (row["what"], row["problems"]) for kind, row in rows.items()} == {
+        kind: (what, []) for kind, what in wanted.items()
+    }
+    if not wanted:
+        pytest.skip(f"{name} lists nothing outside a session; it was only applied")
+
+
+def told(row: dict[str, Any]) -> list[str]:
+    return [problem["code"] for problem in row["problems"]]
+
+
+def approve_as_hinted(row: dict[str, Any], workdir: Path, env: dict[str, str]) -> None:
+    for problem in row["problems"]:
+        words = shlex.split(problem["hint"].split("`")[1])
+        around = {**os.environ, **env}
+        subprocess.run(words, cwd=workdir, env=around, check=True, capture_output=True)
+
+
+@pytest.mark.parametrize("name", CLIS)
+def test_its_facts_are_of_the_version_that_is_tested(
+    name: str, city: CityBuilder, run: Command, equipped: Equipped
+) -> None:
+    env = equipped(name)
+    root = city.write({"city.toml": ""})
+    rows = run("provider", "check", name, "--json", cwd=root, env=env).json["results"]
+    assert [row["what"] for row in rows if row["name"] == "version"] == [CLIS[name].version]
