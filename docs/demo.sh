@@ -18,9 +18,11 @@ fi
 
 say() { printf '\n%s%s%s\n\n' "$bold" "$*" "$plain"; }
 
+typed() { printf '%s$ %s%s\n' "$blue" "$*" "$plain"; }
+
 # Print a command as a person would type it, then run it. A command that fails ends the demo.
 show() {
-  printf '%s$ %s%s\n' "$blue" "$*" "$plain"
+  typed "$@"
   "$@" 2>&1
 }
 
@@ -41,7 +43,17 @@ show city agent explain dome/tester idle_timeout
 say "4. What is the reviewer told? Names filled in, shared texts included, each part with its source."
 show city agent show dome/reviewer --rendered --budget
 
-say "5. Mistakes are found before anything runs, all of them, with the place."
+say "5. Files, skills and MCP servers, each written once. What would the planner find where it works?"
+show city plan planner
+say "   Do it, ask again, take it back. What a person has changed stays, and is named."
+show city apply planner
+show city plan planner
+typed "echo 'Ask Ada first.' >> .gc/work/planner/CLAUDE.md"
+echo 'Ask Ada first.' >>.gc/work/planner/CLAUDE.md
+show city plan planner
+show city undo planner
+
+say "6. Mistakes are found before anything runs, all of them, with the place."
 mkdir agents/porter
 cat >agents/porter/agent.toml <<'TOML'
 description = "Opens the gate."
@@ -55,6 +67,6 @@ say "Where to look next"
 cat <<'END'
   city init my-city            a city of your own (here: . .venv/bin/activate first)
   docs/tutorial/index.md       the same walk, slower
-  docs/how-to/                 agents, packs, rigs, providers, editing
+  docs/how-to/                 agents, packs, rigs, working directories, providers, editing
   docs/reference/errors.md     every problem, with an example
 END

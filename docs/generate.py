@@ -3,7 +3,7 @@
 import json
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import click
@@ -38,6 +38,7 @@ from gascity.model.tables import (
     WORKSPACE,
 )
 from gascity.pipeline import open_city
+from gascity.plan.mcp import can_launch
 from gascity.render.reserved import RESERVED
 from gascity.render.variables import VARIABLES
 
@@ -69,6 +70,8 @@ def files() -> Iterator[tuple[Path, str]]:
         page(
             "providers.md.j2",
             providers=[provider_row(one) for one in shipped],
+            furniture=[furniture_row(one) for one in shipped if one.text("skills.directory")],
+            servers=[server_row(one) for one in shipped if one.text("mcp.target")],
             options=[row for one in shipped for row in option_rows(one)],
         ),
     )
@@ -157,6 +160,27 @@ def provider_row(one: Provider) -> dict[str, str]:
     }
 
 
+def furniture_row(one: Provider) -> dict[str, str]:
+    return {
+        "name": one.name,
+        "also": codes(one.strings("skills.also_reads")),
+        "links": "inside" if one.text("skills.links") == "inside" else "",
+        "merged": codes(one.strings("overlay.merge_files")),
+    }
+
+
+def server_row(one: Provider) -> dict[str, str]:
+    reference = one.text("mcp.reference")
+    return {
+        "name": one.name,
+        "file": codes((one.text("mcp.target"), *one.strings("mcp.also_targets"))),
+        "transports": " ".join(one.strings("mcp.transports")),
+        "reference": code(reference),
+        "places": " ".join(one.strings("mcp.expands_in")) if reference else "",
+        "launch": "yes" if can_launch(one) else "",
+    }
+
+
 def option_rows(one: Provider) -> Iterator[dict[str, str]]:
     for option in one.options.values():
         words = [code(value) for value in option.values] + (["open"] if option.flag else [])
@@ -170,6 +194,10 @@ def option_rows(one: Provider) -> Iterator[dict[str, str]]:
 
 def code(text: str) -> str:
     return f"`{text}`" if text else ""
+
+
+def codes(texts: Iterable[str]) -> str:
+    return ", ".join(code(text) for text in texts)
 
 
 def commands() -> Iterator[dict[str, str]]:

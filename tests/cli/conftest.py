@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -97,6 +98,14 @@ def town(city: CityBuilder) -> Callable[..., Path]:
         return city.write({"city.toml": "", **(files or {})})
 
     return write
+
+
+@pytest.fixture
+def git_here(programs: Path) -> None:
+    """Of all programs, git alone can be found."""
+    found = shutil.which("git", path=REAL_PATH)
+    assert found
+    (programs / "git").symlink_to(found)
 
 
 @pytest.fixture

@@ -117,6 +117,24 @@ PROVIDER_SHOW = {
 RIG_LIST = {
     "rigs": [{"name": str, "path": TEXT, "prefix": str, "agents": Either([str], int), "git": bool}]
 }
+STEP = {
+    "op": OneOf("worktree", "write", "link", "merge", "remove", "keep"),
+    "path": str,
+    "source": str,
+    "layer": str,
+    "reason": str,
+}
+PLAN = {"agents": [{"name": str, "workdir": TEXT, "steps": [STEP], "problems": [PROBLEM]}]}
+APPLIED = {
+    "agents": [
+        {"name": str, "workdir": TEXT, "done": [STEP], "kept": [STEP], "problems": [PROBLEM]}
+    ]
+}
+OVERLAY_LIST = {
+    "files": [{"path": str, "source": str, "layer": str, "provider": TEXT, "mode": str}],
+    "shadowed": [{"path": str, "source": str, "by": str}],
+    "kept": [{"path": str, "source": str, "reason": str}],
+}
 
 
 def fits(value: Any, shape: object, where: str = "$") -> None:

@@ -29,7 +29,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 HOME = "/home/you"
-_TOOLS = "cat chmod cp ln ls mkdir mkfifo mv printf rm sed sh touch".split()
+_TOOLS = "cat chmod cp env git ln ls mkdir mkfifo mv printf rm sed sh touch".split()
+_GIT = {
+    "GIT_CONFIG_NOSYSTEM": "1",
+    **{f"GIT_{who}_NAME": "You" for who in ("AUTHOR", "COMMITTER")},
+    **{f"GIT_{who}_EMAIL": "you@example.org" for who in ("AUTHOR", "COMMITTER")},
+}
 _FENCE = re.compile(r"^(\s*)```(\S*)\s*$")
 _FILE = re.compile(r"^# ([\w./-]+\.toml)(, at the end)?$")
 _START = re.compile(r"<!-- city: (new|example|none)(, each section)? -->")
@@ -152,6 +157,7 @@ class Desk:
         for tool in _TOOLS:
             os.symlink(str(shutil.which(tool)), self.bin / tool)
         self._program("city", f'exec "{sys.executable}" -m gascity "$@"')
+        self._program("python3", f'exec "{sys.executable}" "$@"')
         self._program("claude", "exit 0")
         self._where = scratch / "where"
 
@@ -185,6 +191,7 @@ class Desk:
                 "PYTHONPATH": str(ROOT),
                 "LC_ALL": "C.UTF-8",
                 "NO_COLOR": "1",
+                **_GIT,
             },
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -7,7 +7,6 @@ import shlex
 import subprocess
 import sys
 import tempfile
-import time
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +21,7 @@ PAGES = all_pages()
 OTHERS = [ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "AGENTS.md")]
 ERRORS = next(page for page in PAGES if page.name == "docs/reference/errors.md")
 
-_MAKERS = {"Problem", "warning", "TomlFault", "refuse", "_note"}
+_MAKERS = {"Problem", "warning", "TomlFault", "refuse", "_note", "skipped", "NotWritable"}
 _CODE = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*\Z")
 _WRONG_ON_PURPOSE = "usage"
 # Words for layers, and a command of a later version that a reason in `ignored.py` points to.
@@ -232,14 +231,14 @@ def test_the_demo_works_in_a_pipe_and_leaves_nothing(tmp_path: Path):
         os.symlink(found, desk.bin / tool)
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    began = time.monotonic()
     printed = "\n".join(desk.run(f'TMPDIR="{scratch}" sh "{ROOT}/docs/demo.sh"; echo "exit $?"'))
-    assert time.monotonic() - began < 20
     assert "exit 0" in printed
     assert "\x1b" not in printed
     assert "(rig patch)" in printed
     assert "(city patch)" in printed
     assert "(pack patch)" in printed
     assert "review-checklist.template.md:2 (fragment)" in printed
+    assert "merge    .mcp.json  (city: mcp/star-catalog.toml), servers: star-catalog" in printed
+    assert "CLAUDE.md: it changed since" in printed
     assert "[unknown-key]" in printed
     assert list(scratch.iterdir()) == []
