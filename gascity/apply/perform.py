@@ -8,7 +8,7 @@ from gascity.apply.directory import ChangedMeanwhile, Directory
 from gascity.apply.journal import Deed, Journal, Record, Side
 from gascity.apply.ledger import Ledger, Ledgers
 from gascity.apply.markers import unsure
-from gascity.model.plan import ABSENT, BLOCKED, DOCUMENT, FILE, Change, Held, Stamp, Step
+from gascity.model.plan import ABSENT, BLOCKED, DOCUMENT, FILE, Change, Held, Stamp, Step, digest
 
 _IN_MEMORY = 64 * 1024 * 1024  # content of planned files that is held until it is written
 _SMALL = 256 * 1024
@@ -172,12 +172,6 @@ def missing(directory: Directory, coming: Iterable[str], gone: Collection[str]) 
             found[head] = None
             head = head.rpartition("/")[0]
     return tuple(found)
-
-
-def digest(data: bytes) -> str:
-    from hashlib import sha256
-
-    return sha256(data).hexdigest()
 
 
 def _do(

@@ -7,8 +7,8 @@ from gascity.apply.fresh import give_up, staging_of
 from gascity.apply.journal import UNDOING, Deed, Record, Side, is_as
 from gascity.apply.ledger import Ledger
 from gascity.apply.markers import unsure
-from gascity.apply.perform import Workshop, digest
-from gascity.model.plan import ABSENT, BLOCKED, DIRECTORY, DOCUMENT, FILE, Held
+from gascity.apply.perform import Workshop
+from gascity.model.plan import ABSENT, BLOCKED, DIRECTORY, DOCUMENT, FILE, Held, digest
 
 
 def recover(shop: Workshop, root: str) -> bool:

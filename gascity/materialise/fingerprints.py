@@ -5,9 +5,8 @@ from collections.abc import Iterable, Mapping
 from gascity.materialise.claims import Claims, Materials, gather_servers
 from gascity.materialise.directories import Planned, Planner
 from gascity.model.city import Agent
-from gascity.model.plan import DOCUMENT, LINK, Held, Wanted
+from gascity.model.plan import DOCUMENT, LINK, Held, Wanted, digest
 from gascity.plan.fingerprint import fingerprint
-from gascity.plan.ground import digest
 from gascity.plan.overlay import Layered
 from gascity.prompts import Prompts
 from gascity.render import documents

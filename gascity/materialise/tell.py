@@ -7,8 +7,7 @@ from gascity.apply import excludes, markers, worktree
 from gascity.apply.files import make_private
 from gascity.apply.ledger import Ledger, Told, ledger_key
 from gascity.materialise.directories import Planner
-from gascity.model.plan import DOCUMENT, Held
-from gascity.plan.ground import digest
+from gascity.model.plan import DOCUMENT, Held, digest
 from gascity.source.disk import is_below
 
 

@@ -133,3 +133,10 @@ class Step(NamedTuple):
     reason: str
     change: Change | None = None
     held: Held | None = None  # the ledger's record once the change is done; None: forget the path
+
+
+def digest(data: bytes) -> str:
+    """The hash by which content is known: in the ledger, the journal and plans."""
+    from hashlib import sha256
+
+    return sha256(data).hexdigest()

@@ -17,6 +17,7 @@ from gascity.model.plan import (
     Stamp,
     Step,
     Wanted,
+    digest,
 )
 from gascity.model.problems import Place, Problem
 
@@ -166,9 +167,3 @@ def linked(place: str) -> Problem:
         None if place.startswith("/") else Place(place),
         "put a real directory in its place",
     )
-
-
-def digest(data: bytes) -> str:
-    from hashlib import sha256
-
-    return sha256(data).hexdigest()

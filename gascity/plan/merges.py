@@ -19,6 +19,7 @@ from gascity.model.plan import (
     Held,
     Shape,
     Wanted,
+    digest,
 )
 from gascity.model.problems import Place, Problem
 from gascity.plan.ground import (
@@ -28,7 +29,6 @@ from gascity.plan.ground import (
     Choices,
     Ground,
     Outcome,
-    digest,
     linked,
     take_away,
 )

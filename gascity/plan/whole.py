@@ -1,6 +1,17 @@
 """Whole files: ours put there and brought up to date, a person's kept."""
 
-from gascity.model.plan import ABSENT, DOCUMENT, FILE, LINK, WRITE, Change, Found, Held, Wanted
+from gascity.model.plan import (
+    ABSENT,
+    DOCUMENT,
+    FILE,
+    LINK,
+    WRITE,
+    Change,
+    Found,
+    Held,
+    Wanted,
+    digest,
+)
 from gascity.plan.ground import (
     EDITED,
     FOREIGN,
@@ -10,7 +21,6 @@ from gascity.plan.ground import (
     Ground,
     Outcome,
     committed,
-    digest,
     disputed,
     in_the_way,
     trusted,

@@ -16,8 +16,9 @@ from gascity.model.plan import (
     Held,
     Shape,
     Wanted,
+    digest,
 )
-from gascity.plan.ground import Choices, Ground, Outcome, digest
+from gascity.plan.ground import Choices, Ground, Outcome
 from gascity.plan.steps import decide
 
 CLAUDE = Shape("claude", "json", ("mcpServers",))
