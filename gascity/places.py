@@ -62,3 +62,12 @@ def state_home(environ: Mapping[str, str]) -> str:
 def config_home(environ: Mapping[str, str]) -> str:
     """The person's configuration directory."""
     return environ.get("XDG_CONFIG_HOME") or os.path.join(environ.get("HOME", "/"), ".config")
+
+
+def make_state(root: str) -> None:
+    """Have the directory of a city's own state, which git does not look at."""
+    home = os.path.join(root, ".gc")
+    if not os.path.isdir(home):
+        os.makedirs(home, exist_ok=True)
+        with open(os.path.join(home, ".gitignore"), "w", encoding="utf-8") as file:
+            file.write("*\n")

@@ -1,0 +1,1 @@
+"""Where work, sessions, mail and events are kept."""

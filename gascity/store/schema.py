@@ -1,0 +1,168 @@
+"""The tables of `.gc/city.db`, as steps from one version of it to the next."""
+
+# Terms of partial indexes. SQLite uses such an index only where a query has the very same words.
+UNSETTLED = "status IN ('open', 'claimed')"
+SETTLED = "status IN ('done', 'failed', 'cancelled')"
+LIVE = "state IN ('starting', 'running', 'idle', 'draining', 'stopping', 'unknown')"
+
+_FIRST = (
+    # `waiting` is how many of its dependencies are not done, `depends_on` their ids in order, for
+    # readers; `summary` is null without a result.
+    """CREATE TABLE work (
+        number INTEGER PRIMARY KEY AUTOINCREMENT,
+        id TEXT NOT NULL UNIQUE,
+        agent TEXT NOT NULL,
+        title TEXT NOT NULL,
+        status TEXT NOT NULL,
+        priority INTEGER NOT NULL,
+        waiting INTEGER NOT NULL,
+        attempts INTEGER NOT NULL DEFAULT 0,
+        failures INTEGER NOT NULL DEFAULT 0,
+        created REAL NOT NULL,
+        updated REAL NOT NULL,
+        not_before REAL,
+        session TEXT NOT NULL DEFAULT '',
+        generation INTEGER NOT NULL DEFAULT 0,
+        reserved INTEGER NOT NULL DEFAULT 0,
+        depends_on TEXT NOT NULL DEFAULT '',
+        branch TEXT NOT NULL DEFAULT '',
+        base TEXT NOT NULL DEFAULT '',
+        workdir TEXT NOT NULL DEFAULT '',
+        commits INTEGER NOT NULL DEFAULT 0,
+        exit_code INTEGER,
+        summary TEXT,
+        usage TEXT,
+        cost REAL,
+        log TEXT NOT NULL DEFAULT '',
+        reason TEXT NOT NULL DEFAULT '',
+        sender TEXT NOT NULL,
+        parent TEXT NOT NULL DEFAULT '',
+        depth INTEGER NOT NULL DEFAULT 0,
+        key TEXT,
+        body TEXT NOT NULL
+    ) STRICT""",
+    "CREATE UNIQUE INDEX work_key ON work (key) WHERE key IS NOT NULL",
+    """CREATE INDEX work_ready ON work (agent, priority, number, not_before, session)
+        WHERE status = 'open' AND waiting = 0""",
+    f"CREATE INDEX work_unsettled ON work (agent) WHERE {UNSETTLED}",
+    f"CREATE INDEX work_settled ON work (agent, status, updated) WHERE {SETTLED}",
+    """CREATE INDEX work_due ON work (agent, not_before)
+        WHERE status = 'open' AND not_before IS NOT NULL""",
+    "CREATE INDEX work_agent ON work (agent)",
+    "CREATE INDEX work_session ON work (session, status) WHERE session <> ''",
+    "CREATE INDEX work_parent ON work (parent) WHERE parent <> ''",
+    """CREATE TABLE dependency (
+        work TEXT NOT NULL REFERENCES work (id) ON DELETE CASCADE,
+        needs TEXT NOT NULL REFERENCES work (id),
+        PRIMARY KEY (work, needs)
+    ) STRICT, WITHOUT ROWID""",
+    "CREATE INDEX dependency_needs ON dependency (needs, work)",
+    """CREATE TABLE session (
+        id TEXT PRIMARY KEY,
+        agent TEXT NOT NULL,
+        origin TEXT NOT NULL,
+        slot INTEGER NOT NULL,
+        alias TEXT NOT NULL,
+        state TEXT NOT NULL,
+        reason TEXT NOT NULL,
+        created REAL NOT NULL,
+        updated REAL NOT NULL,
+        name TEXT NOT NULL,
+        interactive INTEGER NOT NULL,
+        runtime TEXT NOT NULL,
+        generation INTEGER NOT NULL,
+        run INTEGER NOT NULL,
+        pid INTEGER NOT NULL,
+        workdir TEXT NOT NULL,
+        branch TEXT NOT NULL,
+        conversation TEXT NOT NULL,
+        prints TEXT NOT NULL,
+        started REAL,
+        idle_since REAL,
+        work TEXT NOT NULL,
+        attached INTEGER NOT NULL,
+        pinned REAL,
+        crashes INTEGER NOT NULL,
+        retry_at REAL,
+        drain_by REAL,
+        asked TEXT NOT NULL,
+        pending TEXT NOT NULL,
+        busy_until REAL,
+        snippet TEXT NOT NULL
+    ) STRICT, WITHOUT ROWID""",
+    f"CREATE UNIQUE INDEX session_called ON session (alias) WHERE {LIVE} AND alias <> ''",
+    f"CREATE INDEX session_live ON session (agent) WHERE {LIVE}",
+    "CREATE INDEX session_agent ON session (agent)",
+    "CREATE INDEX session_alias ON session (alias)",
+    "CREATE INDEX session_name ON session (name) WHERE name <> ''",
+    # `agent` is its session's, so that what was spent can be summed up from the index alone.
+    """CREATE TABLE run (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        session TEXT NOT NULL REFERENCES session (id) ON DELETE CASCADE,
+        agent TEXT NOT NULL,
+        generation INTEGER NOT NULL,
+        work TEXT NOT NULL,
+        runtime TEXT NOT NULL,
+        started REAL NOT NULL,
+        log TEXT NOT NULL,
+        exit_file TEXT NOT NULL,
+        pid INTEGER NOT NULL,
+        ticks INTEGER NOT NULL,
+        boot TEXT NOT NULL,
+        handle TEXT NOT NULL,
+        ended REAL,
+        outcome TEXT NOT NULL,
+        exit_code INTEGER,
+        usage TEXT,
+        cost REAL,
+        lost_bytes INTEGER NOT NULL,
+        about TEXT NOT NULL
+    ) STRICT""",
+    "CREATE INDEX run_session ON run (session)",
+    "CREATE INDEX run_work ON run (work)",
+    "CREATE INDEX run_open ON run (session) WHERE ended IS NULL",
+    "CREATE INDEX run_cost ON run (ended, agent, cost) WHERE cost IS NOT NULL",
+    """CREATE TABLE mail (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        thread INTEGER NOT NULL,
+        sender TEXT NOT NULL,
+        recipient TEXT NOT NULL,
+        subject TEXT NOT NULL,
+        body TEXT NOT NULL,
+        at REAL NOT NULL,
+        read REAL,
+        archived REAL
+    ) STRICT""",
+    "CREATE INDEX mail_inbox ON mail (recipient) WHERE archived IS NULL",
+    "CREATE INDEX mail_unread ON mail (recipient) WHERE archived IS NULL AND read IS NULL",
+    """CREATE TABLE nudge (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        session TEXT NOT NULL REFERENCES session (id) ON DELETE CASCADE,
+        text TEXT NOT NULL,
+        at REAL NOT NULL,
+        delivered REAL
+    ) STRICT""",
+    "CREATE INDEX nudge_session ON nudge (session, delivered)",
+    """CREATE TABLE event (
+        seq INTEGER PRIMARY KEY AUTOINCREMENT,
+        at REAL NOT NULL,
+        type TEXT NOT NULL,
+        actor TEXT NOT NULL,
+        subject TEXT NOT NULL,
+        data TEXT NOT NULL
+    ) STRICT""",
+    """CREATE TABLE decision (
+        number INTEGER PRIMARY KEY AUTOINCREMENT,
+        at REAL NOT NULL,
+        subject TEXT NOT NULL,
+        action TEXT NOT NULL,
+        reason TEXT NOT NULL,
+        times INTEGER NOT NULL
+    ) STRICT""",
+    "CREATE INDEX decision_subject ON decision (subject)",
+    "CREATE TABLE note (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID",
+)
+
+# The first step makes version 1 of an empty file, the next version 2 of that, and so on.
+STEPS: tuple[tuple[str, ...], ...] = (_FIRST,)
+VERSION = len(STEPS)

@@ -1,0 +1,1 @@
+"""The store: one contract for every adapter, and what is special to SQLite."""

@@ -1,0 +1,62 @@
+"""Another process that uses the store: `python -m tests.store.other WORD ROOT …`.
+
+It says `ready` when it is, and goes on when its standard input is closed or has a line.
+"""
+
+import json
+import sys
+from collections.abc import Callable
+
+from gascity.model.work import DONE, Token
+from gascity.store.sqlite import open_store
+from tests.store.making import AGENT, put
+
+
+def wait() -> None:
+    print("ready", flush=True)
+    sys.stdin.readline()
+
+
+def claim(root: str, session: str) -> None:
+    """Claim and settle until there is nothing left; print what it got."""
+    store = open_store(root, relaxed=True)
+    token, got = Token(session, 1), []
+    wait()
+    while work := store.claim(token, 2.0, agent=AGENT):
+        got.append(work.id)
+        store.finish(work.id, DONE, None, 3.0, token=token)
+    print(json.dumps(got))
+
+
+def hold(root: str) -> None:
+    """Stand in the middle of a transaction."""
+    store = open_store(root, relaxed=True)
+    with store.writing():
+        put(store, title="half done")
+        wait()
+
+
+def write(root: str) -> None:
+    """One write, when told."""
+    store = open_store(root, relaxed=True)
+    wait()
+    put(store, title="from outside")
+    print("done", flush=True)
+    sys.stdin.readline()
+
+
+def create(root: str) -> None:
+    """Open a store that is not there yet."""
+    wait()
+    put(open_store(root, relaxed=True))
+
+
+DEEDS: dict[str, Callable[..., None]] = {
+    "claim": claim,
+    "hold": hold,
+    "write": write,
+    "create": create,
+}
+
+if __name__ == "__main__":
+    DEEDS[sys.argv[1]](*sys.argv[2:])
