@@ -1,0 +1,115 @@
+"""A city's terminals for a test, and what to look at them with."""
+
+import ast
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from gascity.runtimes.runtime import Handle, Runtime
+from gascity.runtimes.tmux import TmuxRuntime
+from tests.runtimes.bench import Bench, alive, until
+
+OPENING = "from gascity.runtimes.tmux import TmuxRuntime; runtime = TmuxRuntime(root, os.environ)"
+
+# Takes what is typed as a program with a screen of its own does, and puts down each piece.
+_TAKES_PASTES = """
+import os, sys, tty
+tty.setraw(0)
+os.write(1, b"\\x1b[?2004h" * (sys.argv[1] == "asks") + b"> ")
+with open("pieces", "w") as pieces:
+    while piece := os.read(0, 1 << 16):
+        os.write(1, b"*")
+        print(ascii(piece), file=pieces, flush=True)
+        if piece == b"\\r" or piece.endswith(b"~\\r"):
+            print("end", file=pieces, flush=True)
+"""
+
+
+@contextmanager
+def short_root() -> Iterator[Path]:
+    """Where a city may be: a server's socket has room in there."""
+    place = tempfile.mkdtemp(prefix="term-")
+    yield Path(place) / "town"
+    shutil.rmtree(place)
+
+
+@contextmanager
+def terminals(root: Path) -> Iterator[TmuxRuntime]:
+    """A runtime whose server ends with the test."""
+    runtime = TmuxRuntime(str(root), os.environ)
+    yield runtime
+    runtime.close()
+
+
+@contextmanager
+def benched(runtime: TmuxRuntime, root: Path) -> Iterator[Bench]:
+    bench = Bench(runtime, root, OPENING)
+    yield bench
+    bench.clean_up()
+
+
+def words_of(runtime: TmuxRuntime) -> Sequence[str]:
+    return runtime.attach_command(Handle(0, 0, ""))[:3]
+
+
+def socket_of(runtime: TmuxRuntime) -> str:
+    return words_of(runtime)[2]
+
+
+def said(*words: str) -> str:
+    return subprocess.run(words, check=True, capture_output=True, text=True).stdout
+
+
+def server_of(runtime: Runtime, handle: Handle) -> int:
+    words = runtime.attach_command(handle)[:3]
+    return int(said(*words, "display-message", "-p", "-t", f"={handle.name}:", "#{pid}"))
+
+
+def is_dead(runtime: TmuxRuntime, handle: Handle) -> bool:
+    target = ("-t", f"={handle.name}:")
+    return said(*words_of(runtime), "display-message", "-p", *target, "#{pane_dead}") == "1\n"
+
+
+def children_of(pid: int) -> list[int]:
+    text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    return [int(child) for child in text.split() if alive(int(child))]
+
+
+def taker(bench: Bench, asks: str) -> Handle:
+    handle = bench.start(argv=(sys.executable, "-c", _TAKES_PASTES, asks))
+    until(lambda: ">" in bench.runtime.peek(handle, 5), "it waits for input")
+    return handle
+
+
+def pieces_of(bench: Bench) -> list[bytes]:
+    """What arrived, Enter being the last of it."""
+    path = bench.place / "pieces"
+    until(lambda: path.exists() and "end\n" in path.read_text(), "Enter arrived")
+    return [ast.literal_eval(line) for line in path.read_text().split("end\n")[0].splitlines()]
+
+
+@contextmanager
+def spied() -> Iterator[set[bytes]]:
+    """The command lines of all processes that there are meanwhile."""
+    seen: set[bytes] = set()
+    over = threading.Event()
+
+    def spy() -> None:
+        while not over.is_set():
+            for name in filter(str.isdigit, os.listdir("/proc")):
+                with suppress(OSError):  # it has just ended
+                    seen.add(Path(f"/proc/{name}/cmdline").read_bytes())
+
+    thread = threading.Thread(target=spy)
+    thread.start()
+    try:
+        yield seen
+    finally:
+        over.set()
+        thread.join()

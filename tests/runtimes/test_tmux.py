@@ -1,0 +1,377 @@
+"""The runtime of terminals, with a real tmux: its server, and what a run is given."""
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gascity.runtimes import tmux_client
+from gascity.runtimes.runtime import ENDED, GOING, GONE, Seen
+from gascity.runtimes.tmux import TmuxRuntime
+from tests.runtimes.bench import Bench, alive, until
+from tests.runtimes.contract import RuntimeContract
+from tests.runtimes.terminals import (
+    OPENING,
+    benched,
+    is_dead,
+    said,
+    server_of,
+    short_root,
+    socket_of,
+    spied,
+    terminals,
+    words_of,
+)
+
+pytestmark = pytest.mark.skipif(
+    not shutil.which("tmux"), reason="tmux is not installed, so nothing of it is tested"
+)
+
+
+@pytest.fixture
+def root() -> Iterator[Path]:
+    with short_root() as root:
+        yield root
+
+
+@pytest.fixture
+def runtime(root: Path) -> Iterator[TmuxRuntime]:
+    with terminals(root) as runtime:
+        yield runtime
+
+
+@pytest.fixture
+def bench(runtime: TmuxRuntime, root: Path) -> Iterator[Bench]:
+    with benched(runtime, root) as bench:
+        yield bench
+
+
+class TestTmux(RuntimeContract):
+    """What every runtime does."""
+
+    adds = frozenset("TMUX TMUX_PANE TERM TERM_PROGRAM TERM_PROGRAM_VERSION SHELL".split())
+    ignored = frozenset({signal.SIGTTIN, signal.SIGTTOU})  # by tmux 3.3, for all that it starts
+
+    @pytest.fixture
+    def root(self, root: Path) -> Path:
+        return root
+
+    @pytest.fixture
+    def opening(self) -> str:
+        return OPENING
+
+
+# The server
+
+
+def test_two_cities_have_two_servers(bench: Bench, tmp_path: Path) -> None:
+    other = TmuxRuntime(str(tmp_path), os.environ)
+    there = Bench(other, tmp_path / "town", "")
+    try:
+        one = bench.start("sleep 1000")
+        two = there.start("sleep 1000", name=one.name)
+        assert server_of(bench.runtime, one) != server_of(other, two)
+        bench.runtime.kill(one)
+        assert other.seen(two) == Seen(GOING)
+    finally:
+        there.clean_up()
+        other.close()
+        shutil.rmtree(Path(socket_of(other)).parent)
+
+
+def test_a_persons_own_server_and_settings_are_left_alone(
+    root: Path, tmp_path: Path, private_home: Path
+) -> None:
+    (private_home / ".tmux.conf").write_text(f"run-shell 'touch {tmp_path}/read'\n")
+    their_own = str(Path(tempfile.mkdtemp(dir=root.parent)) / "socket")
+    theirs = ("tmux", "-S", their_own, "-f", "/dev/null")
+    subprocess.run([*theirs, "new-session", "-d", "-s", "mine", "cat"], check=True)
+    before = said(*theirs, "list-sessions")
+    try:
+        runtime = TmuxRuntime(str(root), {**os.environ, "TMUX": f"{their_own},1,0"})
+        bench = Bench(runtime, root, "")
+        bench.start("sleep 1000", name="mine")
+        bench.clean_up()
+        runtime.close()
+        assert said(*theirs, "list-sessions") == before
+        assert not (tmp_path / "read").exists()
+    finally:
+        subprocess.run([*theirs, "kill-server"], check=True)
+
+
+def test_the_server_ends_when_it_is_closed_and_has_no_terminals(
+    bench: Bench, runtime: TmuxRuntime
+) -> None:
+    handle = bench.start("sleep 1000")
+    server = server_of(runtime, handle)
+    runtime.close()
+    assert runtime.seen(handle) == Seen(GOING)
+    assert alive(server)
+    runtime.kill(handle)
+    until(lambda: not alive(server), "the server has ended")
+
+
+def test_the_screens_of_ended_runs_do_not_keep_the_server(
+    bench: Bench, runtime: TmuxRuntime
+) -> None:
+    handle = bench.start("exit 0")
+    server = server_of(runtime, handle)
+    until(lambda: is_dead(runtime, handle), "its terminal knows")
+    runtime.close()
+    until(lambda: not alive(server), "the server has ended")
+
+
+def test_a_held_run_does_not_run_after_closing(bench: Bench, runtime: TmuxRuntime) -> None:
+    handle = bench.spawn(bench.order("echo > ran"))
+    runtime.close()
+    assert bench.end(handle) == Seen(GONE, ran=False)
+    assert os.listdir(bench.place) == []
+
+
+def test_a_long_path_has_its_server_elsewhere_in_private(tmp_path: Path) -> None:
+    root = tmp_path / ("long" * 25)
+    run = tempfile.mkdtemp()
+    assert Path(socket_of(TmuxRuntime(str(root), {}))).parent.parent == Path("/tmp")
+    runtime = TmuxRuntime(str(root), {**os.environ, "XDG_RUNTIME_DIR": run})
+    assert socket_of(runtime).startswith(run)
+    bench = Bench(runtime, root, "")
+    try:
+        assert bench.end(bench.start("exit 3")) == Seen(ENDED, 3)
+        assert os.stat(os.path.dirname(socket_of(runtime))).st_mode & 0o777 == 0o700
+    finally:
+        bench.clean_up()
+        runtime.close()
+        shutil.rmtree(run)
+
+
+@pytest.mark.parametrize("trap", ["open to others", "a link"])
+def test_a_directory_that_another_may_have_made_is_refused(tmp_path: Path, trap: str) -> None:
+    bench = Bench(TmuxRuntime(str(tmp_path), {}), tmp_path / "town", "")
+    runtime = TmuxRuntime(str(tmp_path / ("long" * 25)), {"PATH": os.environ["PATH"]})
+    place = Path(socket_of(runtime)).parent
+    try:
+        if trap == "a link":
+            place.symlink_to(tempfile.mkdtemp(dir=tmp_path))
+        else:
+            place.mkdir()
+            place.chmod(0o777)
+        with pytest.raises(PermissionError, match=place.name):
+            runtime.spawn(bench.order())
+        assert os.listdir(place) == []
+    finally:
+        place.unlink() if place.is_symlink() else place.rmdir()
+
+
+@pytest.mark.parametrize(
+    ("says", "fits"),
+    [("tmux 3.1c", False), ("tmux 2.9", False), ("tmux 3.2", True), ("tmux next-3.6", True)],
+)
+def test_an_old_tmux_is_as_good_as_none(tmp_path: Path, says: str, fits: bool) -> None:
+    program = tmp_path / "tmux"
+    program.write_text(f"#!/bin/sh\necho {says}\n")
+    program.chmod(0o755)
+    missing = TmuxRuntime(str(tmp_path), {"PATH": str(tmp_path)}).missing()
+    assert missing.startswith("tmux 3.2 or newer: ") != fits
+
+
+def test_without_tmux_it_says_how_to_install_it(tmp_path: Path) -> None:
+    missing = TmuxRuntime(str(tmp_path), {"PATH": str(tmp_path)}).missing()
+    assert missing.startswith("tmux 3.2 or newer: ")
+    assert "install tmux" in missing
+
+
+def test_a_server_that_was_killed_takes_its_runs_with_it(
+    bench: Bench, runtime: TmuxRuntime
+) -> None:
+    tough = bench.start("trap '' HUP; echo $$ > pid; while :; do sleep 1000; done")
+    plain = bench.start("exec sleep 1000")
+    pid = bench.file("pid")
+    os.kill(server_of(runtime, tough), signal.SIGKILL)
+    assert bench.end(plain) == Seen(GONE)
+    assert bench.end(tough) == Seen(GONE)
+    assert until(lambda: not runtime.leftovers(plain), "it was told that its terminal is gone")
+    assert int(pid) in runtime.leftovers(tough)
+    assert runtime.attached(tough) is False
+    assert runtime.send(tough, "hello") is False
+    assert runtime.peek(tough, 5) == ""
+    again = bench.start("exit 5", name=plain.name)
+    assert bench.end(again) == Seen(ENDED, 5)
+    runtime.kill(tough)
+    until(lambda: not runtime.leftovers(tough), "nothing is left")
+
+
+def test_a_terminal_that_a_person_closes_ends_what_runs_in_it(
+    bench: Bench, runtime: TmuxRuntime
+) -> None:
+    handle = bench.start("trap 'echo told > told; exit' HUP; echo > ready; sleep 1000")
+    bench.file("ready")
+    subprocess.run([*words_of(runtime), "kill-session", "-t", f"={handle.name}"], check=True)
+    assert bench.end(handle) == Seen(GONE)
+    assert bench.file("told") == "told\n"
+
+
+def test_a_server_that_does_not_answer_leaves_things_unknown(
+    bench: Bench, runtime: TmuxRuntime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handle = bench.start("echo > ready; exec cat")
+    bench.file("ready")
+    server = server_of(runtime, handle)
+    late = bench.order("echo > ran")
+    os.kill(server, signal.SIGSTOP)
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(tmux_client, "_WAIT", 0.2)
+            patch.setattr(tmux_client, "_REST", 0)
+            assert runtime.attached(handle) is None
+            assert runtime.seen(handle) == Seen(GOING)
+            assert runtime.send(handle, "hello") is False
+            assert runtime.ready(handle, "") is False
+            assert runtime.peek(handle, 5) == ""
+            assert runtime.strays(str(bench.root), frozenset()) == []
+            with pytest.raises(OSError, match="does not answer"):
+                runtime.spawn(late)
+    finally:
+        os.kill(server, signal.SIGCONT)
+    assert runtime.attached(handle) is False
+    # What was given up is not done later.
+    assert [stray.pid for stray in runtime.strays(str(bench.root), frozenset())] == [handle.pid]
+    assert "hello" not in runtime.peek(handle, 5)
+
+
+def test_one_that_does_not_answer_is_killed_all_the_same(
+    bench: Bench, runtime: TmuxRuntime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handle = bench.start("exec sleep 1000")
+    server = server_of(runtime, handle)
+    os.kill(server, signal.SIGSTOP)
+    try:
+        monkeypatch.setattr(tmux_client, "_WAIT", 0.2)
+        monkeypatch.setattr(tmux_client, "_REST", 0)
+        runtime.kill(handle)
+        assert bench.end(handle).state in (ENDED, GONE)
+    finally:
+        os.kill(server, signal.SIGCONT)
+
+
+def test_one_that_did_not_answer_is_not_asked_again_at_once(
+    bench: Bench, runtime: TmuxRuntime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handle = bench.start("exec sleep 1000")
+    server = server_of(runtime, handle)
+    os.kill(server, signal.SIGSTOP)
+    try:
+        monkeypatch.setattr(tmux_client, "_WAIT", 0.2)
+        monkeypatch.setattr(tmux_client, "_REST", 3600)
+        careful = TmuxRuntime(str(bench.root), os.environ)
+        assert careful.attached(handle) is None
+    finally:
+        os.kill(server, signal.SIGCONT)
+    until(lambda: runtime.attached(handle) is False, "it answers others")
+    assert careful.attached(handle) is None
+
+
+# What a run is given
+
+
+def test_no_secret_is_seen_on_a_command_line_or_in_the_server(
+    bench: Bench, runtime: TmuxRuntime
+) -> None:
+    odd = {
+        "BIG": "secret-5e0c" * 10_000,
+        "CONTROL": "".join(map(chr, range(1, 128))) + "secret-5e0c",
+        "BYTES": os.fsdecode(b"\xff\xfe secret-5e0c"),
+        "FORMAT": "#{pid} #(id) %H ~ ~root $HOME ${HOME} \\; ; } { secret-5e0c",
+    }
+    with spied() as lines:
+        handle = bench.start("env -0 > env; echo > done; exec cat", env=odd)
+        bench.file("done")
+        assert runtime.send(handle, "secret-5e0c")
+        until(lambda: "secret-5e0c" in runtime.peek(handle, 9), "it arrived")
+    assert lines
+    assert not [line for line in lines if b"secret-5e0c" in line]
+    entries = os.fsdecode((bench.place / "env").read_bytes()).split("\0")
+    assert {f"{name}={value}" for name, value in odd.items()} <= set(entries)
+    told = said(*words_of(runtime), "show-environment", "-g")
+    own = Path(f"/proc/{server_of(runtime, handle)}/environ").read_bytes()
+    assert told == ""
+    assert b"PATH=" not in own
+    assert b"secret-5e0c" not in own
+    other = bench.start("env > other-env; echo > other-done; exec sleep 1000")
+    bench.file("other-done")
+    assert "secret-5e0c" not in (bench.place / "other-env").read_text()
+    assert runtime.seen(other) == Seen(GOING)
+
+
+def test_it_runs_in_a_terminal_with_the_shell_of_its_environment(bench: Bench) -> None:
+    script = "{ tty; stty size; echo $SHELL $TERM; } > told; echo > done"
+    assert bench.end(bench.start(script, env={"SHELL": "/bin/cat", "TERM": "dumb"})).state == ENDED
+    terminal, size, names = (bench.place / "told").read_text().splitlines()
+    assert terminal.startswith("/dev/pts/")
+    assert size == "50 200"
+    assert names == "/bin/cat screen-256color"
+
+
+def test_a_zero_byte_is_refused(bench: Bench, runtime: TmuxRuntime) -> None:
+    with pytest.raises(OSError, match="zero byte"):
+        runtime.spawn(bench.order(env={"A": "b\0c"}))
+
+
+def test_its_output_is_logged_in_private(bench: Bench) -> None:
+    log = bench.root / "logs" / "it's #{pid} 100%d $x"
+    handle = bench.start("seq 1 20000; echo the end", log=str(log))
+    assert bench.end(handle) == Seen(ENDED, 0)
+    until(lambda: "the end" in log.read_text(), "all is logged")
+    assert log.read_text().split() == [*(str(n) for n in range(1, 20001)), "the", "end"]
+    assert log.stat().st_mode & 0o777 == 0o600
+
+
+# Names
+
+
+def test_a_live_run_keeps_its_name_to_itself(bench: Bench, runtime: TmuxRuntime) -> None:
+    handle = bench.start("sleep 1000")
+    with pytest.raises(FileExistsError, match=handle.name):
+        runtime.spawn(bench.order("echo > ran", name=handle.name))
+    assert runtime.seen(handle) == Seen(GOING)
+
+
+def test_the_name_of_an_ended_run_is_used_again(bench: Bench, runtime: TmuxRuntime) -> None:
+    first = bench.start("echo one; exit 0")
+    bench.end(first)
+    second = bench.start("echo two; exec sleep 1000", name=first.name)
+    until(lambda: "two" in runtime.peek(second, 5), "it is shown")
+    assert runtime.peek(first, 5) == ""
+    runtime.kill(first)
+    assert runtime.send(first, "hello") is False
+    assert runtime.seen(second) == Seen(GOING)
+    assert runtime.attached(second) is False
+
+
+def test_a_name_is_not_taken_for_another_that_begins_with_it(
+    bench: Bench, runtime: TmuxRuntime
+) -> None:
+    longer = bench.start("echo longer; exec sleep 1000", name="ann-2")
+    shorter = bench.start("exit 0", name="ann")
+    bench.end(shorter)
+    runtime.kill(shorter)
+    assert runtime.peek(shorter, 5) == ""
+    until(lambda: "longer" in runtime.peek(longer, 5), "the other is still there")
+
+
+def test_only_so_many_screens_of_ended_runs_are_kept(
+    bench: Bench, runtime: TmuxRuntime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gascity.runtimes.tmux._ENDED", 2)
+    live = bench.start("echo live; exec sleep 1000")
+    ended = []
+    for number in range(4):
+        ended.append(bench.start(f"echo number {number}"))
+        until(lambda: is_dead(runtime, ended[-1]), "its terminal knows")
+    bench.start("exec sleep 1000")
+    assert [runtime.peek(handle, 5) for handle in ended] == ["", "", "number 2\n", "number 3\n"]
+    assert runtime.peek(live, 5) == "live\n"

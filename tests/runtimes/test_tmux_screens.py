@@ -1,0 +1,190 @@
+"""Looking at terminals and typing into them, with a real tmux."""
+
+import os
+import pty
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gascity.runtimes.runtime import ENDED, HELD, Seen
+from gascity.runtimes.tmux import TmuxRuntime
+from tests.runtimes.bench import Bench, alive, until
+from tests.runtimes.terminals import (
+    benched,
+    children_of,
+    is_dead,
+    pieces_of,
+    said,
+    server_of,
+    short_root,
+    taker,
+    terminals,
+    words_of,
+)
+
+pytestmark = pytest.mark.skipif(
+    not shutil.which("tmux"), reason="tmux is not installed, so nothing of it is tested"
+)
+
+
+@pytest.fixture
+def root() -> Iterator[Path]:
+    with short_root() as root:
+        yield root
+
+
+@pytest.fixture
+def runtime(root: Path) -> Iterator[TmuxRuntime]:
+    with terminals(root) as runtime:
+        yield runtime
+
+
+@pytest.fixture
+def bench(runtime: TmuxRuntime, root: Path) -> Iterator[Bench]:
+    with benched(runtime, root) as bench:
+        yield bench
+
+
+# Looking and typing
+
+
+def test_the_screen_of_an_ended_run_can_still_be_seen(bench: Bench, runtime: TmuxRuntime) -> None:
+    handle = bench.start("echo out; echo wrong >&2; exit 3")
+    assert bench.end(handle) == Seen(ENDED, 3)
+    until(lambda: is_dead(runtime, handle), "its terminal knows")
+    assert runtime.peek(handle, 9) == "out\nwrong\n"
+    assert runtime.send(handle, "hello") is False
+    assert runtime.ready(handle, "out") is False
+    runtime.kill(handle)
+    assert runtime.peek(handle, 9) == ""
+
+
+def test_lines_above_the_screen_are_shown_if_asked_for(bench: Bench, runtime: TmuxRuntime) -> None:
+    handle = bench.start("seq 1 300; printf 'x%.0s' $(seq 1 250); echo; exec sleep 1000")
+    until(lambda: "x" in runtime.peek(handle, 5), "all is shown")
+    assert runtime.peek(handle, 202).splitlines() == [*map(str, range(100, 301)), "x" * 250]
+    assert runtime.peek(handle, 0) == ""
+
+
+def test_killing_leaves_no_process_behind(bench: Bench, runtime: TmuxRuntime) -> None:
+    apart = "import os; os.setpgid(0, 0); os.execle('/bin/sleep', 'sleep', '1000', {})"
+    apart = f"(trap '' HUP; exec {sys.executable} -c \"{apart}\") & echo $! > child"
+    handle = bench.start(f"{apart}; exec sleep 1000")
+    child = int(bench.file("child"))
+    until(lambda: b"CITY_" not in Path(f"/proc/{child}/environ").read_bytes(), "it is nobody's")
+    server = server_of(runtime, handle)
+    assert len(children_of(server)) == 2  # the run, and what writes its log
+    runtime.kill(handle)
+    bench.end(handle)
+    until(lambda: not alive(child), "what has no environment is dead")
+    until(lambda: not children_of(server), "nothing is left of it")
+
+
+@pytest.mark.parametrize(
+    ("asks", "pasted"),
+    [
+        pytest.param(
+            "asks", b"\x1b[200~one 'two'\r\tdrei \xc3\xbc $x; #{pid}\x1b[201~", id="asked"
+        ),
+        pytest.param("not", b"one 'two'\r\tdrei \xc3\xbc $x; #{pid}", id="not-asked"),
+    ],
+)
+def test_a_text_arrives_as_one_paste_and_then_enter(
+    bench: Bench, runtime: TmuxRuntime, asks: str, pasted: bytes
+) -> None:
+    handle = taker(bench, asks)
+    assert runtime.send(handle, "one 'two'\r\n\tdrei ü $x; #{pid}\n\n")
+    *before, enter = pieces_of(bench)
+    assert (b"".join(before), enter) == (pasted, b"\r")
+
+
+def test_a_text_cannot_press_keys(bench: Bench, runtime: TmuxRuntime) -> None:
+    handle = taker(bench, "asks")
+    assert runtime.send(handle, "a\x1b[201~\x03b\x04\x7f\x9b31mc\x00")
+    assert b"".join(pieces_of(bench)) == b"\x1b[200~a[201~b31mc\x1b[201~\r"
+
+
+def test_a_long_text_arrives_whole(bench: Bench, runtime: TmuxRuntime) -> None:
+    handle = taker(bench, "asks")
+    text = "".join(f"line {number} ü\n" for number in range(10_000)).strip()
+    assert runtime.send(handle, text)
+    arrived = b"".join(pieces_of(bench)).decode().replace("\r", "\n")
+    assert arrived == f"\x1b[200~{text}\x1b[201~\n"
+
+
+def test_no_text_is_just_enter(bench: Bench, runtime: TmuxRuntime) -> None:
+    handle = taker(bench, "asks")
+    assert runtime.send(handle, "")
+    assert pieces_of(bench) == [b"\r"]
+
+
+def test_what_is_typed_goes_to_the_run_whatever_a_person_does_beside_it(
+    bench: Bench, runtime: TmuxRuntime
+) -> None:
+    handle = bench.start("exec cat")
+    ask = (*words_of(runtime), "split-window", "-t", f"={handle.name}:", "exec cat")
+    subprocess.run(ask, check=True)
+    first = said(*words_of(runtime), "list-panes", "-s", "-t", handle.name, "-F", "#{pane_id}")
+    subprocess.run([*words_of(runtime), "copy-mode", "-t", first.split()[0]], check=True)
+    assert runtime.send(handle, "hello")
+    until(lambda: runtime.peek(handle, 5) == "hello\nhello\n", "it is shown twice: typed, written")
+
+
+def test_a_ready_prompt_is_told_from_the_rest(bench: Bench, runtime: TmuxRuntime) -> None:
+    handle = bench.start("echo '> old'; seq 1 30; echo '│ > '; echo '  help'; exec cat")
+    until(lambda: "help" in runtime.peek(handle, 5), "all is shown")
+    assert runtime.ready(handle, "> ")
+    assert runtime.ready(handle, "help")
+    assert not runtime.ready(handle, "❯ ")
+    assert not runtime.ready(handle, "> old")
+
+
+def test_a_person_who_looks_is_told(bench: Bench, runtime: TmuxRuntime) -> None:
+    handle, other = bench.start("exec cat"), bench.start("exec cat")
+    assert runtime.attached(handle) is False
+    near, far = pty.openpty()
+    env = {**os.environ, "TERM": "xterm"}
+    with subprocess.Popen(
+        runtime.attach_command(handle),
+        stdin=far,
+        stdout=far,
+        stderr=far,
+        env=env,
+        start_new_session=True,
+    ) as person:
+        try:
+            until(lambda: runtime.attached(handle), "they look")
+            assert runtime.attached(other) is False
+        finally:
+            person.kill()
+    os.close(near)
+    os.close(far)
+    until(lambda: runtime.attached(handle) is False, "they left")
+
+
+def test_another_takes_over_with_everything(bench: Bench) -> None:
+    order = bench.order("echo hello; exec cat")
+    with bench.spawned_elsewhere(order, release=True) as handle:
+        pass
+    other = TmuxRuntime(str(bench.root), os.environ)
+    until(lambda: "hello" in other.peek(handle, 5), "it is seen")
+    assert other.send(handle, "again")
+    until(lambda: "again" in other.peek(handle, 1), "it is typed")
+    assert other.attached(handle) is False
+    [stray] = other.strays(str(bench.root), frozenset())
+    assert stray.name == handle.name
+    other.interrupt(handle)
+    assert bench.end(handle) == Seen(ENDED, 128 + signal.SIGINT)
+
+
+def test_a_held_run_is_not_released_by_anybody_else(bench: Bench) -> None:
+    handle = bench.spawn(bench.order("echo > ran"))
+    other = TmuxRuntime(str(bench.root), os.environ)
+    other.release(handle)
+    assert other.seen(handle) == Seen(HELD, ran=False)
+    assert os.listdir(bench.place) == []
