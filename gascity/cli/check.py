@@ -4,15 +4,15 @@ from collections.abc import Iterator, Mapping
 
 import click
 
-from gascity.cli.context import Context, json_option, pass_context
+from gascity.cli.context import Context, json_option, machine, pass_context
 from gascity.cli.problems import problems_json, summary
-from gascity.cli.prompt import machine
 from gascity.compose.city import packs_of
 from gascity.materialise.check import material_problems
 from gascity.model.city import City
 from gascity.model.problems import Problem
 from gascity.pipeline import list_additions, list_skills
 from gascity.prompts import prompt_problems
+from gascity.render.tool_flags import scope_problems
 from gascity.source.disk import Disk
 
 
@@ -42,11 +42,11 @@ def check(context: Context, verbose: bool, strict: bool) -> int:
 
 
 def _everything(city: City) -> list[Problem]:
-    """Faults of the definitions, of prompts, of skills, and of what goes into directories."""
+    """Faults of definitions, prompts, skills and scopes, and of what goes into directories."""
     disk = Disk(city.root)
     skills = (problem for one in list_skills(city, disk) for problem in one.skill.problems)
     found = [*city.everything_wrong, *prompt_problems(city, disk, machine()), *skills]
-    found += material_problems(city, disk, machine())
+    found += [*material_problems(city, disk, machine()), *scope_problems(city)]
     return list(dict.fromkeys((*found, *disk.problems)))
 
 

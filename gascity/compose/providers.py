@@ -142,6 +142,7 @@ def _option(key: str, table: Mapping[str, object]) -> Option:
         default if isinstance(default, str) else None,
         _strings(table.get("flag")),
         pattern if isinstance(pattern, str) else None,
+        str(table.get("only", "")),
     )
 
 
@@ -153,6 +154,7 @@ def _choice(table: object) -> Choice:
         str(table.get("value", "")),
         _strings(table.get("flag_args")),
         tuple(sorted(env.items())) if isinstance(env, dict) else (),
+        str(table.get("only", "")),
     )
 
 

@@ -245,6 +245,20 @@ AGENT = table(
         Field("limits.log_bytes", _I, "Size of one run's log.", 10_000_000, minimum=4096),
         Field("limits.cost_per_item", Kind.NUMBER, "Most that one work item may cost.", minimum=0),
         Field("limits.cost_per_day", Kind.NUMBER, "Most that the agent may cost a day.", minimum=0),
+        Field(
+            "limits.delegation_depth",
+            _I,
+            "How deep work may be slung on from its sessions; 0: not at all.",
+            1,
+            minimum=0,
+        ),
+        Field(
+            "limits.delegation_budget",
+            _I,
+            "Items that may be slung in the course of one.",
+            20,
+            minimum=0,
+        ),
         # How it is started
         Field("start_command", _S, "Shell command that starts it, instead of the provider."),
         Field("args", _L, "Arguments of the provider's command; replaces the provider's own."),

@@ -18,6 +18,7 @@ class Choice(NamedTuple):
     value: str
     flag_args: tuple[str, ...] = ()
     env: tuple[tuple[str, str], ...] = ()
+    only: str = ""  # the kind of run that takes it; any
 
 
 class Option(NamedTuple):
@@ -28,6 +29,7 @@ class Option(NamedTuple):
     default: str | None = None
     flag: tuple[str, ...] = ()
     pattern: str | None = None
+    only: str = ""  # the kind of run that takes it; any
 
     @property
     def values(self) -> tuple[str, ...]:

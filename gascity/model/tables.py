@@ -20,6 +20,7 @@ WORKSPACE = table(
             8,
             minimum=-1,
         ),
+        Field("cost_per_day", Kind.NUMBER, "Most that the city may cost a day.", minimum=0),
     ),
 )
 SESSION = table(
@@ -28,6 +29,12 @@ SESSION = table(
         Field("runtime", _S, "Where headless runs go.", "process"),
         Field("startup_timeout", _D, "Longest time a session may take to start.", "60s"),
         Field("setup_timeout", _D, "Longest time one setup command may take.", "10s"),
+        Field(
+            "shutdown_timeout",
+            _D,
+            "Time a session gets after an interrupt, and again after a request to end.",
+            "5s",
+        ),
     ),
     aliases={"provider": "runtime"},
 )
@@ -87,6 +94,7 @@ RIG = table(
             "Most sessions in this rig at once; -1: no limit.",
             minimum=-1,
         ),
+        Field("cost_per_day", Kind.NUMBER, "Most that work in it may cost a day.", minimum=0),
         Field("suspended_on_start", _B, "Start no sessions in it until asked.", False),
     ),
 )
@@ -199,6 +207,7 @@ PROVIDER = table(
         Field("session_id_flag", _S, "Flag that names a new conversation."),
         Field("fork_flag", _S, "Flag that branches a conversation off."),
         Field("settings_only", _B, "Files are written for it, nothing is launched.", False),
+        Field("script", _B, "Its message is run as a program, so only work reaches it.", False),
         Field("option_defaults", Kind.STRING_MAP, "Values of its options.", {}, Merge.OVERLAY),
         Field("options_schema", Kind.TABLES, "Its options, their choices and flags.", ()),
         Field(
@@ -217,8 +226,11 @@ PROVIDER = table(
         ),
         Field("headless.prompt_flag", _S, "The flag for it."),
         Field("headless.system_prompt_flag", _S, "Flag that takes the agent's prompt apart."),
+        Field("headless.system_prompt_file_flag", _S, "Flag that takes it as a file."),
         Field("headless.prompt_separator", _S, "Argument before a prompt of a one-shot run."),
-        Field("headless.resume_flag", _S, "Flag that resumes in a one-shot run."),
+        Field("headless.resume_flag", _S, 'Flag that resumes in a one-shot run; "": none.'),
+        Field("headless.session_id_flag", _S, 'Flag that names a new one-shot run\'s; "": none.'),
+        Field("headless.new_args", _L, "Arguments of a one-shot run that resumes nothing.", ()),
         Field("headless.output", _S, "Shape of what a one-shot run prints.", "text"),
         Field("overlay.fallback_files", _L, "Overlay files that never cover another file.", ()),
         Field("overlay.merge_files", _L, "Its JSON settings; overlays are merged in by key.", ()),
@@ -259,6 +271,7 @@ PROVIDER = table(
             {},
             Merge.OVERLAY,
         ),
+        Field("mcp.needs_mode", _S, "Permission mode without which one-shot runs use no server."),
         Field("mcp.launch_args", _L, "Arguments that hand servers to one launch.", ()),
         Field("mcp.launch_key", _L, "Path of the servers in what a launch gets; else mcp.key."),
         Field("mcp.launch_expands", _B, "It expands what a launch gets as it does the file.", True),
@@ -280,11 +293,18 @@ PROVIDER = table(
         Field("tools.repeat", _B, "Repeats the flag for each tool.", False),
         Field("tools.server_tool", _S, "How it names a tool of an MCP server."),
         Field("tools.server", _S, "How it names every tool of an MCP server."),
+        Field("tools.allow_only", _B, "Tools it does not allow so are not there at all.", False),
+        Field("tools.permission_mode", _S, "Its mode where only some tools are allowed."),
         Field("tools.only", _S, "Runs that take these flags.", choices=("headless", "interactive")),
         Field("tools.shell_pattern", _S, "How it names a shell command."),
         Field("tools.names", Kind.STRING_MAP, "Its words for the neutral ones.", {}, Merge.OVERLAY),
         Field("limits.instruction_bytes", _I, "Most it reads of instruction files.", minimum=0),
         Field("limits.skill_listing_chars", _I, "Most it lists of skills.", minimum=0),
+        Field(
+            "limits.rate_limit_pattern",
+            _S,
+            "Finds a rate limit in a failed run's last lines; `seconds` or `at` is its end.",
+        ),
         Field("listing.version", _L, "Its own command that says its version.", ()),
         Field("listing.seen", _S, "The version that these facts were seen with."),
         Field(

@@ -6,53 +6,20 @@ from typing import NamedTuple
 from gascity.gotemplate import Note, Span, Template, TemplateError, TemplateSet, parse, render
 from gascity.gotemplate.nodes import Text
 from gascity.model.problems import Place, Problem, warning
+from gascity.render.pieces import (
+    APPENDED,
+    FRAGMENT,
+    GENERATED,
+    PROMPT,
+    Appended,
+    Piece,
+    Rendered,
+    TemplateFile,
+    whole,
+)
 
-PROMPT, FRAGMENT, APPENDED, GENERATED = "prompt", "fragment", "appended", "generated"
 _PROMPT_NAME = "\x00prompt"  # no fragment can be called this
 _BETWEEN = "\n\n"
-
-
-class TemplateFile(NamedTuple):
-    """A template as read. `lenient` files belong to packs their user cannot mend."""
-
-    file: str
-    text: str
-    lenient: bool = False
-
-    @property
-    def stem(self) -> str:
-        name = self.file.rpartition("/")[2]
-        for suffix in (".template.md", ".md.tmpl"):
-            name = name.removesuffix(suffix)
-        return name
-
-
-class Piece(NamedTuple):
-    """Characters `start` to `end` of a text, and who wrote them."""
-
-    start: int
-    end: int
-    file: str
-    line: int
-    kind: str
-
-
-class Rendered(NamedTuple):
-    """A prompt, or as much of it as there is beside its problems."""
-
-    text: str
-    pieces: tuple[Piece, ...] = ()
-    problems: tuple[Problem, ...] = ()
-    fragments: frozenset[str] = frozenset()
-    aside: tuple[Problem, ...] = ()  # faults of fragment files that this text does without
-
-
-class Appended(NamedTuple):
-    """A fragment to be put at the end, and the setting that asks for it."""
-
-    name: str
-    place: Place | None
-    lenient: bool = False
 
 
 class Recipe(NamedTuple):
@@ -68,22 +35,13 @@ class Recipe(NamedTuple):
     parsed: dict[str, Template | None]  # fragment files of this city that were parsed before
 
 
-def plain_prompt(file: str, text: str) -> Rendered:
-    """A prompt that no engine has touched."""
-    return Rendered(text, _whole(text, file, PROMPT))
-
-
-def _whole(text: str, file: str, kind: str) -> tuple[Piece, ...]:
-    return (Piece(0, len(text), file, 1, kind),) if text else ()
-
-
 def render_prompt(recipe: Recipe) -> Rendered:
     """Expand a template prompt and what is appended to it."""
     problems: list[Problem] = []
     main = _parsed(recipe.prompt, _PROMPT_NAME, recipe.functions, problems)
     if main is None:
         as_it_stands = recipe.prompt.text if recipe.prompt.lenient else ""
-        pieces = _whole(as_it_stands, recipe.prompt.file, PROMPT)
+        pieces = whole(as_it_stands, recipe.prompt.file, PROMPT)
         return Rendered(as_it_stands, pieces, tuple(problems))
     aside: list[Problem] = []
     library = _library(recipe, aside)

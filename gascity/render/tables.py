@@ -6,7 +6,6 @@ stands between or behind.
 
 import json
 import re
-import tomllib
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -59,7 +58,7 @@ class Statement(NamedTuple):
 def parse(text: str) -> dict[str, Any]:
     """The values of a text. Raises DocumentFault for any that is not TOML."""
     try:
-        return tomllib.loads(text.removeprefix(BOM))
+        return _loads(text.removeprefix(BOM))
     except RecursionError:
         raise DocumentFault("Arrays and tables are nested too deeply") from None
     except ValueError as error:
@@ -68,6 +67,12 @@ def parse(text: str) -> dict[str, Any]:
             raise DocumentFault("A number has too many digits") from None
         place = (int(found[1]), int(found[2])) if found[1] else position(text, len(text))
         raise DocumentFault(str(error)[: found.start()], *place) from None
+
+
+def _loads(text: str) -> dict[str, Any]:
+    import tomllib
+
+    return tomllib.loads(text)
 
 
 def at(value: Any, path: Path) -> Any:
@@ -176,7 +181,7 @@ def _after(pattern: re.Pattern[str], text: str, offset: int) -> int:
 def _names(dotted: str) -> Path:
     if _BARE.fullmatch(dotted):
         return (dotted,)
-    value: Any = tomllib.loads(f"{dotted} = 0")
+    value: Any = _loads(f"{dotted} = 0")
     names: list[str] = []
     while isinstance(value, dict):
         ((name, value),) = value.items()

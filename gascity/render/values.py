@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from gascity.gotemplate import Note, Span, Template, TemplateError, TemplateSet, parse, render
-from gascity.gotemplate.references import references
 from gascity.model.problems import KeyPath, Place, Problem, warning
-from gascity.render.prompts import template_problem
+
+if TYPE_CHECKING:
+    from gascity.gotemplate import Note, Span, Template, TemplateError
 
 
 class Terms(NamedTuple):
@@ -22,13 +22,15 @@ class Expanded(NamedTuple):
     """A text after its template ran; no text at all if it could not."""
 
     text: str | None
-    spans: tuple[Span, ...] = ()
+    spans: "tuple[Span, ...]" = ()
     names: frozenset[str] = frozenset()
     problems: tuple[Problem, ...] = ()
 
 
 def expand(text: str, file: str, terms: Terms) -> Expanded:
     """A text as its template writes it. `names` are the variables it mentions."""
+    from gascity.gotemplate import TemplateError, TemplateSet, render
+
     notes: list[Note] = []
     try:
         template, names = _parsed(text, file, frozenset(terms.functions))
@@ -47,14 +49,18 @@ def expand(text: str, file: str, terms: Terms) -> Expanded:
 
 
 @lru_cache(maxsize=512)
-def _parsed(text: str, file: str, functions: frozenset[str]) -> tuple[Template, frozenset[str]]:
+def _parsed(text: str, file: str, functions: frozenset[str]) -> "tuple[Template, frozenset[str]]":
     """A template and the variables it mentions: many agents expand the same few texts."""
+    from gascity.gotemplate import parse, references
+
     template = parse(text, name=file, file=file, functions=functions)
     return template, frozenset(r.name for r in references(template) if r.kind == "variable")
 
 
-def _failed(error: TemplateError, text: str, lenient: bool) -> Expanded:
+def _failed(error: "TemplateError", text: str, lenient: bool) -> Expanded:
     """A pack's text that is no template is passed on as it stands; anything else is an error."""
+    from gascity.render.prompts import template_problem
+
     problem = template_problem(error)
     problem = problem._replace(
         message=problem.message.removesuffix(f" (in fragment `{error.name}`)")
@@ -65,7 +71,7 @@ def _failed(error: TemplateError, text: str, lenient: bool) -> Expanded:
     return Expanded(None, problems=(problem,))
 
 
-def _lacking(notes: list[Note]) -> list[Problem]:
+def _lacking(notes: "list[Note]") -> list[Problem]:
     if not notes:
         return []
     names = ", ".join(dict.fromkeys(f"`{note.subject}`" for note in notes))
@@ -111,7 +117,7 @@ def expand_table(
     return Table(values, tuple(made), tuple(problems))
 
 
-def template_line(spans: tuple[Span, ...], text: str, line: int) -> int:
+def template_line(spans: "tuple[Span, ...]", text: str, line: int) -> int:
     """The line of the template `text` that wrote a line of what was expanded from it."""
     at = 1
     for span in spans:

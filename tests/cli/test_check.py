@@ -178,3 +178,18 @@ def test_a_city_named_wrongly_is_said_to_be_none(run: Command, tmp_path: Path) -
     assert ran.err.startswith(
         f"city: error: there is no city.toml in {tmp_path}/nowhere [no-city]\n"
     )
+
+
+@pytest.mark.parametrize("tools", ['[tools]\ndeny = ["shell"]\n', ""], ids=["scoped", "open"])
+def test_servers_that_a_scoped_agent_could_never_use_are_reported(
+    run: Command, town: Callable[..., Path], tools: str
+) -> None:
+    root = town(
+        {
+            "agents/scribe/agent.toml": f'provider = "codex"\n{tools}',
+            "agents/scribe/prompt.md": "Write.\n",
+            "mcp/docs.toml": 'name = "docs"\ndescription = "Searches."\ncommand = "docs"\n',
+        }
+    )
+    found = [one["code"] for one in run("check", "--json", cwd=root).json["problems"]]
+    assert ("mcp-needs-mode" in found) == bool(tools)

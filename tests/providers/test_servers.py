@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from gascity.cli.prompt import machine
-from gascity.materialise.carry_out import launch_file
+from gascity.cli.context import machine
+from gascity.materialise.launches import launch_file
 from gascity.materialise.yard import claims_of, open_yard
 from gascity.plan.mcp import FILE, LAUNCH, launch_arguments
 from tests.providers.conftest import Equipped

@@ -8,7 +8,7 @@ import pytest
 from gascity.model.city import City
 from gascity.pipeline import open_city
 from gascity.prompts import Machine, Prompts, prompt_problems
-from gascity.render.prompts import Rendered
+from gascity.render.pieces import Rendered
 from gascity.source.disk import Disk
 from tests.support.city import CityBuilder, agent_of
 

@@ -1,0 +1,218 @@
+"""Runs of the real programs, as our facts start them, with a stand-in for the model."""
+
+import os
+import signal
+import subprocess
+import threading
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from gascity.plan.mcp import FILE, Delivery, Launch, launch_arguments
+from gascity.render.argv import Invocation, Message, headless
+from gascity.render.outputs import Outcome, parse
+from tests.providers.conftest import Equipped
+from tests.providers.install import CLIS
+from tests.providers.model_server import ANSWER, ANSWERED, SENT, ModelServer, spaceless, texts
+from tests.providers.setups import SETUPS
+from tests.support.city import CityBuilder, agent_of
+
+pytestmark = pytest.mark.providers
+
+PROMPT = "You keep the harbour — both moles of it.\n"
+FIRST, SECOND = 'Count the "ships".\nAll $OF them.', "Now the boats."
+LONGEST = 120  # seconds
+
+RUN = sorted(SETUPS.keys() & CLIS)
+TELLS_NO_TOKENS = ("copilot", "kimi")
+CANNOT_RESUME = ("cline",)
+# droid and qwen were still trying again after a minute; with the answer 429 alone they do so for
+# as long as a run may take. kilo is opencode here.
+TRIES_ON = ("droid", "kilo", "qwen")
+# Programs that take denied tools away from the model, and a tool each that must go and stay.
+TAKES_AWAY = {
+    "claude": ("Edit", "Read"),
+    "droid": ("Execute", "Read"),
+    "qwen": ("write_file", "read_file"),
+}
+
+
+@pytest.fixture
+def model() -> Iterator[ModelServer]:
+    with ModelServer() as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+class Harbour(NamedTuple):
+    """A place where an agent of one provider runs."""
+
+    name: str
+    city: CityBuilder
+    env: Mapping[str, str]
+    model: ModelServer
+    box: Path
+
+    def invoke(self, text: str, conversation: str, resume: bool) -> Invocation:
+        setup = SETUPS[self.name]
+        city = self.city.open()
+        provider = city.providers[self.name]
+        trust = launch_arguments(provider, Delivery("mayor", FILE), str(self.box), "")
+        args = tuple(word.replace("{url}", self.model.url) for word in setup.args)
+        return headless(
+            provider,
+            agent_of(city, "mayor"),
+            Message(PROMPT, text),
+            conversation=conversation,
+            resume=resume,
+            extra=Launch(trust.args + args, trust.env),
+            place=lambda name: str(self.box / name),
+        )
+
+    def run(self, text: str, conversation: str = "", resume: bool = False) -> tuple[int, Outcome]:
+        """Run it as a session would be run: all that it prints goes to one place."""
+        made = self.invoke(text, conversation or str(uuid.uuid4()), resume)
+        assert not made.problems
+        for name, content in made.files.items():
+            (self.box / name).write_text(content)
+        city = self.city.open()
+        own = agent_of(city, "mayor").value("env")
+        around = {**os.environ, **self.env, **(own if isinstance(own, dict) else {}), **made.env}
+        process = subprocess.Popen(
+            made.argv,
+            cwd=self.box,
+            env=around,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            out, _ = process.communicate(made.stdin.encode(), timeout=LONGEST)
+        finally:
+            end(process.pid)
+        facts = city.providers[self.name]
+        found = parse(
+            facts.text("headless.output"),
+            [out],
+            process.returncode,
+            pattern=facts.text("limits.rate_limit_pattern"),
+        )
+        return process.returncode, found._replace(
+            conversation=found.conversation or made.conversation
+        )
+
+    def offered(self) -> set[str]:
+        """The tools that the model was offered."""
+        tools = [one for seen in self.model.seen[:1] for one in seen.get("tools", ())]
+        return {one["function"]["name"] if "function" in one else one["name"] for one in tools}
+
+    def asked(self) -> str:
+        """What the model was asked, since the last time."""
+        found = "\n".join(texts(one) for one in self.model.seen)
+        self.model.seen.clear()
+        return spaceless(found)
+
+
+def end(leader: int) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(leader, signal.SIGKILL)
+
+
+@pytest.fixture
+def harbour(
+    request: pytest.FixtureRequest,
+    city: CityBuilder,
+    equipped: Equipped,
+    model: ModelServer,
+    tmp_path: Path,
+    private_home: Path,
+) -> Iterator[Harbour]:
+    name: str = request.param
+    env = equipped(name)
+    setup = SETUPS[name]
+    for path, content in setup.home.items():
+        file = private_home / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(content.replace("{url}", model.url))
+    named = f'model = "{setup.model}"\n' if setup.model else ""
+    city.write(
+        {
+            "city.toml": f'[workspace]\nprovider = "{name}"\n',
+            "agents/mayor/prompt.md": PROMPT,
+            "agents/mayor/agent.toml": named,
+        }
+    )
+    box = tmp_path / "box"
+    box.mkdir()
+    more = {key: value.replace("{url}", model.url) for key, value in setup.env.items()}
+    yield Harbour(name, city, {**env, **more}, model, box)
+    end_strays(private_home)
+
+
+def end_strays(home: Path) -> None:
+    """Some leave a process of their own behind, in a session of its own: cline does."""
+    wanted = f"HOME={home}".encode()
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                around = (entry / "environ").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if wanted in around:
+                os.kill(int(entry.name), signal.SIGKILL)
+
+
+@pytest.mark.parametrize("harbour", RUN, indirect=True)
+def test_a_run_says_what_it_was_told_and_a_later_one_goes_on_with_it(harbour: Harbour) -> None:
+    code, first = harbour.run(FIRST)
+    assert (code, first.summary, first.error, first.limited) == (0, ANSWER, "", None)
+    asked = harbour.asked()
+    assert spaceless(PROMPT.strip()) in asked
+    assert spaceless(FIRST) in asked
+    if harbour.name in TELLS_NO_TOKENS:
+        assert first.usage is None
+    else:
+        # Some ask the model more than once, for a title or for what comes next.
+        assert first.usage is not None
+        assert first.usage["input"] % SENT == first.usage["output"] % ANSWERED == 0
+        assert first.usage["input"] >= SENT
+    if harbour.name in CANNOT_RESUME:
+        assert first.conversation == ""
+        return
+    code, second = harbour.run(SECOND, first.conversation, resume=True)
+    assert (code, second.summary) == (0, ANSWER)
+    asked = harbour.asked()
+    assert spaceless(PROMPT.strip()) in asked
+    assert spaceless(FIRST) in asked
+    assert SECOND in asked
+
+
+@pytest.mark.parametrize("harbour", [one for one in RUN if one not in TRIES_ON], indirect=True)
+def test_a_run_that_the_model_turns_away_is_limited(harbour: Harbour) -> None:
+    harbour.model.limited = True
+    code, found = harbour.run(FIRST)
+    assert code != 0
+    assert found.limited in (0.0, 1.0)  # where it is told, it is what the model's server said
+    assert found.error or found.summary
+
+
+@pytest.mark.parametrize("harbour", TAKES_AWAY, indirect=True)
+def test_the_model_is_not_offered_a_tool_that_the_agent_may_not_use(harbour: Harbour) -> None:
+    gone, kept = TAKES_AWAY[harbour.name]
+    harbour.run(FIRST)
+    assert harbour.offered() >= {gone, kept}
+    file = harbour.city.root / "agents/mayor/agent.toml"
+    file.write_text(file.read_text() + '[tools]\nallow = ["read"]\n')
+    harbour.model.seen.clear()
+    code, found = harbour.run(FIRST)
+    assert (code, found.summary) == (0, ANSWER)
+    assert kept in harbour.offered()
+    assert gone not in harbour.offered()

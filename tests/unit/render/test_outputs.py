@@ -1,0 +1,249 @@
+"""What is made of the output of runs: recorded ones, broken ones, and any bytes at all."""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gascity.model.provider import Provider
+from gascity.pipeline import open_city
+from gascity.render.output_formats import FORMATS, WHOLE
+from gascity.render.outputs import Outcome, clean, parse
+from tests.support.city import CityBuilder
+
+RECORDED = Path(__file__).parent / "outputs"
+ANSWER = "The harbour is open."
+TOKENS = {"input": 1200, "output": 34}
+NO_TOKENS = ("copilot", "kimi")
+NO_ID = ("cline", "goose")
+ENDS_WELL = ("goose", "pi")  # with exit code 0, whatever happened
+COSTS = {"claude": 0.00548, "cline": 0.0, "kilo": 0.0, "opencode": 0.0, "pi": 0.0}
+RUNS = sorted(path.stem for path in RECORDED.glob("*.txt") if "-" not in path.stem)
+LIMITED = sorted(path.stem for path in RECORDED.glob("*-limited.txt"))
+FACTS = st.sampled_from(sorted(FORMATS))
+
+
+@pytest.fixture
+def providers(city: CityBuilder) -> Mapping[str, Provider]:
+    city.write({"city.toml": ""})
+    return open_city(str(city.root), os.environ, all_providers=True).providers
+
+
+def read(provider: Provider, run: str, exit_code: int = 0) -> Outcome:
+    text = (RECORDED / f"{run}.txt").read_bytes()
+    pattern = provider.text("limits.rate_limit_pattern")
+    shape = provider.text("headless.output")
+    return parse(shape, text.splitlines(True), exit_code, pattern=pattern)
+
+
+def test_every_shape_that_a_provider_names_is_known(providers: Mapping[str, Provider]) -> None:
+    for one in providers.values():
+        assert one.text("headless.output") in FORMATS, one.name
+    assert set(FORMATS) >= WHOLE
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_a_recorded_run_tells_what_came_of_it(run: str, providers: Mapping[str, Provider]) -> None:
+    found = read(providers[run], run)
+    assert (found.summary, found.error, found.limited) == (ANSWER, "", None)
+    assert bool(found.conversation) == (run not in NO_ID)
+    assert found.cost == COSTS.get(run)
+    if run in NO_TOKENS:
+        assert found.usage is None
+    else:
+        asked = {**TOKENS, "input": 2400, "output": 68} if run == "qwen" else TOKENS
+        assert found.usage is not None
+        assert {kind: found.usage[kind] for kind in TOKENS} == asked
+
+
+@pytest.mark.parametrize("run", LIMITED)
+def test_a_recorded_run_that_was_turned_away_is_limited(
+    run: str, providers: Mapping[str, Provider]
+) -> None:
+    provider = providers[run.removesuffix("-limited")]
+    found = read(provider, run, 0 if provider.name in ENDS_WELL else 1)
+    assert found.limited is not None
+    assert found.limited in (0.0, 1.0)  # where it is told, it is what the server said
+    assert found.error or found.summary
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_a_limit_is_only_looked_for_where_the_run_failed(
+    run: str, providers: Mapping[str, Provider]
+) -> None:
+    text = (RECORDED / f"{run}.txt").read_bytes() + b"\n429: rate limit\n"
+    shape = providers[run].text("headless.output")
+    pattern = providers[run].text("limits.rate_limit_pattern")
+    assert parse(shape, [text], 0, pattern=pattern).limited is None
+    assert parse(shape, [text], 1, pattern=pattern).limited == 0.0
+    assert parse(shape, [text], 1).limited is None
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_what_else_is_in_the_log_changes_nothing(
+    run: str, providers: Mapping[str, Provider]
+) -> None:
+    whole = read(providers[run], run)
+    lines = (RECORDED / f"{run}.txt").read_bytes().splitlines(True)
+    noise = [b'{"type":"result"\n', b"\xff\xfe\n", b"[1,2]\n", b"x" * 2_000_000 + b"\n", b"null\n"]
+    mixed = [part for line in lines for part in (*noise, line)]
+    shape = providers[run].text("headless.output")
+    assert parse(shape, mixed, 0) == whole
+    blocks = b"".join(lines)
+    cut = [blocks[at : at + 7] for at in range(0, len(blocks), 7)]
+    assert parse(shape, cut, 0) == whole
+
+
+def test_the_end_is_read_though_the_middle_was_cut_out(providers: Mapping[str, Provider]) -> None:
+    for run in ("claude", "droid", "qwen"):
+        first, *_, last = (RECORDED / f"{run}.txt").read_bytes().splitlines(True)
+        hole = first[:40] + b"\0" * 3_000_000
+        for rest in (last, b'half of a line"}\n' + last):
+            found = parse(providers[run].text("headless.output"), [hole, rest], 0)
+            assert found.summary == ANSWER
+
+
+def test_a_line_without_end_is_left_out() -> None:
+    def result(text: str) -> bytes:
+        return json.dumps({"type": "result", "result": text}).encode() + b"\n"
+
+    endless = result("x" * 2_000_000)
+    for chunks in ([result("Done."), endless], [result("Done.") + endless]):
+        assert parse("claude-stream-json", chunks, 0).summary == "Done."
+
+
+def test_numbers_that_are_none_count_nothing() -> None:
+    line = b'{"type":"result","usage":{"input_tokens":Infinity,"output_tokens":NaN}}\n'
+    assert parse("claude-stream-json", [line], 0).usage == {"input": 0, "output": 0}
+    late = b'{"type":"system","subtype":"api_retry","error_status":429,"retry_delay_ms":1e999}\n'
+    assert parse("claude-stream-json", [late], 1).limited == 0.0
+
+
+def test_a_step_after_an_error_means_that_it_went_on() -> None:
+    error = b'{"type":"error","error":{"data":{"message":"Busy.","statusCode":429}}}\n'
+    step = b'{"type":"step_finish","part":{"tokens":{"input":1}}}\n'
+    assert parse("opencode-json", [error], 0).error == "Busy."
+    assert parse("opencode-json", [error, step], 0).error == ""
+
+
+def test_words_of_another_stream_before_an_object_do_not_hide_it() -> None:
+    line = b'Warning: {"type":"result","result":"Done.","session_id":"s"}\n'
+    assert parse("claude-stream-json", [line], 0)[:1] == ("Done.",)
+    broken = b'Warning: {x {"type":"result","result":"Done."}\n'
+    assert parse("claude-stream-json", [broken], 0).summary.startswith("Warning")
+
+
+def test_pieces_are_put_together_until_something_else_happens() -> None:
+    def said(role: str, text: str) -> dict[str, str]:
+        return {"type": "message", "role": role, "content": text}
+
+    lines = [
+        said("user", "Go."),
+        said("assistant", "I will "),
+        said("assistant", "look."),
+        {"type": "tool_use"},
+        said("assistant", "All "),
+        said("assistant", "done."),
+        {"type": "result", "status": "success", "stats": {"input_tokens": 3}},
+    ]
+    found = parse("gemini-stream-json", [json.dumps(one).encode() + b"\n" for one in lines], 0)
+    assert (found.summary, found.usage) == ("All done.", {"input": 3})
+
+
+def test_steps_of_a_run_are_added_up() -> None:
+    step = {
+        "type": "step_finish",
+        "part": {"tokens": {"input": 5, "cache": {"read": 2}}, "cost": 1},
+    }
+    found = parse("opencode-json", [json.dumps(step).encode() + b"\n"] * 3, 0)
+    assert (found.usage, found.cost) == ({"input": 15, "cache_read": 6}, 3.0)
+
+
+def test_one_object_may_be_spread_over_lines() -> None:
+    text = json.dumps({"type": "result", "result": "Done.", "session_id": "s"}, indent=2)
+    found = parse("auggie-json", [b"Indexing ...\n", text.encode()], 0)
+    assert found == Outcome("Done.", conversation="s")
+
+
+def test_plain_text_ends_with_its_summary() -> None:
+    text = "".join(f"line {n}\n" for n in range(1000)) + "\n\x1b[31mlast\x1b[0m line\n\n"
+    found = parse("text", [text.encode()], 0)
+    assert found.summary.endswith("line 999\nlast line")
+    assert len(found.summary) <= 500
+    assert found._replace(summary="") == Outcome()
+
+
+def test_a_failed_run_without_a_result_says_its_last_words() -> None:
+    found = parse("claude-stream-json", [b"error: unknown option '--wat'\n"], 1)
+    assert found == Outcome("error: unknown option '--wat'")
+
+
+def test_an_error_in_the_output_counts_without_an_exit_code() -> None:
+    line = b'{"type":"result","is_error":true,"result":"No credit."}\n'
+    found = parse("claude-stream-json", [line], 0)
+    assert (found.error, found.limited) == ("No credit.", None)
+
+
+def test_an_error_that_was_overcome_is_forgotten() -> None:
+    lines = [
+        {"type": "error", "message": "Reconnecting... 429"},
+        {"type": "item.completed", "item": {"type": "agent_message", "text": "Done."}},
+    ]
+    found = parse(
+        "codex-json", [json.dumps(one).encode() + b"\n" for one in lines], 0, pattern="429"
+    )
+    assert found == Outcome("Done.")
+
+
+def test_the_end_of_a_limit_is_counted_from_now() -> None:
+    pattern = r"limit reached\|(?P<until>\d+)|again in (?P<seconds>[\d.]+)s"
+    text = b"Usage limit reached|1000090\n"
+    assert parse("text", [text], 1, pattern=pattern, now=1_000_000.0).limited == 90.0
+    assert parse("text", [text], 1, pattern=pattern, now=2_000_000.0).limited == 0.0
+    assert parse("text", [text], 1, pattern=pattern).limited == 0.0
+    assert parse("text", [b"try again in 1.5s"], 1, pattern=pattern).limited == 1.5
+    event = {"type": "rate_limit_event", "rate_limit_info": {"status": "rejected", "resetsAt": 99}}
+    line = json.dumps(event).encode() + b"\n"
+    assert parse("claude-stream-json", [line], 1, now=9.0).limited == 90.0
+
+
+def test_a_summary_has_a_bound_and_no_signs_that_move_a_cursor() -> None:
+    assert clean("a\x1b[2J\x1b]0;title\x07b\x00\u202ec\r\nd\re\tf") == "abc\nd\ne\tf"
+    long = clean("ü" * 5000)
+    assert (len(long), long[-1]) == (2000, "…")
+
+
+@given(shape=FACTS, chunks=st.lists(st.binary(max_size=80)), code=st.sampled_from([None, 0, 1]))
+def test_nothing_that_is_printed_can_make_reading_fail(
+    shape: str, chunks: list[bytes], code: int | None
+) -> None:
+    found = parse(shape, chunks, code, pattern="429")
+    assert found == parse(shape, [b"".join(chunks)], code, pattern="429")
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=6,
+)
+
+
+@given(shape=FACTS, values=st.data())
+def test_no_value_in_an_object_can_make_reading_fail(shape: str, values: st.DataObject) -> None:
+    for rule in FORMATS[shape]:
+        whole: dict[str, object] = {}
+        paths = {**rule.when, **{path: values.draw(VALUES) for path in rule.take.values()}}
+        for path, value in paths.items():
+            inner = whole
+            *above, last = path.split(".")
+            for key in above:
+                step = inner.setdefault(key, {})
+                inner = step if isinstance(step, dict) else {}
+            inner[last] = value
+        found = parse(shape, [json.dumps(whole).encode()], 1, now=1.0)
+        assert len(found.summary) <= 2000
+        assert found.limited is None or found.limited >= 0

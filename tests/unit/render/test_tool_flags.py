@@ -1,0 +1,178 @@
+"""A scope of tools in each provider's flags, and what stays open told as a problem."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import pytest
+
+from gascity.model.city import Agent
+from gascity.model.provider import Provider
+from gascity.render.options import permission_mode
+from gascity.render.tool_flags import HEADLESS, INTERACTIVE, scope_problems, tool_flags
+from tests.support.city import CityBuilder, agent_of
+
+
+class Scoped(NamedTuple):
+    """An agent with a scope, and its provider."""
+
+    provider: Provider
+    agent: Agent
+
+    def args(self, kind: str = HEADLESS) -> str:
+        return " ".join(tool_flags(self.provider, self.agent, kind).args)
+
+    def open(self, kind: str = HEADLESS) -> list[str]:
+        """What is said to be open: `allow`, `deny`, `ask`, with the words."""
+        found = tool_flags(self.provider, self.agent, kind).problems
+        assert {(one.code, one.severity) for one in found} <= {("unenforceable-scope", "warning")}
+        cut = [one.message.partition("held to ")[2].partition(" of agent")[0] for one in found]
+        return [one.replace("`", "") for one in cut]
+
+
+Make = Callable[[str, str], Scoped]
+
+
+@pytest.fixture
+def scoped(city: CityBuilder) -> Make:
+    """`scoped("claude", 'allow = ["read"]')`."""
+
+    def build(provider: str, tools: str) -> Scoped:
+        made = city(
+            {
+                "agents/mayor/prompt.md": "Hi.\n",
+                "agents/mayor/agent.toml": f'provider = "{provider}"\n[tools]\n{tools}\n',
+            }
+        )
+        return Scoped(made.providers[provider], agent_of(made, "mayor"))
+
+    return build
+
+
+def test_without_a_scope_there_are_no_flags(scoped: Make) -> None:
+    for name in ("claude", "codex", "droid"):
+        one = scoped(name, "")
+        assert (one.args(), one.open()) == ("", [])
+
+
+def test_neutral_words_become_the_providers(scoped: Make) -> None:
+    one = scoped("claude", 'deny = ["shell(git push*)", "fetch", "docs/*", "web/get"]')
+    assert one.args() == "--disallowedTools Bash(git push*),WebFetch,mcp__docs,mcp__web__get"
+    assert one.open() == []
+
+
+def test_tools_that_are_not_allowed_are_denied_where_they_would_run_unasked(scoped: Make) -> None:
+    one = scoped("claude", 'allow = ["read", "shell(git *)"]')
+    assert one.args() == (
+        "--allowedTools Read,Bash(git *) --disallowedTools Edit,Write,Grep,WebFetch"
+    )
+    assert permission_mode(one.provider, one.agent) == "dont-ask"
+
+
+def test_no_tools_at_all_is_not_every_tool(scoped: Make) -> None:
+    assert scoped("claude", "allow = []").args() == (
+        "--disallowedTools Read,Edit,Write,Bash,Grep,WebFetch"
+    )
+    bare = scoped("droid", "allow = []")  # seen: `--only-tools ""` leaves all of them
+    assert bare.args() == "--remove-tools Read,Edit,Create,Execute,Grep,FetchUrl"
+    assert bare.open() == ["[] in tools.allow"]
+
+
+def test_denying_everything_is_allowing_nothing(scoped: Make) -> None:
+    one = scoped("claude", 'deny = ["*"]')
+    assert permission_mode(one.provider, one.agent) == "dont-ask"
+    assert one.args() == scoped("claude", "allow = []").args()
+    assert scoped("droid", 'deny = ["*"]').open() == ["* in tools.deny"]
+    assert scoped("codex", 'deny = ["*"]').open() == ["* in tools.deny"]
+
+
+def test_allowing_everything_adds_no_flag(scoped: Make) -> None:
+    one = scoped("claude", 'allow = ["*"]')
+    assert (one.args(), permission_mode(one.provider, one.agent)) == ("", "auto-edit")
+    assert scoped("claude", 'allow = ["*"]\ndeny = ["shell"]').args() == "--disallowedTools Bash"
+
+
+def test_a_flag_that_leaves_only_its_tools_needs_no_other(scoped: Make) -> None:
+    assert scoped("droid", 'allow = ["read", "docs/*"]').args() == "--only-tools Read,MCP:docs"
+
+
+def test_flags_of_one_kind_of_run_leave_the_other_open(scoped: Make) -> None:
+    one = scoped("droid", 'allow = ["read"]')
+    assert one.open(HEADLESS) == []
+    assert (one.args(INTERACTIVE), one.open(INTERACTIVE)) == ("", ["read in tools.allow"])
+
+
+def test_a_repeated_flag_takes_one_tool_each(scoped: Make) -> None:
+    one = scoped("copilot", 'deny = ["write", "shell(git *)", "docs/search"]')
+    assert one.args() == "--deny-tool write --deny-tool shell(git:*) --deny-tool docs(search)"
+
+
+def test_globs_reach_every_word_they_match(scoped: Make) -> None:
+    assert scoped("claude", 'deny = ["*e*"]').args() == (
+        "--disallowedTools Read,Edit,Write,Bash,Grep,WebFetch"
+    )
+
+
+def test_the_providers_own_words_are_passed_on(scoped: Make) -> None:
+    assert scoped("claude", 'deny = ["NotebookEdit"]').args() == "--disallowedTools NotebookEdit"
+
+
+def test_what_cannot_be_said_is_open(scoped: Make) -> None:
+    codex = scoped("codex", 'allow = ["read"]\ndeny = ["shell"]')
+    assert codex.args() == ""
+    assert codex.open() == ["read in tools.allow", "shell in tools.deny"]
+    gemini = scoped("gemini", 'deny = ["shell(rm *)"]')
+    assert (gemini.args(), gemini.open()) == ("", ["shell(rm *) in tools.deny"])
+    copilot = scoped("copilot", 'deny = ["read", "docs/a*", "shell(*x)"]')
+    assert (copilot.args(), copilot.open()) == ("", ["read, docs/a*, shell(*x) in tools.deny"])
+
+
+def test_a_word_with_the_separator_in_it_does_not_become_two(scoped: Make) -> None:
+    one = scoped("claude", 'deny = ["shell(a,b)"]')
+    assert (one.args(), one.open()) == ("", ["shell(a,b) in tools.deny"])
+
+
+def test_where_nobody_can_be_asked_asking_is_denying(scoped: Make) -> None:
+    one = scoped("claude", 'ask = ["shell"]')
+    assert (one.args(HEADLESS), one.open(HEADLESS)) == ("--disallowedTools Bash", [])
+    assert (one.args(INTERACTIVE), one.open(INTERACTIVE)) == ("", ["shell in tools.ask"])
+    assert scoped("codex", 'ask = ["shell"]').open() == ["shell in tools.ask"]
+
+
+def test_a_command_of_ones_own_is_held_to_nothing(scoped: Make, city: CityBuilder) -> None:
+    scoped("claude", "")
+    text = 'provider = "claude"\nstart_command = "./go"\n[tools]\ndeny = ["shell"]\n'
+    made = city({"agents/mayor/agent.toml": text})
+    one = Scoped(made.providers["claude"], agent_of(made, "mayor"))
+    assert (one.args(), one.open()) == ("", ["shell in tools.deny"])
+
+
+def test_a_city_may_want_its_scopes_enforced(city: CityBuilder) -> None:
+    files = {
+        "agents/mayor/prompt.md": "Hi.\n",
+        "agents/mayor/agent.toml": 'provider = "codex"\n[tools]\ndeny = ["shell"]\n',
+    }
+    told = scope_problems(city({**files, "city.toml": ""}))
+    assert [(one.code, one.is_error) for one in told] == [("unenforceable-scope", False)]
+    firm = city({**files, "city.toml": "[security]\nrequire_enforcement = true\n"})
+    assert [(one.code, one.is_error) for one in scope_problems(firm)] == [
+        ("unenforceable-scope", True)
+    ]
+
+
+def test_a_script_has_no_tools_to_be_held_to(city: CityBuilder) -> None:
+    made = city({"city.toml": '[agent_defaults.tools]\ndeny = ["shell"]\n'})
+    assert str(made.agents[0].name) == "shell"
+    assert scope_problems(made) == []
+
+
+def test_a_written_mode_is_kept_beside_a_scope(scoped: Make, city: CityBuilder) -> None:
+    scoped("claude", "")
+    made = city(
+        {
+            "agents/mayor/agent.toml": (
+                'provider = "claude"\noption_defaults = { permission_mode = "plan" }\n'
+                '[tools]\nallow = ["read"]\n'
+            )
+        }
+    )
+    assert permission_mode(made.providers["claude"], agent_of(made, "mayor")) == "plan"
