@@ -1,38 +1,27 @@
 """From an agent to what its model is told: reads the texts, renders them, finds what is amiss."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from copy import copy
+from typing import TYPE_CHECKING
 
 from gascity.compose.catalogues import Shelf, agent_shelves, lenient_packs
-from gascity.gotemplate import Template, references
 from gascity.model.city import Agent, City
 from gascity.model.layers import CITY_DEFAULTS, DEFINITION, PACK_DEFAULTS, Setting
+from gascity.model.machine import Machine as Machine
 from gascity.model.names import did_you_mean
 from gascity.model.problems import Place, Problem, warning
 from gascity.pipeline import list_skills
-from gascity.render.prompts import (
-    Appended,
-    Recipe,
-    Rendered,
-    TemplateFile,
-    parse_file,
-    plain_prompt,
-    render_prompt,
-)
+from gascity.render.pieces import Appended, Rendered, TemplateFile, plain_prompt
 from gascity.render.reserved import RESERVED, available_agents, environment, skill_list
 from gascity.render.variables import Scene, functions, variables
 from gascity.sites import locate
 from gascity.source.disk import Disk
 from gascity.source.fragments import default_branch, read_fragments, read_text
 
+if TYPE_CHECKING:
+    from gascity.gotemplate import Template
+
 _INHERITED = (PACK_DEFAULTS, CITY_DEFAULTS)
-
-
-class Machine(NamedTuple):
-    """What of the machine may stand in a prompt."""
-
-    platform: str
-    date: str
 
 
 def is_template(file: str) -> bool:
@@ -70,6 +59,12 @@ class Prompts:
         self._fragments: dict[str, list[TemplateFile]] = {}
         self.parsed: dict[str, Template | None] = {}
 
+    def seen_from(self, scene: Scene) -> "Prompts":
+        """The same with one session's own values; what was read is not read again."""
+        twin = copy(self)
+        twin.stand_in = scene
+        return twin
+
     def of(self, agent: Agent) -> Rendered:
         """What the agent's first session would be told."""
         setting = agent.setting("prompt")
@@ -94,6 +89,8 @@ class Prompts:
         self, agent: Agent, file: str, text: str, home: str, appended: Sequence[Appended] = ()
     ) -> Rendered:
         """A template of the pack `home` with an agent's variables and fragments filled in."""
+        from gascity.render.prompts import Recipe, render_prompt
+
         scene, faults = self.scene(agent)
         recipe = Recipe(
             prompt=TemplateFile(file, text, home in self.lenient),
@@ -218,6 +215,8 @@ def prompt_problems(city: City, disk: Disk, machine: Machine) -> list[Problem]:
 
 def _undefined(prompts: Prompts, agent: Agent) -> Iterator[Problem]:
     """Variables that no session will have, in branches that were not taken this time."""
+    from gascity.gotemplate import references
+
     if _writer(agent.setting("prompt"), agent) in prompts.lenient:
         return
     template = _parsed_prompt(prompts, agent)
@@ -229,7 +228,9 @@ def _undefined(prompts: Prompts, agent: Agent) -> Iterator[Problem]:
             yield _no_variable(one.name, one.file, one.line, one.col, known)
 
 
-def _parsed_prompt(prompts: Prompts, agent: Agent) -> Template | None:
+def _parsed_prompt(prompts: Prompts, agent: Agent) -> "Template | None":
+    from gascity.render.prompts import parse_file
+
     file = agent.text("prompt")
     if file not in prompts.parsed:
         text = read_text(prompts.disk, file)
@@ -273,9 +274,11 @@ def _named_by(prompts: Prompts, agent: Agent) -> set[str]:
     return names | _mentions(template) if template else names
 
 
-def _own_fragments(prompts: Prompts, agent: Agent) -> dict[str, Template]:
+def _own_fragments(prompts: Prompts, agent: Agent) -> dict[str, "Template"]:
     found = {}
     for source in prompts.fragments(agent, agent.home.pack):
+        from gascity.render.prompts import parse_file
+
         if source.file not in prompts.parsed:
             prompts.parsed[source.file] = parse_file(source, functions(), [])
         template = prompts.parsed[source.file]
@@ -284,7 +287,7 @@ def _own_fragments(prompts: Prompts, agent: Agent) -> dict[str, Template]:
     return found
 
 
-def _idle(name: str, definition: Template) -> Problem:
+def _idle(name: str, definition: "Template") -> Problem:
     line = definition.nodes[0].line if definition.nodes else 1
     return warning(
         "unused-fragment",
@@ -294,8 +297,10 @@ def _idle(name: str, definition: Template) -> Problem:
     )
 
 
-def _mentions(template: Template) -> set[str]:
+def _mentions(template: "Template") -> set[str]:
     """Fragment names a file includes, those of its own definitions too."""
+    from gascity.gotemplate import references
+
     found = set()
     for part in (template, *template.defines.values()):
         found |= {one.name for one in references(part) if one.kind == "fragment"}

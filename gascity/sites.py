@@ -17,6 +17,7 @@ WORKTREE = "worktree"  # a worktree of the rig, ours to make
 PLACE = "place"  # somebody's directory: a person may be working there too
 _BIND = "`city rig add PATH --name NAME` says where it is"
 PREPARED = "prepared"  # the branch's last part where no work item gives it
+MARK = "~"  # no agent's name has it: what follows tells the directories of one agent apart
 
 
 class Location(NamedTuple):
@@ -99,18 +100,29 @@ def _crowded(agent: Agent, rig: Rig) -> list[Problem]:
 class Site:
     """One agent's working directory, and what git knows of it; git is asked only when needed."""
 
-    def __init__(self, sites: "Sites", agent: Agent, location: Location) -> None:
+    def __init__(
+        self, sites: "Sites", agent: Agent, location: Location, mark: str = "", session: str = ""
+    ) -> None:
+        """`mark` is empty for the directory that `apply` makes. `session` is the alias of the one
+        session that works here, if it is known."""
         self._sites = sites
         self.agent = agent
         self.workdir = location.workdir
         self.kind = location.kind
         self.rig = location.rig
         self.problems = location.problems
+        self.mark = mark
+        self.session = session
+        self.standing = ""  # the branch that is checked out here, if it is known
 
     @property
     def branch(self) -> str:
         """The branch that a worktree made by `apply` stands on."""
-        return f"city/{self.agent.name.without_rig}/{PREPARED}" if self.kind == WORKTREE else ""
+        return self.branch_for(PREPARED)
+
+    def branch_for(self, work: str) -> str:
+        """The branch of an item of work; none where there is no worktree."""
+        return f"city/{self.agent.name.without_rig}/{work}" if self.kind == WORKTREE else ""
 
     def look_again(self) -> None:
         """Forget what git said before the directory was made."""
@@ -143,7 +155,7 @@ class Sites:
         self.city = city
         self.disk = disk
         self.environ = environ
-        self._paths: dict[tuple[str, str], frozenset[str]] = {}
+        self._paths: dict[str, tuple[str, frozenset[str]]] = {}  # by rig: a commit, its files
         self._sites: dict[str, Site] = {}
 
     def of(self, agent: Agent) -> Site:
@@ -154,6 +166,37 @@ class Sites:
             found = locate(self.city, agent, self.disk, Scene(default_branch=branch))
             self._sites[name] = Site(self, agent, found)
         return self._sites[name]
+
+    def located(self, agent: Agent, alias: str) -> Location:
+        """Where sessions of that alias work, before their slots are told apart."""
+        rig = self.city.rig_of(agent)
+        branch = default_branch(self.disk, rig.path) if rig and rig.path else ""
+        return locate(self.city, agent, self.disk, Scene(default_branch=branch, session=alias))
+
+    def of_session(self, agent: Agent, alias: str, slot: int = 1, spare: int = 1) -> Site:
+        """Where a session works; `spare` counts on where its slot's own directory is kept.
+
+        Sessions of one agent share a place that a person chose, unless its name has theirs in it.
+        """
+        first = self.of(agent)
+        found = self.located(agent, alias) if agent.value("work_dir") else _location(first)
+        own = found.workdir != first.workdir
+        if not own and (found.kind == PLACE or (found.kind == OWN and agent.value("work_dir"))):
+            return first
+        more = numbered(1 if own else slot, spare)
+        return self.at(agent, found._replace(workdir=found.workdir + more), alias)
+
+    def at(self, agent: Agent, location: Location, session: str) -> Site:
+        """One of an agent's directories that belongs to one session at a time."""
+        from os.path import realpath
+
+        from gascity.apply.ledger import ledger_key
+
+        real = realpath(location.workdir)
+        rest = real.removeprefix(realpath(self.of(agent).workdir))
+        if rest and (rest == real or rest[0] != MARK):
+            rest = MARK + ledger_key(real)[:8]
+        return Site(self, agent, location, rest, session)
 
     def toplevel(self, path: str) -> str:
         from os.path import exists, isdir
@@ -179,12 +222,33 @@ class Sites:
         return found.commit if found else ""
 
     def base_paths(self, site: Site) -> frozenset[str]:
+        commit = self.base(site)
+        return self.paths_in(site.rig, commit) if commit else frozenset()
+
+    def paths_in(self, rig: str, commit: str) -> frozenset[str]:
+        """Files of a commit; those of the last one that was asked about are kept."""
         from gascity import git
 
-        key = (site.rig, self.base(site))
-        if key[1] and key not in self._paths:
-            self._paths[key] = git.tree_paths(*key, self.environ)
-        return self._paths.get(key, frozenset())
+        known = self._paths.get(rig)
+        if known is None or known[0] != commit:
+            known = self._paths[rig] = (commit, git.tree_paths(rig, commit, self.environ))
+        return known[1]
+
+
+def _location(site: Site) -> Location:
+    return Location(site.workdir, site.kind, site.rig, site.problems)
+
+
+def numbered(slot: int, spare: int) -> str:
+    """What a slot's directory has after its name: nothing, `~2`, or `~2.3` for its third one."""
+    if spare > 1:
+        return f"{MARK}{slot}.{spare}"
+    return f"{MARK}{slot}" if slot > 1 else ""
+
+
+def is_numbered(mark: str) -> bool:
+    """Is it what `numbered` makes?"""
+    return mark[:1] == MARK and all(one.isdecimal() for one in mark[1:].split(".", 1))
 
 
 def nested(sites: list[Site]) -> list[tuple[Site, Problem]]:

@@ -134,11 +134,15 @@ def _content(path: str) -> bytes:
 
 
 def session_git_environment(file: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """Variables that hand a session its excludes file, beside the settings that are there."""
+    """Variables that hand a session its excludes file, beside the settings that are there.
+
+    Without a file the person's own is still in force.
+    """
     written = environ.get("GIT_CONFIG_COUNT", "")
     count = int(written) if written.isdecimal() else 0
-    found = {"GIT_CONFIG_COUNT": str(count + 2)}
-    for number, (name, value) in enumerate((("core.excludesFile", file), git.SPARSE), count):
+    ours = [("core.excludesFile", file), git.SPARSE] if file else [git.SPARSE]
+    found = {"GIT_CONFIG_COUNT": str(count + len(ours))}
+    for number, (name, value) in enumerate(ours, count):
         found[f"GIT_CONFIG_KEY_{number}"] = name
         found[f"GIT_CONFIG_VALUE_{number}"] = value
     return found

@@ -4,7 +4,6 @@ Ownership comes from here alone. The files are this machine's own and hold what 
 hold, so nobody else may read them.
 """
 
-import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -39,6 +38,8 @@ class Ledger(NamedTuple):
     branch: str = ""
     told: Told = Told()
     written: int = 0  # when, in nanoseconds; stamps as young as this are not to be trusted
+    session: str = ""  # alias of the session whose values the files were filled in with
+    slot: str = ""  # tells it from the directory that `apply` makes; empty: it is that
 
     @property
     def claimants(self) -> frozenset[str]:
@@ -92,9 +93,10 @@ class Ledgers:
             return Ledger(root)
         # Written only by renaming: another content is another file.
         stamp = (seen.st_ino, seen.st_mtime_ns, seen.st_size)
-        if self._last is None or self._last[0] != stamp or self._last[1].root != root:
-            self._last = (stamp, _load(file, self.roots_of) or Ledger(root))
-        return self._last[1]
+        last = self._last
+        if last is None or last[0] != stamp or last[1].root != root:
+            last = self._last = (stamp, _load(file, self.roots_of) or Ledger(root))
+        return last[1]
 
     def roots(self) -> list[str]:
         """Every directory we ever wrote into and still have records of."""
@@ -110,7 +112,7 @@ class Ledgers:
         """Keep the records; a directory of which nothing is left is forgotten."""
         file = self.file(ledger.root)
         self._last = None
-        if ledger._replace(branch="", written=0) != Ledger(ledger.root):
+        if ledger._replace(branch="", session="", slot="", written=0) != Ledger(ledger.root):
             make_private(self.home)
             write_private(file, _dump(ledger, self.roots_of))
         elif os.path.exists(file):
@@ -207,6 +209,8 @@ def _ledger(raw: Mapping[str, Any], roots: Roots, written: int) -> Ledger:
         raw["branch"],
         Told(excluded, tuple(covered), tuple(marked)),
         written,
+        raw.get("session", ""),
+        raw.get("slot", ""),
     )
 
 
@@ -236,6 +240,8 @@ def _dump(ledger: Ledger, roots: Roots) -> bytes:
         "root": roots.name(ledger.root),
         "rig": roots.name(ledger.rig),
         "branch": ledger.branch,
+        "session": ledger.session,
+        "slot": ledger.slot,
         "told": ledger.told,
         "directories": ledger.directories,
         "agents": ledger.agents,
@@ -249,11 +255,15 @@ def _dump(ledger: Ledger, roots: Roots) -> bytes:
 
 def to_json(raw: object) -> bytes:
     """The books as JSON. TOML has times, so a record of what a person wrote may hold some."""
+    import json
+
     return json.dumps(raw, separators=(",", ":"), default=_time).encode()
 
 
 def from_json(data: bytes) -> Any:
     """What `to_json` was given; lists in place of tuples."""
+    import json
+
     return json.loads(data, object_hook=_timed)
 
 

@@ -51,12 +51,15 @@ def state(
     covered: Mapping[str, str],
     environ: Mapping[str, str],
     base: str = "",
+    *,
+    counted: bool = True,
 ) -> State:
     """Judge a worktree; nothing is changed.
 
     `ours` are paths that may go without a word: give only those that are still as we wrote them.
     `covered` are tracked files under ours, each with the SHA-256 of what we wrote. `base` is a
-    commit that is safe elsewhere, with all before it.
+    commit that is safe elsewhere, with all before it. Without `counted`, commits are counted only
+    where no branch keeps them.
     """
     if not has_repository(path):
         return State(orphan=True, dirty=tuple(foreign(path, "", ours, covered)))
@@ -78,7 +81,9 @@ def state(
         under_way=next((w for f, w in _UNDER_WAY if os.path.exists(f"{admin}/{f}")), ""),
         submodules=os.path.isdir(f"{admin}/modules"),
     )
-    return _counted(path, seen, base, environ) if commit else seen
+    if not commit or (branch and not counted):
+        return seen
+    return _counted(path, seen, base, environ)
 
 
 def has_repository(path: str) -> bool:
@@ -236,24 +241,46 @@ def reusable(seen: State) -> bool:
     return seen.clean and bool(seen.branch or not seen.unpushed)
 
 
+def unfinished(seen: State) -> list[str]:
+    """Why the next work may not start here, a sentence each."""
+    detached = seen.unpushed if not seen.branch else 0
+    return loss(seen._replace(ignored=(), submodules=False, unpushed=detached))
+
+
+def standing(path: str, environ: Mapping[str, str]) -> str:
+    """The branch that is checked out; empty if none is."""
+    arguments = ["symbolic-ref", "--quiet", "HEAD"]
+    return git.run(arguments, path, environ, allowed=(0, 1)).line.removeprefix("refs/heads/")
+
+
+def commits(path: str, base: str, environ: Mapping[str, str]) -> int:
+    """How many commits there are beyond the one that the work started from."""
+    return int(git.run(["rev-list", "--count", f"{base}..HEAD", "--"], path, environ).line)
+
+
+def start_of(path: str, base: str, environ: Mapping[str, str]) -> str:
+    """The last commit that what is checked out has in common with another; empty if none."""
+    return git.run(["merge-base", "HEAD", base], path, environ, allowed=(0, 1)).line
+
+
 def loss(seen: State) -> list[str]:
     """What would be gone with the worktree, a sentence each; nothing: it can go."""
     said = []
     if seen.orphan and seen.dirty:
         said.append(
             "its repository is gone, so nobody can say whether this is committed: "
-            + _listed(seen.dirty)
+            + listed(seen.dirty)
         )
     elif seen.dirty:
-        said.append(f"not committed: {_listed(seen.dirty)}")
+        said.append(f"not committed: {listed(seen.dirty)}")
     if seen.unpushed:
         where = "no remote" if seen.remote else "no other branch"
         what = "1 commit is" if seen.unpushed == 1 else f"{seen.unpushed} commits are"
         said.append(f"{what} on {where} (`{seen.branch or 'HEAD'}`)")
     if seen.edited:
-        said.append(f"edited here, and hidden from git: {_listed(seen.edited)}")
+        said.append(f"edited here, and hidden from git: {listed(seen.edited)}")
     if seen.ignored:
-        said.append(f"ignored by git, and nowhere else: {_listed(seen.ignored)}")
+        said.append(f"ignored by git, and nowhere else: {listed(seen.ignored)}")
     if seen.under_way:
         said.append(f"{seen.under_way} is under way")
     if seen.submodules:
@@ -261,7 +288,8 @@ def loss(seen: State) -> list[str]:
     return said
 
 
-def _listed(names: tuple[str, ...]) -> str:
+def listed(names: tuple[str, ...]) -> str:
+    """The first few names, and how many more there are."""
     shown = ", ".join(f"`{name}`" for name in names[:_SHOWN])
     more = len(names) - _SHOWN
     return f"{shown} and {more} more" if more > 0 else shown

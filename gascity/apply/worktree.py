@@ -12,12 +12,14 @@ from itertools import count
 from typing import NamedTuple
 
 from gascity import git
+from gascity.apply.clearing import aside, clear
 from gascity.apply.tree_state import (
     admin_of,
     foreign,
     has_repository,
     loss,
     other_branches,
+    standing,
     state,
     without_lfs,
 )
@@ -46,24 +48,25 @@ def prepare(
     environ: Mapping[str, str],
     *,
     lock: str,
+    again: bool = False,
 ) -> Prepared:
     """Have a worktree of the rig at `path`, on a new branch from `base` (else origin's, else HEAD).
 
     One that is there is used as it stands, whatever its branch. A branch that is taken, or has
-    commits of its own, is left alone: `branch-2` is made. If the directory was deleted, it is
-    made again on the branch it had. Anything else in the way is a GitFault, and nothing is
-    touched. What a killed call left is taken away first.
+    commits of its own, is left alone: `branch-2` is made; `again` goes on with one that nobody
+    stands on. If the directory was deleted, it is made again on the branch it had. Anything else
+    in the way is a GitFault, and nothing is touched. What a killed call left is taken away first.
     """
     given, path = path, _real(path)
     _refuse_checkout(path, rig)
     with _exclusive(lock) as held:
         at = Rig(rig, environ, held)
-        _clear(_aside(path))
+        clear(aside(path))
         common = git.common_dir(rig, environ)
         known = find(at, common, path)
         if known is not None and not known.half_made and is_linked(known, path):
             return _as_it_stands(given, branch, known)
-        had = _make_way(at, path, known)
+        had = _make_way(at, path, known) or (branch if again and _idle(at, branch) else "")
         start = base or _base(at)
         name, how = _placed(at, common, branch, had, start)
         # A hook may leave a process behind, which would keep the lock for good.
@@ -189,6 +192,12 @@ def _free(rig: Rig, common: str, branch: str, start: str) -> tuple[str, str]:
     raise AssertionError("there is always a next number")
 
 
+def _idle(rig: Rig, branch: str) -> bool:
+    """Is there a branch on which nobody stands?"""
+    asked = ["for-each-ref", "--format=-%(worktreepath)", f"refs/heads/{branch}"]
+    return git.run(asked, rig.root, rig.environ).line == "-"
+
+
 def _named(name: str, branch: str) -> str:
     return "" if name == branch else f"stands on `{name}`: `{branch}` is taken"
 
@@ -224,7 +233,7 @@ def switch(path: str, branch: str, base: str, environ: Mapping[str, str], *, loc
     """
     with _exclusive(lock) as held:
         at = Rig(path, environ, held)
-        before, old = git.commit_of(path, "HEAD", environ), _branch(path, environ)
+        before, old = git.commit_of(path, "HEAD", environ), standing(path, environ)
         if old == branch:
             return Prepared(path, old)
         name, option = _free(at, git.common_dir(path, environ), branch, base)
@@ -233,11 +242,6 @@ def switch(path: str, branch: str, base: str, environ: Mapping[str, str], *, loc
         _drop(at, old)
     notes = [_named(name, branch), _hook(path, before, environ)]
     return Prepared(path, name, base, False, "; ".join(note for note in notes if note))
-
-
-def _branch(path: str, environ: Mapping[str, str]) -> str:
-    arguments = ["symbolic-ref", "--quiet", "HEAD"]
-    return git.run(arguments, path, environ, allowed=(0, 1)).line.removeprefix("refs/heads/")
 
 
 def _drop(rig: Rig, branch: str) -> None:
@@ -273,7 +277,7 @@ def remove(
     _refuse_checkout(path, rig)
     with _exclusive(lock) as held:
         at = Rig(rig, environ, held)
-        _clear(_aside(path))
+        clear(aside(path))
         common = _common(rig, environ)
         known = find(at, common, path) if common else None
         _refuse_other(path, known)
@@ -334,30 +338,10 @@ def _against(
 def _take_away(rig: Rig, path: str, known: Known | None) -> None:
     """First out of sight whole, then off the record, then piece by piece."""
     with suppress(FileNotFoundError):
-        os.rename(path, _aside(path))
+        os.rename(path, aside(path))
     if known is not None:
         forget(rig, path)
-    _clear(_aside(path))
-
-
-def _aside(path: str) -> str:
-    """Where a directory is on its way out; what a killed removal leaves there, the next ends."""
-    return os.path.join(os.path.dirname(path), f".{os.path.basename(path)}.city-removed")
-
-
-def _clear(path: str) -> None:
-    """Delete a directory with all in it, also what may not be written; no link is followed."""
-    import shutil
-
-    if os.path.islink(path) or not os.path.isdir(path):
-        return
-    os.chmod(path, 0o700)
-    for above, names, _ in os.walk(path):
-        for name in names:
-            inner = f"{above}/{name}"
-            if not os.path.islink(inner):
-                os.chmod(inner, 0o700)
-    shutil.rmtree(path)
+    clear(aside(path))
 
 
 def cover(root: str, paths: Collection[str], environ: Mapping[str, str]) -> frozenset[str]:

@@ -22,7 +22,7 @@ from gascity.cli.settings import may_reveal, reveal_option, setting_json, value_
 from gascity.model.city import Agent
 from gascity.model.layers import PROVIDER_LAYER, Setting
 from gascity.model.problems import CityError
-from gascity.render.prompts import Rendered
+from gascity.render.pieces import Rendered
 
 
 @click.command("show")

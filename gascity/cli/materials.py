@@ -1,20 +1,27 @@
 """What the commands about working directories share: the agents asked about, steps as text."""
 
+import os
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from gascity.cli.context import Context
+from gascity.cli.context import Context, machine
 from gascity.cli.output import complain
 from gascity.compose.catalogues import BUILT_IN_ORIGIN
-from gascity.materialise.carry_out import Carrier, launch_file
 from gascity.materialise.directories import Planned
+from gascity.materialise.launches import launch_file, marks_of
+from gascity.materialise.slots import slot_sites
 from gascity.materialise.yard import Yard, open_yard
 from gascity.model.plan import KEEP, REMOVE, Step
 from gascity.model.problems import ERROR, CityError, Problem
 from gascity.plan.ground import resolvable
 from gascity.plan.mcp import LAUNCH
 from gascity.sites import Site
+
+if TYPE_CHECKING:
+    from gascity.materialise.carry_out import Carrier
+    from gascity.model.work import Session
 
 _AFTER = 1.0  # seconds without a word before a line says how far it is
 
@@ -24,7 +31,6 @@ def yard(context: Context, agent: str | None, *, going_back: bool = False) -> Ya
 
     `going_back`: nothing new is wanted, so that a broken city is no hindrance.
     """
-    from gascity.cli.prompt import machine
 
     found = open_yard(context.root, context.environ, machine(), agent)
     errors = [problem for problem in found.planner.city.problems if problem.is_error]
@@ -48,12 +54,15 @@ def broken_rows(found: Yard) -> Iterator[tuple[str, tuple[Problem, ...]]]:
 
 
 def directories(found: Yard) -> list[tuple[str, Sequence[Site]]]:
-    """The directories of the agents asked about; for a whole city, also those nobody claims."""
+    """The directories of the agents asked about, those of their sessions too; for a whole city,
+    also those nobody claims."""
     planner = found.planner
     asked = planner.directories(found.agents)
+    for root, site in slot_sites(planner, found.agents).items():
+        asked.setdefault(root, [site])
     if found.whose is None:
         unclaimed = [root for root in planner.shop.ledgers.roots() if root not in asked]
-        return [*asked.items(), *((root, ()) for root in unclaimed)]
+        return [*asked.items(), *((root, ()) for root in _idle(planner.city.root, unclaimed))]
     others = planner.directories(agent for agent in planner.city.agents if not agent.broken)
     return [
         (root, [*sites, *(one for one in others.get(root, ()) if one not in sites)])
@@ -61,8 +70,34 @@ def directories(found: Yard) -> list[tuple[str, Sequence[Site]]]:
     ]
 
 
-def carrier(found: Yard) -> Carrier:
+def _idle(city: str, roots: list[str]) -> list[str]:
+    """Directories without those that a session still works in, whoever its agent was."""
+    if not roots or not os.path.exists(f"{city}/.gc/city.db"):
+        return roots
+    from gascity.store.sqlite import open_store
+
+    store = open_store(city)
+    busy = {os.path.realpath(one.workdir) for one in store.sessions(live=True) if one.workdir}
+    store.close()
+    return [root for root in roots if root not in busy]
+
+
+def session_place(found: Yard, session: "Session") -> tuple[str, Sequence[Site]]:
+    """The directory that a session works in, or will when it starts; and who else does."""
+    places = dict(directories(found))
+    root = os.path.realpath(session.workdir) if session.workdir else ""
+    if root not in places:
+        agent, alias = found.agents[0], session.alias
+        site = found.planner.sites.of_session(agent, alias, max(session.slot, 1))
+        root = os.path.realpath(site.workdir)
+        places.setdefault(root, [site])
+    return root, places[root]
+
+
+def carrier(found: Yard) -> "Carrier":
     """What applies plans, in the name of this moment."""
+    from gascity.materialise.carry_out import Carrier
+
     seconds, rest = divmod(time.time_ns(), 10**9)
     run = f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime(seconds))}.{rest // 1000:06d}Z"
     return Carrier(found.planner, run, lambda text: complain(f"city: {text}"), _Progress())
@@ -111,7 +146,7 @@ def launch_json(found: Yard, planned: Planned, agent: str) -> dict[str, object]:
     if delivery is None or delivery.mode != LAUNCH:
         return {}
     disk = found.planner.disk
-    file = launch_file(found.planner.city.root, agent)
+    file = launch_file(found.planner.city.root, agent, marks_of(planned).get(agent, ""))
     return {"launch": {"file": disk.shown(file), "servers": list(delivery.projected)}}
 
 

@@ -9,6 +9,7 @@ from gascity.cli.groups import Group
 from gascity.cli.mcp_check import check_servers
 from gascity.cli.output import BOLD, paint, table
 from gascity.cli.problems import problems_json
+from gascity.cli.session_find import find_session, one_of, session_option
 from gascity.cli.settings import may_reveal, reveal_option
 from gascity.model.mcp import Effective, Server
 from gascity.model.provider import Provider
@@ -28,25 +29,29 @@ mcp.add_command(check_servers)
 
 @mcp.command("list")
 @click.option("--agent", metavar="NAME", shell_complete=complete_agent, help="Whose servers.")
+@session_option
 @reveal_option
 @json_option
 @pass_context
-def list_servers(context: Context, agent: str | None, reveal: bool) -> int:
+def list_servers(context: Context, agent: str | None, session: str | None, reveal: bool) -> int:
     """List the servers an agent's provider is given, and those it cannot take."""
-    from gascity.cli.materials import yard
+    from gascity.cli.materials import session_place, yard
     from gascity.materialise.yard import claims_of
 
-    if agent is None:
+    one_of(agent, session)
+    if agent is None and session is None:
         raise click.UsageError(_WHY)
     open_ = may_reveal(reveal)
-    found = yard(context, agent)
+    meant = find_session(context, session) if session is not None else None
+    found = yard(context, meant.agent if meant else agent)
     one = found.agents[0]
-    root, claims = claims_of(found, one)
+    root, claims = claims_of(found, one, session_place(found, meant) if meant else None)
     effective = claims.servers.get(str(one.name), Effective())
     delivery = claims.deliveries.get(str(one.name), Delivery(str(one.name), NONE))
     problems = tuple(dict.fromkeys((*effective.problems, *delivery.problems)))
     answer = {
         "agent": str(one.name),
+        **({"session": meant.id} if meant else {}),
         **_places(found.planner.city.providers.get(one.provider), delivery),
         "workdir": found.planner.disk.shown(root),
         "servers": [_row(server, delivery, open_) for server in effective.servers],

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from gascity.cli.context import Context, complete_agent, json_option, pass_context
+from gascity.cli.context import Context, complete_agent, json_option, machine, pass_context
 from gascity.cli.output import BOLD, complain, paint, table
 from gascity.cli.problems import Locator, problems_json
 from gascity.model.city import Agent, City
@@ -96,7 +96,6 @@ _Said = dict[str, list[Problem]]  # problems by the file they are about
 
 def _gathered(context: Context, reference: str | None) -> tuple[list[_Trial], _Said]:
     """Each distinct server once, whoever has it, and what is wrong with their files."""
-    from gascity.cli.prompt import machine
     from gascity.probe import call_of
     from gascity.prompts import Prompts
     from gascity.servers import Servers, launch_environment, launch_value, told_once

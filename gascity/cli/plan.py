@@ -12,14 +12,16 @@ from gascity.cli.materials import (
     launch_json,
     launch_lines,
     nothing_to_do,
+    session_place,
     step_json,
     step_lines,
     yard,
 )
 from gascity.cli.output import BOLD, paint
 from gascity.cli.problems import problems_json
-from gascity.materialise.carry_out import pending_launches
+from gascity.cli.session_find import find_session, one_of, session_option
 from gascity.materialise.directories import Planned, differs, problems_of
+from gascity.materialise.launches import pending_launches
 from gascity.materialise.yard import Yard
 from gascity.model.plan import KEEP, Step
 from gascity.model.problems import Problem
@@ -28,22 +30,24 @@ from gascity.plan.ground import Choices
 
 @click.command()
 @click.argument("agent", required=False, shell_complete=complete_agent)
+@session_option
 @click.option("--check", is_flag=True, help="Exit 1 if anything would be changed.")
 @json_option
 @pass_context
-def plan(context: Context, agent: str | None, check: bool) -> int:
+def plan(context: Context, agent: str | None, session: str | None, check: bool) -> int:
     """Show what `apply` would write for an agent, or for all of them, as a diff."""
-    found = yard(context, agent)
-    only = str(found.agents[0].name) if agent is not None else None
-    plans = [
-        found.planner.plan(root, sites, Choices(), found.whose)
-        for root, sites in directories(found)
-    ]
+    one_of(agent, session)
+    meant = find_session(context, session) if session is not None else None
+    found = yard(context, meant.agent if meant else agent)
+    only = str(found.agents[0].name) if found.whose is not None else None
+    places = [session_place(found, meant)] if meant else directories(found)
+    plans = [found.planner.plan(root, sites, Choices(), found.whose) for root, sites in places]
     problems: list[Problem] = []
     rows = _rows(context, found, plans, only, problems)
     if only is not None:
         rows[0] |= _fingerprint(found, plans[0])
-    context.say({"agents": rows}, lambda: _lines(context, found, plans, only, rows))
+    said = {"session": meant.id} if meant else {}
+    context.say({"agents": rows, **said}, lambda: _lines(context, found, plans, only, rows))
     if not context.as_json:
         context.print_problems(problems)
     errors = any(problem.is_error for problem in problems)

@@ -1,25 +1,18 @@
 """Prompts as `agent show` shows them: where each part comes from, and what it costs."""
 
-import sys
-import time
 from collections.abc import Iterator
 
-from gascity.cli.context import Context
+from gascity.cli.context import Context, machine
 from gascity.cli.output import BOLD, DIM, clean, paint, table
 from gascity.model.city import Agent, City
 from gascity.model.problems import Problem, warning
 from gascity.pipeline import list_skills, open_city
-from gascity.prompts import Machine, Prompts
-from gascity.render.prompts import Piece, Rendered
+from gascity.prompts import Prompts
+from gascity.render.pieces import Piece, Rendered
 from gascity.source.disk import Disk
 
 _SHOWN = 500
 _CHARS_PER_TOKEN = 4
-
-
-def machine() -> Machine:
-    """This machine, today."""
-    return Machine(sys.platform, time.strftime("%Y-%m-%d"))
 
 
 def render(context: Context, city: City, agent: Agent) -> Rendered:

@@ -7,6 +7,7 @@ import click
 from gascity.cli.context import Context, complete_agent, json_option, pass_context
 from gascity.cli.groups import LazyGroup
 from gascity.cli.output import complain
+from gascity.cli.session_find import find_session, one_of, session_option
 from gascity.cli.skill_rows import reach, reach_lines, reach_row, skill_lines, skill_row
 from gascity.pipeline import list_skills
 from gascity.source.disk import Disk
@@ -31,9 +32,10 @@ def skill() -> None:
     shell_complete=complete_agent,
     help="Only what this agent gets, its own skills included.",
 )
+@session_option
 @json_option
 @pass_context
-def list_all(context: Context, agent: str | None) -> int:
+def list_all(context: Context, agent: str | None, session: str | None) -> int:
     """List skills with their descriptions and where they come from.
 
     With --agent also those the agent does not get, each with the reason, where its provider will
@@ -41,11 +43,17 @@ def list_all(context: Context, agent: str | None) -> int:
     """
     from gascity.cli.cached import answer_and_keep
 
-    if agent is None:
+    one_of(agent, session)
+    if agent is None and session is None:
         return answer_and_keep(context, "skill list", _every_skill)
-    found = reach(context, *context.agent(agent))
+    meant = find_session(context, session) if session is not None else None
+    found = reach(context, *context.agent(meant.agent if meant else agent or ""))
     rows = [reach_row(one, found, context.locator()) for one in found.skills]
-    context.say({"skills": rows}, lambda: reach_lines(rows, found, context.width, context.colour))
+    said = {"session": meant.id} if meant else {}
+    context.say(
+        {"skills": rows, **said},
+        lambda: reach_lines(rows, found, context.width, context.colour),
+    )
     if _note(rows):
         complain(_note(rows))
     return 0

@@ -9,6 +9,7 @@ from gascity.apply.journal import Deed
 from gascity.cli.context import Context, complete_agent, json_option, pass_context
 from gascity.cli.materials import carrier, complain_kept, directories, step_json, step_line, yard
 from gascity.cli.output import BOLD, paint
+from gascity.materialise.carry_out import SESSION_RUN
 from gascity.materialise.yard import Yard
 from gascity.model.plan import ABSENT, KEEP, REMOVE, WRITE, Step
 
@@ -56,9 +57,16 @@ def undo(context: Context, agent: str | None) -> int:
 def _undo(found: Yard, agent: str | None) -> list[_Undone]:
     hands = carrier(found)
     journal = found.planner.shop.journal
-    roots = [root for root, _ in directories(found)] if agent is not None else journal.roots()
+    own: list[str] = []
+    roots = journal.roots()
+    if agent is not None:
+        places = directories(found)
+        own = [root for root, sites in places if not sites[0].mark]
+        roots = [root for root, _ in places]
     records = [record for root in roots if (record := journal.last(root)) is not None]
-    if agent is None and records:
+    # What a session wrote when it started was nobody's command.
+    records = [one for one in records if one.root in own or not one.run.endswith(SESSION_RUN)]
+    if records:
         last = max(record.run for record in records)
         records = [record for record in records if record.run == last]
     rows = []

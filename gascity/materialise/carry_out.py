@@ -1,7 +1,7 @@
 """Plans made true: worktrees first, then files, then what git and the books must know."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -16,16 +16,16 @@ from gascity.apply.worktree_record import is_whole
 from gascity.git import GitFault, base_of
 from gascity.materialise.directories import Planned, Planner, ours_in, rig_base
 from gascity.materialise.fingerprints import Fingerprints
+from gascity.materialise.launches import launch_file, marks_of, pending_launches
 from gascity.materialise.tell import excludes_file, tell
 from gascity.model.plan import KEEP, REMOVE, Step
 from gascity.model.problems import CityError, Problem
 from gascity.plan.ground import Choices, waits_for_room
-from gascity.plan.mcp import LAUNCH
 from gascity.sites import WORKTREE as AS_WORKTREE
 from gascity.sites import Site
-from gascity.source.disk import read_plain
 
 Say = Callable[[str], None]
+SESSION_RUN = "-session"  # ends the name of an apply that a session's start was
 
 
 class Applied(NamedTuple):
@@ -36,19 +36,26 @@ class Applied(NamedTuple):
     kept: tuple[Step, ...] = ()
     problems: tuple[Problem, ...] = ()
     launches: tuple[str, ...] = ()  # agents whose launches are handed other servers from now on
+    ledger: Ledger | None = None  # the books as they are now
 
 
 class Carrier:
     """Applies plans of one city. `run` names this apply, so that it can be undone as one."""
 
-    def __init__(self, planner: Planner, run: str, say: Say, progress: Progress) -> None:
+    def __init__(
+        self,
+        planner: Planner,
+        run: str,
+        say: Say,
+        progress: Progress,
+        fingerprints: Fingerprints | None = None,
+    ) -> None:
         self.planner = planner
         self.shop: Workshop = planner.shop
         self.run = run
         self.say = say
         self.progress = progress
-        self.fingerprints = Fingerprints(planner)
-        self._state = f"{planner.city.root}/.gc"
+        self.fingerprints = fingerprints or Fingerprints(planner)
         self._branches: dict[str, str] = {}  # of worktrees that were just made
 
     def apply(
@@ -111,14 +118,14 @@ class Carrier:
         if not planned.sites and not ledger.paths:
             ledger = self._leave(root, planned, ledger, done)
         launches = tuple(pending_launches(self.planner.city.root, planned))
-        self._keep_books(root, planned, ledger, bool(done) or whose is not None)
+        ledger = self._keep_books(root, planned, ledger, bool(done) or whose is not None)
         fault = (_refused(result.fault, "apply"),) if result.fault else ()
-        return Applied(first, tuple(done), tuple(kept), fault, launches)
+        return Applied(first, tuple(done), tuple(kept), fault, launches, ledger)
 
     def _leave(self, root: str, planned: Planned, ledger: Ledger, done: list[Step]) -> Ledger:
         """Give up a directory that nobody works in; what is not ours stays."""
         if planned.removal is not None:
-            if planned.removal.op == KEEP or self._remove_worktree(root, ledger):
+            if planned.removal.op == KEEP or self._remove_worktree(ledger):
                 return ledger  # asked again the next time
             done.append(planned.removal)
             self._after_worktree(root)
@@ -127,22 +134,11 @@ class Carrier:
                 os.rmdir(root)
         return ledger._replace(directories=(), agents={}, rig="", told=Told())
 
-    def _remove_worktree(self, root: str, ledger: Ledger) -> list[str]:
-        environ = self.planner.environ
-        ours, covered = ours_in(ledger)
-        base, lock = rig_base(ledger.rig, environ), self._lock(ledger.rig)
-        return worktree.remove(ledger.rig, root, ours, covered, environ, lock=lock, base=base)
+    def _remove_worktree(self, ledger: Ledger) -> list[str]:
+        return remove_worktree(self.planner.city.root, ledger, self.planner.environ)
 
     def _after_worktree(self, root: str) -> None:
-        """What was there for a worktree alone goes with it."""
-        with suppress(FileNotFoundError):
-            os.unlink(excludes_file(self.planner, root))
-        with suppress(OSError):  # other worktrees of the rig may be there
-            os.rmdir(os.path.dirname(root))
-
-    def _lock(self, rig: str) -> str:
-        make_private(f"{self._state}/locks")
-        return f"{self._state}/locks/{ledger_key(rig)}.lock"
+        after_worktree(self.planner.city.root, root)
 
     def _perform(self, root: str, planned: Planned, made: Sequence[Step]) -> Performed:
         for path in planned.outcome.snapshots:
@@ -150,8 +146,13 @@ class Carrier:
         ledger = planned.ledger
         site = next((site for site in planned.sites if site.kind == AS_WORKTREE), None)
         if site is not None:
-            branch = self._branches.get(root) or ledger.branch or site.branch
+            branch = site.standing or self._branches.get(root) or ledger.branch or site.branch
             ledger = ledger._replace(rig=site.rig, branch=branch)
+        if planned.sites:
+            first = planned.sites[0]
+            alone = len(planned.sites) == 1
+            session = first.session or ledger.session if alone else ""
+            ledger = ledger._replace(session=session, slot=first.mark)
         return perform(
             self.shop,
             ledger,
@@ -172,7 +173,7 @@ class Carrier:
             base = base_of(site.rig, self.planner.sites.default_branch(site.agent), environ)
             os.makedirs(os.path.dirname(root), exist_ok=True)
             start = base.commit if base else None
-            lock = self._lock(site.rig)
+            lock = rig_lock(self.planner.city.root, site.rig)
             done = worktree.prepare(site.rig, root, site.branch, start, environ, lock=lock)
         except GitFault as fault:
             place = site.agent.setting("isolation").place
@@ -193,8 +194,8 @@ class Carrier:
             f"{self._shown(saved)} first"
         )
 
-    def _keep_books(self, root: str, planned: Planned, after: Ledger, fresh: bool) -> None:
-        """Write the launch files and the ledger.
+    def _keep_books(self, root: str, planned: Planned, after: Ledger, fresh: bool) -> Ledger:
+        """Write the launch files and the ledger; the ledger as it is then.
 
         `fresh`: the agents start with this from now on.
         """
@@ -203,21 +204,25 @@ class Carrier:
             name = str(site.agent.name)
             if name not in planned.claims.stuck and (fresh or name not in agents):
                 agents[name] = self.fingerprints.of(planned, site, after.paths)
-        known = {str(agent.name) for agent in self.planner.city.agents}
+        city = self.planner.city
+        known = {str(agent.name) for agent in city.agents}
+        known |= {str(site.agent.name) for site in planned.sites}  # rigs' own of a city agent
         for name in planned.ledger.agents.keys() - known:
             agents.pop(name, None)
             with suppress(FileNotFoundError):
-                os.unlink(launch_file(self.planner.city.root, name))
+                os.unlink(launch_file(city.root, name, planned.ledger.slot))
         after = after._replace(agents=agents)
         if after != self.shop.ledgers.read(root):
             self.shop.ledgers.write(after)
-        for name, content in pending_launches(self.planner.city.root, planned).items():
-            file = launch_file(self.planner.city.root, name)
+        marks = marks_of(planned)
+        for name, content in pending_launches(city.root, planned).items():
+            file = launch_file(city.root, name, marks.get(name, ""))
             if content:
                 make_private(os.path.dirname(file))
                 write_private(file, content.encode())
             else:
                 os.unlink(file)
+        return after
 
     def undo(self, root: str, run: str) -> Undone:
         """Go back to before one apply; a worktree that it made goes, if nothing is lost."""
@@ -241,7 +246,7 @@ class Carrier:
         except OSError as error:
             raise CityError(_refused(error, "undo")) from error
         if record.worktree and not after.paths and os.path.isdir(root):
-            reasons = self._remove_worktree(root, after) if is_whole(root) else []
+            reasons = self._remove_worktree(after) if is_whole(root) else []
             if reasons:
                 self.say(f"{self._shown(root)} stays: {'; '.join(reasons)}")
             else:
@@ -251,20 +256,29 @@ class Carrier:
         return result
 
 
-def launch_file(city: str, agent: str) -> str:
-    """Where the servers of one agent's launches are, if no file in its directory may hold them."""
-    return f"{city}/.gc/launch/{agent}/mcp.json"
+def rig_lock(city: str, rig: str) -> str:
+    """What whoever makes or removes a worktree of the rig holds."""
+    make_private(f"{city}/.gc/locks")
+    return f"{city}/.gc/locks/{ledger_key(rig)}.lock"
 
 
-def pending_launches(city: str, planned: Planned) -> dict[str, str]:
-    """What launch files should hold and do not; nothing for one that should not be there."""
-    found = {}
-    for name, delivery in planned.claims.deliveries.items():
-        wanted = delivery.content if delivery.mode == LAUNCH else ""
-        now = read_plain(launch_file(city, name)) or b""
-        if name not in planned.claims.stuck and now != wanted.encode():
-            found[name] = wanted
-    return found
+def remove_worktree(
+    city: str, ledger: Ledger, environ: Mapping[str, str], *, force: bool = False
+) -> list[str]:
+    """Remove a worktree that the books know; what stands against it, and then it stays."""
+    ours, covered = ours_in(ledger)
+    base, lock = rig_base(ledger.rig, environ), rig_lock(city, ledger.rig)
+    return worktree.remove(
+        ledger.rig, ledger.root, ours, covered, environ, lock=lock, force=force, base=base
+    )
+
+
+def after_worktree(city: str, root: str) -> None:
+    """What was there for a worktree alone goes with it."""
+    with suppress(FileNotFoundError):
+        os.unlink(excludes_file(city, root))
+    with suppress(OSError):  # other worktrees of the rig may be there
+        os.rmdir(os.path.dirname(root))
 
 
 def _refused(error: OSError, command: str) -> Problem:

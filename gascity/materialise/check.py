@@ -1,10 +1,14 @@
 """What can be said of working directories without looking at any."""
 
+from collections.abc import Iterator
+
 from gascity.materialise.claims import Materials, gather
-from gascity.model.city import City
-from gascity.model.problems import Problem
+from gascity.model.city import Agent, City
+from gascity.model.problems import Problem, warning
 from gascity.prompts import Machine, Prompts
 from gascity.providers.registry import provider_files
+from gascity.render.options import chosen
+from gascity.render.tool_flags import HEADLESS, restricted
 from gascity.sites import Site, Sites, nested
 from gascity.source.disk import Disk
 
@@ -38,5 +42,30 @@ def material_problems(city: City, disk: Disk, machine: Machine) -> list[Problem]
         for problems in claims.problems.values():
             found.update(dict.fromkeys(one for one in problems if one.code not in _LATER))
         for site in together:
+            servers = claims.servers.get(str(site.agent.name))
+            if servers is not None and servers.servers:
+                found.update(dict.fromkeys(_unused_servers(city, site.agent)))
+            found.update(dict.fromkeys(_not_lifted(city, site.agent)))
             found.update(dict.fromkeys(materials.overlays.unknown_slots(site.agent, known)))
     return list(found)
+
+
+def _unused_servers(city: City, agent: Agent) -> Iterator[Problem]:
+    """Servers that one-shot runs would use only without any checks, which `[tools]` rules out."""
+    provider = city.providers.get(agent.provider)
+    mode = provider.text("mcp.needs_mode") if provider else ""
+    if mode and restricted(agent):
+        yield warning(
+            "mcp-needs-mode",
+            f"one-shot runs of `{agent.name}` do not use its MCP servers: `{agent.provider}` does "
+            f'so only with permission_mode = "{mode}", and an agent with `[tools]` never has it',
+            agent.setting("tools.allow").place or agent.setting("tools.deny").place,
+            "give it another provider, or leave `[tools]` out",
+        )
+
+
+def _not_lifted(city: City, agent: Agent) -> Iterator[Problem]:
+    """A mode without checks that a person wrote, and that the agent's scope rules out."""
+    provider = city.providers.get(agent.provider)
+    problems = chosen(provider, agent, HEADLESS).problems if provider else ()
+    yield from (problem for problem in problems if problem.place is not None)

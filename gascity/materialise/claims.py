@@ -1,6 +1,7 @@
 """Everything the agents of one working directory want in it, put together."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from typing import NamedTuple
 
 from gascity.materialise.overlays import Laid, Overlays
@@ -13,6 +14,7 @@ from gascity.plan.mcp import NONE, Claim, Delivery, Target, decide
 from gascity.plan.skills import SkillPlan, sink_plan
 from gascity.prompts import Prompts
 from gascity.render.faults import DocumentFault
+from gascity.render.variables import Scene
 from gascity.servers import Servers, launch_value, target_owners
 from gascity.sites import Site
 from gascity.source.skill_files import files_of
@@ -101,22 +103,35 @@ class Materials(NamedTuple):
         owners = target_owners(prompts.city, prompts.disk)
         return cls(prompts, Overlays(prompts), Servers(prompts), owners, environ, {})
 
+    def seen_from(self, scene: Scene | None) -> "Materials":
+        """The same with one session's own values; without any, these."""
+        if scene is None:
+            return self
+        prompts = self.prompts.seen_from(scene)
+        overlays, servers = copy(self.overlays), copy(self.servers)
+        overlays.prompts = servers.prompts = prompts
+        return self._replace(prompts=prompts, overlays=overlays, servers=servers)
+
 
 def gather(
     materials: Materials,
     sites: Sequence[Site],
     foreign: Callable[[str], bool],
+    scenes: Mapping[str, Scene] = {},
     *,
     ask_git: bool = True,
 ) -> Claims:
-    """Ask every agent of one directory; `foreign` tells of files there that are not from us."""
+    """Ask every agent of one directory; `foreign` tells of files there that are not from us.
+
+    `scenes` has the values of sessions, by their agents; other agents have those of their first.
+    """
     claims = Claims()
     if not sites:
         return claims
     for site in sites:
         name = str(site.agent.name)
         claims.hold(name, site.problems)
-        laid = materials.overlays.of(site.agent, foreign)
+        laid = materials.seen_from(scenes.get(name)).overlays.of(site.agent, foreign)
         claims.overlays[name] = laid
         claims.hold(name, laid.problems)
         told = laid.secret & site.tracked if laid.secret and ask_git else frozenset()
@@ -126,7 +141,7 @@ def gather(
             else:
                 claims.add(one)
     _gather_skills(materials, sites, claims)
-    gather_servers(materials, sites, claims, ask_git)
+    gather_servers(materials, sites, claims, ask_git, scenes)
     _refuse_nesting(claims)
     return claims
 
@@ -166,7 +181,11 @@ def _gather_skills(materials: Materials, sites: Sequence[Site], claims: Claims) 
 
 
 def gather_servers(
-    materials: Materials, sites: Sequence[Site], claims: Claims, ask_git: bool
+    materials: Materials,
+    sites: Sequence[Site],
+    claims: Claims,
+    ask_git: bool,
+    scenes: Mapping[str, Scene] = {},
 ) -> None:
     """Find out which servers the agents have, and how each gets them."""
     city = materials.prompts.city
@@ -176,7 +195,7 @@ def gather_servers(
         provider = city.providers.get(site.agent.provider)
         if provider is None:
             continue
-        effective = materials.servers.of(site.agent)
+        effective = materials.seen_from(scenes.get(name)).servers.of(site.agent)
         claims.servers[name] = effective
         claims.hold(name, effective.problems)
         asked.append(

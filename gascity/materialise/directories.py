@@ -18,6 +18,7 @@ from gascity.model.problems import Problem
 from gascity.plan.ground import Choices, Ground, Outcome
 from gascity.plan.steps import decide
 from gascity.providers.registry import provider_files
+from gascity.render.variables import Scene
 from gascity.sites import PLACE, Site, Sites, nested
 from gascity.sites import WORKTREE as AS_WORKTREE
 
@@ -83,6 +84,10 @@ class Planner:
         for site in sites:
             site.look_again()
 
+    def forget_contents(self) -> None:
+        """Let go of what files hold; it is read again when it is needed."""
+        self._contents.clear()
+
     def directories(self, agents: Iterable[Agent]) -> dict[str, list[Site]]:
         """Agents by the directory they work in; real paths, so that a link is no second one."""
         sites = [self.sites.of(agent) for agent in agents]
@@ -95,6 +100,12 @@ class Planner:
             found.setdefault(root, []).append(site)
         return found
 
+    def claims(self, root: str, sites: Sequence[Site]) -> Claims:
+        """What everybody who works in one directory wants in it."""
+        ledger = self.shop.ledgers.read(root)
+        with Directory(root) as directory:
+            return self._claims(root, sites, ledger, directory, self._scenes(sites, ledger))
+
     def plan(
         self,
         root: str,
@@ -105,7 +116,8 @@ class Planner:
         """What to do in one directory. With `whose`, only what concerns these agents."""
         ledger = self.shop.ledgers.read(root)
         with Directory(root) as directory:
-            claims = self._claims(root, sites, ledger, directory)
+            scenes = self._scenes(sites, ledger)
+            claims = self._claims(root, sites, ledger, directory, scenes)
             wanted = self._sound(claims)
             ground = self._ground(root, sites, ledger, directory, wanted)
             # What an agent got before it broke stays as it is until it is mended.
@@ -135,8 +147,29 @@ class Planner:
         """No plan: the directory could not be looked at."""
         return Planned(root, sites, Ledger(root), Claims(), Outcome({}))
 
+    def _scenes(self, sites: Sequence[Site], ledger: Ledger) -> dict[str, Scene]:
+        """The values that files are filled in with, where one session has the directory."""
+        if len(sites) > 1:
+            return {}
+        return {
+            str(site.agent.name): self.scene(site, site.session or ledger.session, ledger.branch)
+            for site in sites
+            if site.session or ledger.session
+        }
+
+    def scene(self, site: Site, alias: str, branch: str) -> Scene:
+        """What a session that works there knows of itself."""
+        first, _ = self.materials.prompts.scene(site.agent)
+        branch = (site.standing or branch) if site.kind == AS_WORKTREE else ""
+        return first._replace(work_dir=site.workdir, branch=branch, session=alias)
+
     def _claims(
-        self, root: str, sites: Sequence[Site], ledger: Ledger, directory: Directory
+        self,
+        root: str,
+        sites: Sequence[Site],
+        ledger: Ledger,
+        directory: Directory,
+        scenes: Mapping[str, Scene],
     ) -> Claims:
         def foreign(path: str) -> bool:
             if path in ledger.paths:
@@ -146,7 +179,7 @@ class Planner:
             to_come = sites[0].kind == AS_WORKTREE and not os.path.isdir(root)
             return to_come and path in sites[0].tracked
 
-        claims = gather(self.materials, sites, foreign)
+        claims = gather(self.materials, sites, foreign, scenes)
         for site in sites:
             slots = self.materials.overlays.unknown_slots(site.agent, self._known)
             claims.note(str(site.agent.name), slots)

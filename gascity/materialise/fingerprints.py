@@ -26,8 +26,10 @@ _LAUNCH = (
 class Fingerprints:
     """Fingerprints of agents of one city."""
 
-    def __init__(self, planner: Planner) -> None:
+    def __init__(self, planner: Planner, *, steady: bool = False) -> None:
+        """`steady`: no source changes, so that what does not depend on the directory is kept."""
         self.planner = planner
+        self._kept: dict[str, dict[str, object]] | None = {} if steady else None
         prompts = planner.materials.prompts
         still = Prompts(prompts.city, prompts.disk, prompts.machine, prompts.everyone, _ANY)
         self.still = Materials.of(still, planner.environ)
@@ -38,16 +40,25 @@ class Fingerprints:
         name = str(agent.name)
         before = planned.ledger.agents.get(name, {})
         same = bool(before) and not planned.outcome.steps and known == planned.ledger.paths
-        parts = {
-            "prompt": self.still.prompts.of(agent).text,
-            "overlay": "" if same else self._overlays(planned, agent, known),
-            "skills": self._skills(planned.claims.wanted.values(), name),
-            "mcp": self._servers(site),
-            "launch": self._launch(agent),
-        }
-        found = fingerprint(parts)
+        overlay = "" if same else self._overlays(planned, agent, known)
+        found = fingerprint({**self._elsewhere(planned, site), "overlay": overlay})
         # Files that are as they were applied need not be gone through again: there may be many.
         return {**found, "overlay": before["overlay"]} if same else found
+
+    def _elsewhere(self, planned: Planned, site: Site) -> dict[str, object]:
+        """The parts that are not files of an overlay."""
+        name = str(site.agent.name)
+        kept = self._kept.get(name) if self._kept is not None else None
+        if kept is None:
+            kept = {
+                "prompt": self.still.prompts.of(site.agent).text,
+                "skills": self._skills(planned.claims.wanted.values(), name),
+                "mcp": self._servers(site),
+                "launch": self._launch(site.agent),
+            }
+            if self._kept is not None:
+                self._kept[name] = kept
+        return kept
 
     def _overlays(self, planned: Planned, agent: Agent, known: Mapping[str, Held]) -> list[str]:
         files = planned.claims.overlays[str(agent.name)].chosen.files

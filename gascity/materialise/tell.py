@@ -46,7 +46,7 @@ def _is_in_git(planner: Planner, ledger: Ledger) -> bool:
 def _exclude(planner: Planner, ledger: Ledger, paths: Sequence[str]) -> None:
     root, environ = ledger.root, planner.environ
     if ledger.rig:
-        file = excludes_file(planner, root)
+        file = excludes_file(planner.city.root, root)
         make_private(os.path.dirname(file))
         excludes.write_session_excludes(file, root, paths, environ)
     else:
@@ -59,6 +59,6 @@ def _is_ours(held: Held) -> bool:
     return not held.covers and not held.adopted and ours
 
 
-def excludes_file(planner: Planner, root: str) -> str:
+def excludes_file(city: str, root: str) -> str:
     """Where a session that works in a worktree finds what git is to overlook."""
-    return f"{planner.city.root}/.gc/excludes/{ledger_key(root)}"
+    return f"{city}/.gc/excludes/{ledger_key(root)}"

@@ -1,7 +1,7 @@
 """A city made ready for planning: as much of it as the agents asked about need."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from gascity.apply.perform import Workshop
@@ -9,9 +9,8 @@ from gascity.materialise.claims import Claims, Materials
 from gascity.materialise.directories import Planner
 from gascity.model.city import Agent, City
 from gascity.pipeline import find_agent, open_agent, open_city
-from gascity.plan.ground import Choices
 from gascity.prompts import Machine, Prompts
-from gascity.sites import OWN, WORKTREE
+from gascity.sites import OWN, WORKTREE, Site
 from gascity.source.disk import Disk
 
 
@@ -63,14 +62,23 @@ class Expected(NamedTuple):
     skills: frozenset[str]
 
 
-def claims_of(yard: Yard, agent: Agent) -> tuple[str, Claims]:
-    """An agent's directory, and what everybody who works there wants in it."""
+def claims_of(
+    yard: Yard, agent: Agent, place: tuple[str, Sequence[Site]] | None = None
+) -> tuple[str, Claims]:
+    """An agent's directory, and what everybody who works there wants in it.
+
+    `place` is that of one of its sessions, in place of the one that `apply` makes.
+    """
     planner = yard.planner
+    root, sites = place or _first_place(planner, agent)
+    return root, planner.claims(root, sites)
+
+
+def _first_place(planner: Planner, agent: Agent) -> tuple[str, Sequence[Site]]:
     site = planner.sites.of(agent)
     root = os.path.realpath(site.workdir)
     others = planner.directories(one for one in planner.city.agents if not one.broken)
-    sites = [site, *(one for one in others.get(root, ()) if one is not site)]
-    return root, planner.plan(root, sites, Choices(), yard.whose).claims
+    return root, [site, *(one for one in others.get(root, ()) if one is not site)]
 
 
 def expected_of(yard: Yard, agent: Agent) -> Expected:

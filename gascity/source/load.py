@@ -43,6 +43,8 @@ def load(
         root=root,
         pack=pack,
         workspace=_stack(manifests, "workspace"),
+        session=_stack(manifests, "session"),
+        security=_stack(manifests, "security"),
         defaults=tuple(m.defaults for m in manifests if m.defaults),
         patches=tuple(city.patches),
         local_patches=tuple(local.patches) if local else (),

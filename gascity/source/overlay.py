@@ -45,6 +45,7 @@ class _Lister:
         self._inside.append(real)
         try:
             entries = sorted(os.scandir(directory), key=lambda entry: entry.name)
+            self.disk.stamp(directory, os.stat(directory))
         except (FileNotFoundError, NotADirectoryError):
             entries = []
         except OSError as error:

@@ -166,7 +166,7 @@ def _find(text: str, path: Sequence[str | int]) -> "Mark | None":
     return best
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=64)
 def _marks_of(text: str) -> "tuple[Mark, ...]":
     """Many places of few files are asked for in a row."""
     return tuple(marks(text))

@@ -150,15 +150,24 @@ def _obey(order: dict[str, Any]) -> dict[str, Any]:
 
 def _run(order: dict[str, Any]) -> dict[str, Any]:
     """One command that nothing happens to, without a process of its own: that is quicker."""
-    from gascity.cli import run
-
     out, err = (io.TextIOWrapper(io.BytesIO(), write_through=True) for _ in range(2))
     os.chdir(order["cwd"])
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = run(order["arguments"])
+        code = _ran(order["arguments"])
     os.chdir("/")
     said, complained = (one.buffer.getvalue().decode() for one in (out, err))
     return {"killed": False, "code": code, "out": said, "err": complained}
+
+
+def _ran(arguments: list[str]) -> int:
+    """`city`, or what its controller does where no command does it: `furnish AGENT WORK`."""
+    if arguments[0] == "furnish":
+        from tests.support.quarters import furnish
+
+        return furnish(arguments[1:])
+    from gascity.cli import run
+
+    return run(arguments)
 
 
 def _live(order: dict[str, Any], out: int, err: int) -> None:
@@ -169,9 +178,7 @@ def _live(order: dict[str, Any], out: int, err: int) -> None:
         os.dup2(out, 1)
         os.dup2(err, 2)
         _wrap(_Counter(order["at"], order["fault"]))
-        from gascity.cli import run
-
-        code = run(order["arguments"])
+        code = _ran(order["arguments"])
         sys.stdout.flush()
         sys.stderr.flush()
     finally:

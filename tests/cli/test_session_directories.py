@@ -1,0 +1,184 @@
+"""The commands know the directories of sessions, and a session is as good as its agent's name."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from gascity.materialise.furnish import Furnished
+from gascity.model.work import POOL, RUNNING, STOPPED, Session
+from gascity.store.sqlite import open_store
+from tests.support.git import branches
+from tests.support.pictures import picture
+from tests.support.quarters import Quarters
+from tests.support.towns import SKILL, server
+
+pytestmark = pytest.mark.usefixtures("git_here")
+
+
+@pytest.fixture
+def city(tmp_path: Path, git_here: None) -> Quarters:
+    del git_here
+    found = Quarters(tmp_path / "town")
+    files = {"overlay/a": "one\n", "overlay/who.template.md": "{{ .Session }}\n"}
+    found.agent("mayor", **files)
+    found.agent("cat", 'scope = "rig"', **files)
+    return found
+
+
+def session(
+    city: Quarters, done: Furnished | None, agent: str, slot: int, state: str = RUNNING
+) -> Session:
+    """A session on record."""
+    one = Session(
+        id=f"{slot}{slot}{slot}{slot}0000-aaaa-4bbb-8ccc-00000000000{slot}",
+        agent=agent,
+        origin=POOL,
+        slot=slot,
+        alias=f"jack-{slot}",
+        state=state,
+        reason="",
+        created=1.0,
+        updated=1.0,
+        workdir=done.workdir if done else "",
+        branch=done.branch if done else "",
+    )
+    store = open_store(str(city.root))
+    store.add_session(one)
+    store.close()
+    return one
+
+
+def test_a_bare_apply_leaves_sessions_directories_alone(city: Quarters) -> None:
+    done = [city.furnish(name, slot, work="w") for name in ("mayor", "dock/cat") for slot in (1, 2)]
+    before = [picture(Path(one.workdir)) for one in done]
+    ran = city.fine("apply")
+    assert ran.out == "Nothing to do: everything is as it should be.\n"
+    assert [picture(Path(one.workdir)) for one in done] == before
+    assert city.fine("plan", "--check").code == 0
+
+
+@pytest.mark.parametrize("arguments", [("apply",), ("apply", "mayor")])
+def test_an_apply_brings_sessions_directories_up_to_date(
+    city: Quarters, arguments: tuple[str, ...]
+) -> None:
+    done = [city.furnish("mayor", slot) for slot in (1, 2)]
+    city.write({"agents/mayor/overlay/a": "two\n"})
+    rows = city.run("plan", "mayor", "--json").json["agents"]
+    steps = [(row["workdir"], [step["path"] for step in row["steps"]]) for row in rows]
+    assert steps == [(".gc/work/mayor", ["a"]), (".gc/work/mayor~2", ["a"])]
+    city.fine(*arguments)
+    for slot, one in enumerate(done, 1):
+        assert Path(one.workdir, "a").read_text() == "two\n"
+        assert Path(one.workdir, "who.md").read_text() == f"jack-{slot}\n"
+    city.fine("undo")
+    assert [Path(one.workdir, "a").read_text() for one in done] == ["one\n", "one\n"]
+
+
+def test_a_bare_undo_does_not_undo_what_a_sessions_start_wrote(city: Quarters) -> None:
+    city.fine("apply", "mayor")
+    done = city.furnish("mayor", 2)
+    city.fine("undo")
+    assert Path(done.workdir, "a").exists()
+    assert not city.place("work/mayor/a").exists()
+    assert city.fine("undo").out == "Nothing to undo.\n"
+
+
+def test_directories_of_sessions_go_when_their_agent_is_gone(city: Quarters) -> None:
+    for name in ("mayor", "dock/cat"):
+        for slot in (1, 2):
+            city.furnish(name, slot, work=f"w-{slot}")
+    city.remove("agents/mayor")
+    city.remove("agents/cat")
+    city.fine("apply")
+    assert os.listdir(city.place("work")) == []
+    assert not city.place("worktrees/dock").exists()
+    assert branches(city.dock) == ["main"]
+
+
+def test_what_a_live_session_works_in_stays_although_its_agent_is_gone(city: Quarters) -> None:
+    live, over = (city.furnish("mayor", slot) for slot in (1, 2))
+    session(city, live, "mayor", 1)
+    session(city, over, "mayor", 2, STOPPED)
+    city.remove("agents/mayor")
+    city.fine("apply")
+    assert Path(live.workdir, "a").exists()
+    assert not Path(over.workdir).exists()
+
+
+def test_the_worktrees_of_a_removed_rig_go_with_it(city: Quarters) -> None:
+    for slot in (1, 2):
+        city.furnish("dock/cat", slot, work=f"w-{slot}")
+    swept = city.run("rig", "remove", "dock", "--json").json["swept"]
+    assert sorted(swept) == [".gc/worktrees/dock/cat", ".gc/worktrees/dock/cat~2"]
+    assert branches(city.dock) == ["main"]
+
+
+def test_a_plan_for_a_session_is_of_its_directory_alone(city: Quarters) -> None:
+    city.furnish("mayor", 1)
+    one = session(city, city.furnish("mayor", 2), "mayor", 2)
+    city.write({"agents/mayor/overlay/a": "two\n"})
+    for reference in ("jack-2", one.id, one.id[:8]):
+        answer = city.run("plan", "--session", reference, "--json").json
+        assert answer["session"] == one.id
+        (row,) = answer["agents"]
+        assert (row["name"], row["workdir"]) == ("mayor", ".gc/work/mayor~2")
+        assert [step["path"] for step in row["steps"]] == ["a"]
+        assert [part["part"] for part in row["drift"]] == ["overlay"]
+    assert city.run("plan", "--session", "jack-2", "--check").code == 1
+    assert city.run("plan", "--session", "jack-2").out.startswith("# .gc/work/mayor~2  (mayor)\n")
+
+
+def test_a_session_that_never_started_is_planned_for_in_its_slot(city: Quarters) -> None:
+    session(city, None, "dock/cat", 2)
+    (row,) = city.run("plan", "--session", "jack-2", "--json").json["agents"]
+    assert row["workdir"] == ".gc/worktrees/dock/cat~2"
+    assert [step["op"] for step in row["steps"]] == ["worktree", "write", "write"]
+
+
+def test_servers_and_skills_of_a_session_are_those_of_its_agent(city: Quarters) -> None:
+    told = server("files", HERE="{{ .WorkDir }}")
+    city.agent("clerk", **{"mcp/files.template.toml": told})
+    city.write({"agents/clerk/skills/knots/SKILL.md": SKILL.format("knots")})
+    one = session(city, city.furnish("clerk", 2), "clerk", 2)
+    servers = city.run("mcp", "list", "--session", "jack-2", "--json").json
+    assert (servers["session"], servers["workdir"]) == (one.id, ".gc/work/clerk~2")
+    by_agent = city.run("mcp", "list", "--agent", "clerk", "--json").json
+    assert servers["servers"] == by_agent["servers"]
+    skills = city.run("skill", "list", "--session", "jack-2", "--json").json
+    by_agent = city.run("skill", "list", "--agent", "clerk", "--json").json
+    assert skills == {**by_agent, "session": one.id}
+
+
+@pytest.mark.parametrize("command", [("plan",), ("mcp", "list"), ("skill", "list")])
+def test_a_session_that_nobody_knows_is_told_with_names_like_it(
+    city: Quarters, command: tuple[str, ...]
+) -> None:
+    unknown = city.run(*command, "--session", "jack-3")
+    assert unknown.code == 1
+    assert "there is no session `jack-3` [unknown-session]" in unknown.err
+    assert not city.place("city.db").exists()
+    session(city, None, "mayor", 2)
+    told = city.run(*command, "--session", "jack-3", "--json")
+    (problem,) = told.json["problems"]
+    assert (told.code, problem["code"]) == (1, "unknown-session")
+    assert problem["hint"] == "did you mean `jack-2`?"
+
+
+def test_a_word_that_may_mean_two_sessions_lists_them(city: Quarters) -> None:
+    first = session(city, None, "mayor", 2, STOPPED)
+    second = first._replace(id=f"{first.id[:-1]}9")
+    store = open_store(str(city.root))
+    store.add_session(second)
+    store.close()
+    ran = city.run("plan", "--session", first.id[:8])
+    assert ran.code == 1
+    assert "[ambiguous-name]" in ran.err
+    assert f"`{first.id}` (jack-2, stopped)" in ran.err
+    assert f"`{second.id}` (jack-2, stopped)" in ran.err
+
+
+def test_an_agent_and_a_session_cannot_be_asked_about_at_once(city: Quarters) -> None:
+    assert city.run("plan", "mayor", "--session", "jack-1").code == 2
+    assert city.run("mcp", "list", "--agent", "mayor", "--session", "jack-1").code == 2
+    assert city.run("skill", "list", "--agent", "mayor", "--session", "jack-1").code == 2
