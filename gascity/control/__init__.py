@@ -1,0 +1,1 @@
+"""What keeps the right number of sessions at work."""

@@ -1,0 +1,290 @@
+"""Failure is told apart from loss, and both from what we did ourselves."""
+
+import pytest
+
+from gascity.control.settle import (
+    FINISH,
+    LEAVE,
+    REOPEN,
+    Ending,
+    Limits,
+    Settlement,
+    settle,
+    signal_name,
+)
+from gascity.model.work import (
+    BROKE,
+    CANCELLED,
+    CLAIMED,
+    CRASHED,
+    DONE,
+    ENDED_BY_US,
+    FAILED,
+    IDLE,
+    LIMITED,
+    LOST,
+    NEVER_RAN,
+    OPEN,
+    POOL,
+    QUARANTINED,
+    RATE_LIMITED,
+    RUNNING,
+    STOPPED,
+    STOPPING,
+    SUCCEEDED,
+    TIMED_OUT,
+    Result,
+    Session,
+    Work,
+)
+
+NOW = 5000.0
+LIMITS = Limits()
+SESSION = Session(
+    id="s1",
+    agent="builder",
+    origin=POOL,
+    slot=1,
+    alias="builder",
+    state=RUNNING,
+    reason="",
+    created=0.0,
+    updated=0.0,
+    generation=4,
+    run=9,
+    started=4000.0,
+    work="w-1",
+)
+TERMINAL = SESSION._replace(interactive=True)
+WORK = Work(
+    id="w-1",
+    agent="builder",
+    title="",
+    body="",
+    status=CLAIMED,
+    priority=2,
+    attempts=1,
+    failures=0,
+    created=0.0,
+    updated=0.0,
+    session="s1",
+    generation=4,
+)
+
+
+def ends(
+    ending: Ending,
+    work: Work | None = WORK,
+    session: Session = SESSION,
+    limits: Limits = LIMITS,
+) -> Settlement:
+    return settle(work, session, ending, limits, NOW)
+
+
+ENDINGS = [
+    pytest.param(Ending(0), SUCCEEDED, FINISH, DONE, IDLE, id="exit-0-is-done"),
+    pytest.param(Ending(1), BROKE, FINISH, FAILED, IDLE, id="exit-1-is-failed"),
+    pytest.param(Ending(127), BROKE, FINISH, FAILED, IDLE, id="exit-127-is-failed"),
+    pytest.param(Ending(128), BROKE, FINISH, FAILED, IDLE, id="128-is-no-signal"),
+    pytest.param(Ending(193), BROKE, FINISH, FAILED, IDLE, id="193-is-no-signal"),
+    pytest.param(Ending(255), BROKE, FINISH, FAILED, IDLE, id="exit-255-is-failed"),
+    pytest.param(Ending(0, error="no credit"), BROKE, FINISH, FAILED, IDLE, id="error-result"),
+    pytest.param(Ending(None, ours="timeout"), TIMED_OUT, FINISH, FAILED, IDLE, id="timeout"),
+    pytest.param(Ending(0, ours="timeout"), TIMED_OUT, FINISH, FAILED, IDLE, id="timeout-exit-0"),
+    pytest.param(Ending(None), LOST, REOPEN, "", CRASHED, id="vanished-is-lost"),
+    pytest.param(Ending(None, ran=False), NEVER_RAN, REOPEN, "", CRASHED, id="never-ran"),
+    pytest.param(Ending(143, ours="stop"), ENDED_BY_US, REOPEN, "", STOPPED, id="our-stop"),
+    pytest.param(Ending(0, ours="stop"), ENDED_BY_US, REOPEN, "", STOPPED, id="our-stop-exit-0"),
+    pytest.param(Ending(143, ours="restart"), ENDED_BY_US, REOPEN, "", IDLE, id="our-restart"),
+    pytest.param(Ending(143, ours="cancel"), ENDED_BY_US, FINISH, CANCELLED, IDLE, id="cancel"),
+    pytest.param(Ending(1, limited_until=0.0), LIMITED, REOPEN, "", RATE_LIMITED, id="limited"),
+]
+
+
+@pytest.mark.parametrize(("ending", "outcome", "fate", "status", "state"), ENDINGS)
+def test_an_ending_decides_about_run_work_and_session(
+    ending: Ending, outcome: str, fate: str, status: str, state: str
+) -> None:
+    found = ends(ending)
+    assert (found.outcome, found.work, found.status) == (outcome, fate, status)
+    assert found.state == state
+
+
+@pytest.mark.parametrize("number", [4, 5, 6, 7, 8, 11, 13, 24, 25, 31])
+def test_a_signal_that_a_program_brings_on_itself_is_a_failure(number: int) -> None:
+    found = ends(Ending(128 + number))
+    assert (found.outcome, found.status) == (BROKE, FAILED)
+    assert signal_name(128 + number) in found.reason
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 9, 12, 15, 64])
+def test_a_signal_from_outside_is_a_loss(number: int) -> None:
+    found = ends(Ending(128 + number))
+    assert (found.outcome, found.work, found.failed, found.uncounted) == (
+        LOST,
+        REOPEN,
+        False,
+        False,
+    )
+    assert signal_name(128 + number) in found.reason
+
+
+@pytest.mark.parametrize(
+    ("failures", "retries", "fate"),
+    [
+        pytest.param(0, 0, FINISH, id="no-retries"),
+        pytest.param(0, 1, REOPEN, id="first-of-one-retry"),
+        pytest.param(1, 1, FINISH, id="second-of-one-retry"),
+        pytest.param(1, 2, REOPEN, id="second-of-two-retries"),
+    ],
+)
+@pytest.mark.parametrize("ending", [Ending(1), Ending(139), Ending(None, ours="timeout")])
+def test_failed_work_is_tried_again_while_its_failures_allow(
+    failures: int, retries: int, fate: str, ending: Ending
+) -> None:
+    found = ends(ending, WORK._replace(failures=failures), limits=Limits(retries=retries))
+    assert found.work == fate
+    assert found.failed == (fate == REOPEN)
+    assert not found.uncounted
+
+
+@pytest.mark.parametrize(("attempts", "fate"), [(1, REOPEN), (2, REOPEN), (3, FINISH), (4, FINISH)])
+def test_lost_work_is_tried_again_while_its_attempts_allow(attempts: int, fate: str) -> None:
+    found = ends(Ending(137), WORK._replace(attempts=attempts), limits=Limits(max_attempts=3))
+    assert found.work == fate
+    if fate == FINISH:
+        assert found.status == FAILED
+        assert found.reason == (
+            f"its process was ended from outside (SIGKILL), at attempt {attempts} of 3"
+        )
+
+
+@pytest.mark.parametrize(
+    "ending",
+    [
+        Ending(None, ran=False),
+        Ending(143, ours="stop"),
+        Ending(143, ours="restart"),
+        Ending(1, limited_until=0.0),
+    ],
+    ids=["never-ran", "stop", "restart", "rate-limit"],
+)
+def test_what_the_work_is_not_to_blame_for_is_not_counted(ending: Ending) -> None:
+    found = ends(ending, WORK._replace(attempts=9, failures=9))
+    assert (found.work, found.failed, found.uncounted) == (REOPEN, False, True)
+
+
+@pytest.mark.parametrize("ending", [param.values[0] for param in ENDINGS])
+@pytest.mark.parametrize(
+    "work",
+    [
+        None,
+        WORK._replace(status=DONE),
+        WORK._replace(status=FAILED),
+        WORK._replace(status=CANCELLED),
+        WORK._replace(status=OPEN, session=""),
+        WORK._replace(session="s2"),
+        WORK._replace(generation=5),
+    ],
+    ids=["none", "done", "failed", "cancelled", "open", "another's", "a-later-start's"],
+)
+def test_work_that_the_run_does_not_hold_is_left_alone(work: Work | None, ending: Ending) -> None:
+    found = ends(ending, work)
+    assert found.work == LEAVE
+    assert found[:1] + found[8:] == ends(ending)[:1] + ends(ending)[8:]  # the session is the same
+
+
+def test_what_a_run_said_is_kept_with_its_work() -> None:
+    found = ends(Ending(0, summary="all green", usage={"input": 5}, cost=0.25))
+    assert found.result == Result(0, "all green", {"input": 5}, 0.25)
+
+
+def test_an_error_result_is_told_in_its_own_words() -> None:
+    assert ends(Ending(1, error="model not found")).reason == "model not found"
+
+
+@pytest.mark.parametrize(
+    ("crashes", "state", "wait"),
+    [
+        (0, CRASHED, 0.0),
+        (1, CRASHED, 2.0),
+        (2, CRASHED, 4.0),
+        (3, CRASHED, 8.0),
+        (4, QUARANTINED, 300.0),
+        (9, QUARANTINED, 300.0),
+    ],
+)
+@pytest.mark.parametrize("ending", [Ending(137), Ending(None), Ending(None, ran=False)])
+def test_losses_in_a_row_back_off_and_end_in_quarantine(
+    crashes: int, state: str, wait: float, ending: Ending
+) -> None:
+    found = ends(ending, session=SESSION._replace(crashes=crashes))
+    assert (found.state, found.crashes, found.retry_at) == (state, crashes + 1, NOW + wait)
+    assert found.session_reason
+
+
+@pytest.mark.parametrize("ending", [Ending(0), Ending(1), Ending(None, ours="timeout")])
+def test_a_run_that_ends_by_itself_ends_the_row_of_crashes(ending: Ending) -> None:
+    found = ends(ending, session=SESSION._replace(crashes=4))
+    assert (found.crashes, found.retry_at) == (0, None)
+
+
+def test_why_a_session_was_to_stop_outlasts_its_end() -> None:
+    stopping = TERMINAL._replace(state=STOPPING, reason="asleep: idle for 2h")
+    assert ends(Ending(0, ours="stop"), session=stopping).session_reason == "asleep: idle for 2h"
+
+
+def test_our_stop_says_nothing_about_crashes() -> None:
+    assert ends(Ending(143, ours="stop"), session=SESSION._replace(crashes=3)).crashes == 3
+
+
+@pytest.mark.parametrize(
+    ("told", "crashes", "until"),
+    [
+        pytest.param(NOW + 777.0, 0, NOW + 777.0, id="told"),
+        pytest.param(0.0, 0, NOW + 60.0, id="not-told"),
+        pytest.param(NOW - 5.0, 0, NOW + 60.0, id="told-a-time-that-has-passed"),
+        pytest.param(0.0, 1, NOW + 120.0, id="again"),
+        pytest.param(0.0, 4, NOW + 960.0, id="often"),
+        pytest.param(0.0, 5, NOW + 1800.0, id="at-most-half-an-hour"),
+        pytest.param(0.0, 5000, NOW + 1800.0, id="for-ever"),
+    ],
+)
+def test_a_rate_limit_is_waited_out_by_session_and_work(
+    told: float, crashes: int, until: float
+) -> None:
+    found = ends(Ending(1, limited_until=told), session=SESSION._replace(crashes=crashes))
+    assert (found.state, found.retry_at, found.not_before) == (RATE_LIMITED, until, until)
+    assert found.crashes == crashes + 1
+
+
+TERMINALS = [
+    pytest.param(Ending(0), REOPEN, True, STOPPED, id="closed-without-a-word"),
+    pytest.param(Ending(1), REOPEN, False, CRASHED, id="status-1"),
+    pytest.param(Ending(139), REOPEN, False, CRASHED, id="segv"),
+    pytest.param(Ending(129), REOPEN, False, CRASHED, id="hung-up"),
+    pytest.param(Ending(None), REOPEN, False, CRASHED, id="vanished"),
+    pytest.param(Ending(0, ours="stop"), REOPEN, True, STOPPED, id="our-stop"),
+    pytest.param(Ending(0, ours="restart"), REOPEN, True, STOPPED, id="our-restart"),
+]
+
+
+@pytest.mark.parametrize(("ending", "fate", "uncounted", "state"), TERMINALS)
+def test_a_terminal_that_ends_gives_its_work_back(
+    ending: Ending, fate: str, uncounted: bool, state: str
+) -> None:
+    found = ends(ending, session=TERMINAL)
+    assert (found.work, found.uncounted, found.state) == (fate, uncounted, state)
+    assert not found.failed
+
+
+def test_a_terminal_that_crashes_over_an_item_again_and_again_gives_it_up() -> None:
+    found = ends(Ending(1), WORK._replace(attempts=3), session=TERMINAL)
+    assert (found.work, found.status) == (FINISH, FAILED)
+
+
+def test_a_terminal_that_ends_as_soon_as_it_starts_backs_off() -> None:
+    brief = TERMINAL._replace(started=NOW - 3.0, crashes=2)
+    found = ends(Ending(0), None, session=brief)
+    assert (found.outcome, found.state, found.retry_at) == (SUCCEEDED, CRASHED, NOW + 4.0)
+    assert ends(Ending(0), None, session=TERMINAL).retry_at is None
