@@ -18,7 +18,20 @@ def main() -> None:
         _unheard()
         print(f"city: error: the answer cannot be written: {error.strerror}", file=sys.stderr)
         code = 1
-    sys.exit(code)
+    _leave(code)
+
+
+def _leave(code: int) -> None:
+    """Go at once: an interpreter takes itself apart for longer than some commands run.
+
+    It also remembers an interrupt that fell into an `eval`, as named tuples have one, although it
+    was caught, and would end by the signal instead of with this code.
+    """
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:
+        os._exit(code)
 
 
 def _open_streams() -> None:
@@ -40,14 +53,20 @@ def _answer(arguments: list[str]) -> int:
     code = answer(arguments, os.environ)
     if code is not None:
         return code
+    from gascity.slung import answer as sling
+
+    code = sling(arguments, os.environ)
+    if code is not None:
+        return code
     import gc
 
     gc.disable()  # a command is over before garbage matters; collecting costs a tenth of it
+    from gascity.late import defer
+
+    defer()
     from gascity.cli import run
 
-    code = run(arguments)
-    gc.freeze()  # nor is there a point in taking everything apart at the end
-    return code
+    return run(arguments, os.path.basename(sys.argv[0]))
 
 
 def _unheard() -> int:

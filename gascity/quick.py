@@ -12,7 +12,7 @@ import os
 import sys
 
 from gascity import __version__
-from gascity.places import MARK, find_root
+from gascity.places import MARK, find_root, make_state
 
 TYPE_CHECKING = False  # importing `typing` for its own would take longer than the answer
 if TYPE_CHECKING:
@@ -174,10 +174,7 @@ def _write(root: str, shape: str, data: bytes) -> None:
     cache = os.path.join(home, "cache")
     if os.path.islink(home) or os.path.islink(cache):
         return
-    if not os.path.isdir(home):
-        os.mkdir(home)
-        with open(os.path.join(home, ".gitignore"), "w", encoding="utf-8") as file:
-            file.write("*\n")
+    make_state(root)
     os.makedirs(cache, exist_ok=True)
     scratch = os.path.join(cache, f".{shape}.{os.getpid()}")
     handle = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

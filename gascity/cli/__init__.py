@@ -22,11 +22,33 @@ _COMMANDS = {
     "apply": ("gascity.cli.apply", "apply", "Write what agents need into their directories."),
     "undo": ("gascity.cli.undo", "undo", "Go back to before the last apply."),
     "overlay": ("gascity.cli.overlay", "overlay", "The files laid over working directories."),
-    "mcp": ("gascity.cli.mcp", "mcp", "The MCP servers that agents get."),
-    "skill": ("gascity.cli.skill", "skill", "See, check and promote the skills that agents get."),
-    "rig": ("gascity.cli.rig", "rig", "The projects the city works on."),
     "provider": ("gascity.cli.provider", "provider", "The coding agents that can be run."),
+    "skill": ("gascity.cli.skill", "skill", "See, check and promote the skills that agents get."),
+    "mcp": ("gascity.cli.mcp", "mcp", "The MCP servers that agents get."),
+    "rig": ("gascity.cli.rig", "rig", "The projects the city works on."),
+    "start": ("gascity.cli.control", "start", "Start the controller."),
+    "stop": ("gascity.cli.control", "stop", "End the sessions and the controller."),
+    "restart": ("gascity.cli.control", "restart", "Replace the controller; what runs goes on."),
+    "reload": ("gascity.cli.control", "reload", "Have the controller read the city's files now."),
+    "status": ("gascity.cli.status", "status", "Show how the city stands."),
+    "sling": ("gascity.cli.sling", "sling", "Hand an agent something to do."),
+    "work": ("gascity.cli.work", "work", "See and settle what was handed to agents."),
+    "session": ("gascity.cli.session", "session", "See sessions, talk to them, end them."),
+    "mail": ("gascity.cli.mail", "mail", "Messages between you, agents and sessions."),
+    "events": ("gascity.cli.events", "events", "Show what happened, and what happens."),
+    "why": ("gascity.cli.why", "why", "Say how something stands, and why."),
     "completion": ("gascity.cli.completion", "completion", "Print a shell's completion script."),
+    "prime": ("gascity.cli.prime", "prime", "Print a working agent's own prompt."),
+    "hook": ("gascity.cli.hook", "hook", "Say whether there is work, and take it."),
+    "runtime": ("gascity.cli.runtime", "runtime", "What a working agent says about its session."),
+}
+
+_STORE_HINTS = {
+    "store-busy": "nothing was changed; try again",
+    "store-full": "nothing was changed; make room and try again",
+    "store-denied": "nothing was changed; check who owns .gc and what is in it",
+    "store-newer": "nothing was changed; bring this program up to date",
+    "store-broken": "`city stop --keep-sessions` before you touch it",
 }
 
 
@@ -57,15 +79,16 @@ def city(ctx: click.Context, chosen: str | None) -> None:
     ctx.obj.chosen = chosen
 
 
-def run(arguments: Sequence[str]) -> int:
+def run(arguments: Sequence[str], program: str = "city") -> int:
     """Run the command line; whatever goes wrong, the answer is an exit code.
 
-    Only a stream that cannot be written is left to the caller.
+    Only a stream that cannot be written is left to the caller. As `gc` it takes what published
+    packs call.
     """
     context = Context(os.environ, _working_directory())
     context.as_json = "--json" in arguments
     try:
-        return _invoke(arguments, context)
+        return _invoke(arguments, context, program)
     except CityError as error:
         fail(context, error.problems)
         return 1
@@ -83,12 +106,12 @@ def run(arguments: Sequence[str]) -> int:
         fail(context, [_refused(error)])
         return 1
     except Exception as error:
-        from gascity.cli.report import report_bug
-        from gascity.git import GitFault
-
-        if isinstance(error, GitFault):
-            fail(context, [Problem("git-failed", error.message)])
+        fault = _fault(error)
+        if fault is not None:
+            fail(context, [fault])
             return 1
+        from gascity.cli.report import report_bug
+
         return report_bug(error, arguments, context)
 
 
@@ -99,7 +122,11 @@ def _working_directory() -> str:
         return os.environ.get("PWD", "/")
 
 
-def _invoke(arguments: Sequence[str], context: Context) -> int:
+def _invoke(arguments: Sequence[str], context: Context, program: str) -> int:
+    if program == "gc":
+        from gascity.cli.gc import translated
+
+        arguments = translated(arguments, context)
     result = city.main(args=list(arguments), prog_name="city", standalone_mode=False, obj=context)
     sys.stdout.flush()
     return result if isinstance(result, int) else 0
@@ -121,6 +148,21 @@ def _refused(error: OSError) -> Problem:
         None,
         "nothing was changed; check permissions and free space",
     )
+
+
+def _fault(error: Exception) -> Problem | None:
+    """What is no bug of ours: git or the store cannot, or whoever asks was replaced."""
+    from gascity.git import GitFault
+    from gascity.model.work import Stale
+    from gascity.store.port import StoreFault
+
+    if isinstance(error, GitFault):
+        return Problem("git-failed", error.message)
+    if isinstance(error, StoreFault):
+        return Problem(error.code, error.message, None, _STORE_HINTS.get(error.code))
+    if isinstance(error, Stale):
+        return Problem("stale-session", error.message, None, "nothing was changed")
+    return None
 
 
 def _usage(error: click.UsageError, context: Context) -> int:

@@ -7,6 +7,7 @@ import click
 from gascity.cli.cached import answer_and_keep
 from gascity.cli.context import Context, json_option, pass_context
 from gascity.cli.rows import agent_lines, agent_row
+from gascity.control.places import stale_file
 from gascity.model.city import City
 from gascity.source.disk import Disk
 
@@ -22,7 +23,9 @@ def list_agents(context: Context) -> int:
 def _agent_list(context: Context, disk: Disk) -> tuple[Mapping[str, object], Iterator[str], str]:
     """The answer as JSON, as lines, and what goes to stderr beside it."""
     city = context.city(disk=disk)
-    rows = [agent_row(one) for one in city.agents]
+    # Read through the disk, so that a kept answer is thrown away when this changes.
+    stale = (disk.read(stale_file(disk.root)) or b"").decode().splitlines()
+    rows = [agent_row(one, stale) for one in city.agents]
     lines = agent_lines(rows, context.width, context.colour)
     return {"agents": rows}, iter(lines), _note(city)
 

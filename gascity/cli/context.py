@@ -2,17 +2,22 @@
 
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import update_wrapper
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from gascity.cli.output import complain, say, to_json, use_colour, width
 from gascity.cli.problems import Locator, in_order, problem_text, problems_json, summary
-from gascity.model.city import Agent, City
 from gascity.model.problems import CityError, Problem
-from gascity.places import find_root
+from gascity.places import MARK, find_root
+
+if TYPE_CHECKING:
+    from gascity.model.city import Agent, City
+    from gascity.model.machine import Machine
+    from gascity.store.sqlite import SqliteStore
 
 
 class Context:
@@ -24,6 +29,7 @@ class Context:
         self.chosen = chosen
         self.as_json = False
         self.tried: dict[str, str] = {}  # texts that were tried and not written
+        self._store: SqliteStore | None = None
 
     @property
     def root(self) -> str:
@@ -52,13 +58,13 @@ class Context:
         root = find_root(self.cwd, self.environ, self.chosen)
         return Locator(root or self.cwd, self.tried)
 
-    def city(self, **options: Any) -> City:
+    def city(self, **options: Any) -> "City":
         """The whole city; options are those of `pipeline.open_city`."""
         from gascity.pipeline import open_city
 
         return open_city(self.root, self.environ, **options)
 
-    def agent(self, reference: str) -> tuple[City, Agent]:
+    def agent(self, reference: str) -> "tuple[City, Agent]":
         """One agent by name, read without reading the others."""
         from gascity.pipeline import open_agent
 
@@ -66,6 +72,23 @@ class Context:
         if agent.name.bare in city.spare and agent is city.spare[agent.name.bare]:
             complain(f"note: provider `{reference}` is built in but not configured in this city")
         return city, agent
+
+    def store(self) -> "SqliteStore":
+        """The city's store, open for as long as the command runs."""
+        if self._store is None:
+            from gascity.store.sqlite import open_store
+
+            root = self.root
+            if not os.path.exists(f"{root}/{MARK}"):
+                words = f"there is no {MARK} in {root}"
+                raise CityError(Problem("no-city", words, None, "`city init` makes a city here"))
+            self._store = open_store(root)
+        return self._store
+
+    def store_if_any(self) -> "SqliteStore | None":
+        """The store for who only reads: None where nothing was kept yet, so that none is made."""
+        there = self._store is not None or os.path.exists(f"{self.root}/.gc/city.db")
+        return self.store() if there else None
 
     def print_problems(self, problems: Iterable[Problem]) -> None:
         """Problems on stderr, in compiler form."""
@@ -90,6 +113,13 @@ class Context:
             say(to_json(value() if callable(value) else value))
         else:
             say("\n".join(text()))
+
+
+def machine() -> "Machine":
+    """This machine, today."""
+    from gascity.model.machine import Machine
+
+    return Machine(sys.platform, time.strftime("%Y-%m-%d"))
 
 
 def fail(context: Context, problems: Iterable[Problem]) -> None:

@@ -219,5 +219,7 @@ def _lines(
             yield f"Provider {name}: `{command}` is not on PATH yet"
         else:
             yield f"Provider {name}: installed"
-    step = "" if root == context.cwd else f"cd {os.path.relpath(root, context.cwd)} && "
+    from shlex import quote
+
+    step = "" if root == context.cwd else f"cd {quote(os.path.relpath(root, context.cwd))} && "
     yield f"Next: {step}city agent list"

@@ -72,6 +72,24 @@ def table(rows: Sequence[Sequence[str]], heads: Sequence[str], columns: int) -> 
     return lines
 
 
+def moment(at: float | None) -> str | None:
+    """A time as other programs read it: UTC, to the millisecond."""
+    if at is None:
+        return None
+    import time
+
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(at))}.{int(at * 1000) % 1000:03d}Z"
+
+
+def ago(at: float, now: float) -> str:
+    """How long ago, as people say it: `now`, `40s`, `12m`, `3h`, `9d`."""
+    seconds = max(0, int(now - at))
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
+        if seconds >= size:
+            return f"{seconds // size}{unit}"
+    return f"{seconds}s" if seconds else "now"
+
+
 def to_json(value: Mapping[str, object]) -> str:
     """One object, `schema` first, in a form that people can read too."""
     import json

@@ -1,15 +1,23 @@
 """Agents as rows: the JSON objects of the contract and the lines people read."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from gascity.cli.output import BOLD, DIM, RED, paint, wrap
 from gascity.model.city import Agent
 
 Row = Mapping[str, object]
+_WRONG = {
+    "broken": "broken: `city check` says why",
+    "stale": "broken, so its last good definition stays in force: `city check` says why",
+}
 
 
-def agent_row(agent: Agent) -> dict[str, object]:
-    """One agent as `agent list --json` gives it."""
+def agent_row(agent: Agent, stale: Collection[str] = ()) -> dict[str, object]:
+    """One agent as `agent list --json` gives it.
+
+    `stale` are broken ones whose last good definition the controller goes by.
+    """
+    broken = "stale" if str(agent.name) in stale else "broken"
     most = agent.value("max_active_sessions")
     return {
         "name": str(agent.name),
@@ -25,7 +33,7 @@ def agent_row(agent: Agent) -> dict[str, object]:
         "max": None if most == -1 else most,
         "source": agent.home.directory,
         "layer": agent.layer,
-        "state": "broken" if agent.broken else "ok",
+        "state": broken if agent.broken else "ok",
         "covers": list(agent.covers),
     }
 
@@ -49,8 +57,8 @@ def agent_lines(rows: Sequence[Row], columns: int, colour: bool) -> Iterable[str
         for line in rest:
             yield " " * (indent + tags + 2) + line
         yield " " * indent + paint(f"Source: {source_text(row)}", DIM, colour)
-        if row["state"] == "broken":
-            yield " " * indent + paint("broken: `city check` says why", RED, colour)
+        if row["state"] != "ok":
+            yield " " * indent + paint(_WRONG[str(row["state"])], RED, colour)
 
 
 def _tag(row: Row) -> str:

@@ -57,6 +57,10 @@ def compose(sources: Sources, known: Iterable[str]) -> City:
         problems=(*sources.problems, *problems),
         spare=_spare(sources, agents, ground),
         rig_imports={rig.name: rig.imports for rig in sources.rigs},
+        workspace=sources.workspace,
+        session=sources.session,
+        security=sources.security,
+        named_sessions=(*sources.pack.named_sessions, *sources.named_sessions),
     )
 
 

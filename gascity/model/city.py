@@ -6,7 +6,7 @@ from typing import NamedTuple
 from gascity.model.fields import AGENT, Kind
 from gascity.model.layers import Layer, Setting, fold, fold_field, with_defaults
 from gascity.model.names import IMPLICIT, IMPORTED, OWN, AgentName, Named
-from gascity.model.pack import AgentDir, Import, Pack
+from gascity.model.pack import AgentDir, Import, NamedSession, Pack
 from gascity.model.problems import Problem
 from gascity.model.provider import Provider
 
@@ -81,6 +81,10 @@ class City(NamedTuple):
     problems: tuple[Problem, ...] = ()
     spare: Mapping[str, Agent] = {}
     rig_imports: Mapping[str, tuple[Import, ...]] = {}
+    workspace: tuple[Layer, ...] = ()
+    session: tuple[Layer, ...] = ()
+    security: tuple[Layer, ...] = ()
+    named_sessions: tuple[NamedSession, ...] = ()
 
     @property
     def everything_wrong(self) -> tuple[Problem, ...]:

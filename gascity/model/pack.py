@@ -82,6 +82,8 @@ class Sources(NamedTuple):
     root: str
     pack: Pack
     workspace: tuple[Layer, ...]
+    session: tuple[Layer, ...]
+    security: tuple[Layer, ...]
     defaults: tuple[Layer, ...]
     patches: tuple[Patch, ...]
     local_patches: tuple[Patch, ...]

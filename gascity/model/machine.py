@@ -1,0 +1,10 @@
+"""The machine as far as prompts tell of it."""
+
+from typing import NamedTuple
+
+
+class Machine(NamedTuple):
+    """What of the machine may stand in a prompt."""
+
+    platform: str
+    date: str

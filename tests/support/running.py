@@ -1,0 +1,130 @@
+"""A city that runs: its real controller, its real sessions, and the end of all of them."""
+
+import contextlib
+import os
+import shutil
+import signal
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from gascity.control.client import ask, controller_state, is_starting
+from gascity.model.work import SETTLED, Session, Work
+from gascity.runtimes.process import ProcessRuntime
+from gascity.runtimes.tmux import TmuxRuntime
+from gascity.store.sqlite import SqliteStore, open_store
+from tests.support.command import Command, Ran
+from tests.support.trees import build_tree
+
+POOL = '[[patches.agent]]\nname = "shell"\nmax_active_sessions = {}\n'
+
+
+class RunningCity:
+    """Commands are typed in it; the store is looked at, never written, unless a test says so."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.run = Command(root)
+        self._store: SqliteStore | None = None
+
+    def write(self, files: Mapping[str, str | bytes]) -> None:
+        build_tree(self.root, {"city.toml": "", **files})
+
+    @property
+    def store(self) -> SqliteStore:
+        if self._store is None:
+            self._store = open_store(str(self.root))
+        return self._store
+
+    @property
+    def pid(self) -> int:
+        found = controller_state(str(self.root)).pid
+        assert found is not None, "no controller runs"
+        return found
+
+    def start(self) -> None:
+        done = self.run("start")
+        assert done.code == 0, done.err
+
+    def stop(self) -> Ran:
+        return self.run("stop")
+
+    def kill_controller(self) -> None:
+        pid = self.pid
+        os.kill(pid, signal.SIGKILL)
+        self.until(lambda: not controller_state(str(self.root)).running)
+
+    def sling(self, text: str, agent: str = "shell", **more: object) -> str:
+        """Sling through the socket, which is quick; the id of the work."""
+        reply = ask(str(self.root), {"op": "sling", "agent": agent, "text": text, **more})
+        assert reply is not None, "no controller answers"
+        assert "work" in reply, reply
+        return str(reply["work"])
+
+    def work(self, id: str) -> Work:
+        found = self.store.work(id)
+        assert found is not None
+        return found
+
+    def sessions(self, agent: str | None = None, *, live: bool | None = True) -> list[Session]:
+        return self.store.sessions(agent=agent, live=live)
+
+    def until(self, fact: Callable[[], Any], longest: float = 30.0) -> Any:
+        """What a fact comes to once it is so."""
+        end = time.monotonic() + longest
+        while not (found := fact()):
+            assert time.monotonic() < end, f"not so within {longest} s: {self.picture()}"
+            time.sleep(0.005)
+        return found
+
+    def settled(self, *ids: str) -> list[Work]:
+        """The items, once all of them are settled."""
+        self.until(lambda: all(self.work(id).status in SETTLED for id in ids))
+        return [self.work(id) for id in ids]
+
+    def running(self, id: str) -> Session:
+        """The session that works on an item, once its process runs."""
+
+        def holder() -> Session | None:
+            found = [one for one in self.sessions() if one.work == id and one.pid]
+            return found[0] if found and self._runs(found[0]) else None
+
+        return self.until(holder)  # type: ignore[no-any-return]
+
+    def _runs(self, session: Session) -> bool:
+        run = self.store.run(session.run)
+        return run is not None and Path(run.exit_file).read_bytes().startswith(b"running")
+
+    def log(self, id: str) -> str:
+        path = self.work(id).log
+        return Path(path).read_text() if path else ""
+
+    def picture(self) -> str:
+        """Everything there is to know when a test fails."""
+        with contextlib.suppress(Exception):
+            works = [(w.id, w.status, w.attempts, w.reason) for w in self.store.list_work()]
+            sessions = [(s.alias, s.state, s.reason, s.work) for s in self.store.sessions()]
+            log = self.root / ".gc/logs/controller.log"
+            said = log.read_text()[-2000:] if log.exists() else ""
+            return f"\nwork {works}\nsessions {sessions}\ncontroller: {said}"
+        return "(no picture)"
+
+    def leftovers(self) -> list[int]:
+        """Processes of the city's sessions, whoever started them."""
+        return [one.pid for one in ProcessRuntime().strays(str(self.root), frozenset())]
+
+    def end(self) -> None:
+        """Whatever happened in the test, nothing of it stays."""
+        while is_starting(str(self.root)):
+            time.sleep(0.005)
+        state = controller_state(str(self.root))
+        if state.running and state.pid:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(state.pid, signal.SIGKILL)
+        runtime = ProcessRuntime()
+        runtime.kill_all(runtime.strays(str(self.root), frozenset()))
+        if self.root.exists() and shutil.which("tmux"):
+            TmuxRuntime(str(self.root), os.environ).close()
+        if self._store is not None:
+            self._store.close()
