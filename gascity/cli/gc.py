@@ -1,0 +1,64 @@
+"""`gc`: the same program under the name that published packs call, and what it lacks of theirs."""
+
+from collections.abc import Collection, Sequence
+
+import click
+
+from gascity.cli.context import Context, fail
+from gascity.model.problems import Problem
+
+# The words that a command begins with, and what is to be called instead.
+_INSTEAD = {
+    "bd close": "`city work done`",
+    "bd show": "`city work show`",
+    "bd list": "`city work list`",
+    "bd ready": "`city work list --status open`",
+    "bd create": "`city sling AGENT TEXT`",
+    "bd update": "`city work done`, `fail` or `retry`",
+    "bd heartbeat": "`city runtime heartbeat`",
+    "bd": "`city work` for work",
+    "convoy": "`city sling --after WORK` for work that waits for other work",
+    "workflow": "`city sling --after WORK` for work that waits for other work",
+    "formula": "`city sling AGENT TEXT` for each step",
+    "order": "your own timer that calls `city sling`",
+    "handoff": "`city mail send`, then `city runtime request-restart`",
+    "event emit": "`city mail send`",
+    "supervisor": "`city start` and `city stop`",
+    "config": "`city agent show` and `city agent explain`",
+    "nudge drain": "nothing: nudges are delivered by themselves",
+    "agent drain": "`city session stop`",
+    "rig suspend": "`city agent set AGENT suspended=true`",
+    "rig resume": "`city agent set AGENT suspended=false`",
+    "rig status": "`city status`",
+    "mail count": "`city mail check`",
+    "mail peek": "`city mail inbox --json`",
+    "dashboard": "`city status --watch`",
+    "doctor": "`city check`",
+}
+# What a provider's hooks pass: an exit code of 2 there holds up the agent's turn.
+_FROM_HOOKS = {"--inject", "--auto", "--hook"}
+
+
+def translated(arguments: Sequence[str], context: Context) -> list[str]:
+    """Arguments as `city` takes them; where it has nothing of the kind, it says so and exits."""
+    match arguments:
+        case ["nudge", "drain" | "list" | "status", *_]:
+            pass
+        case ["nudge", _, _, *_]:
+            return ["session", *arguments]
+        case ["agent", "peek", *rest]:
+            return ["session", "peek", *rest]
+        case ["agent", "claim", *rest]:
+            return ["hook", "--claim", *rest]
+    for words in (" ".join(arguments[:2]), *arguments[:1]):
+        if words in _INSTEAD and words not in _our_commands():
+            text = f"`gc {words}` is not part of this program; use {_INSTEAD[words]}"
+            fail(context, [Problem("not-provided", text)])
+            raise click.exceptions.Exit(0 if _FROM_HOOKS.intersection(arguments) else 2)
+    return list(arguments)
+
+
+def _our_commands() -> Collection[str]:
+    from gascity.cli import city
+
+    return city.list_commands(click.Context(city))

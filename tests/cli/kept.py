@@ -1,0 +1,111 @@
+"""A city with a store in it, and sessions whose side of things can be taken."""
+
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gascity.model.work import POOL, RUNNING, NewWork, Session, Token, Work
+from gascity.store.sqlite import SqliteStore, open_store
+from tests.cli.shapes import NUMBER, TEXT, Either, OneOf
+from tests.support.command import Command, Ran
+
+WORK = {
+    "id": str,
+    "agent": str,
+    "rig": TEXT,
+    "title": str,
+    "status": OneOf("open", "claimed", "done", "failed", "cancelled"),
+    "priority": int,
+    "attempts": int,
+    "created": str,
+    "updated": str,
+    "not_before": TEXT,
+    "session": TEXT,
+    "depends_on": [str],
+    "branch": TEXT,
+    "workdir": TEXT,
+    "commits": int,
+    "result": Either(dict, None),
+    "log": TEXT,
+    "reason": str,
+    "failures": int,
+    "parent": TEXT,
+    "depth": int,
+    "sender": str,
+}
+WORK_LIST = {"work": [WORK]}
+WORK_SHOW = {"work": [{**WORK, "body": str, "position": NUMBER, "waits_for": [str]}]}
+
+
+class Kept:
+    """A city and its store. What is written here is there for the next command."""
+
+    def __init__(self, root: Path, run: Command) -> None:
+        self.root = root
+        self._run = run
+        self.store: SqliteStore = open_store(str(root))
+
+    def __call__(self, *arguments: str, as_: Session | None = None, **options: Any) -> Ran:
+        """Run a command as a person, or as a session."""
+        env: Mapping[str, str] = options.pop("env", {})
+        return self._run(
+            *arguments, cwd=self.root, env={**identity(as_), **env} if as_ else {**env}, **options
+        )
+
+    def sling(self, agent: str = "mayor", title: str = "Open the gate", **more: Any) -> Work:
+        body = more.pop("body", title)
+        return self.store.put(NewWork(agent, title, body, **more), time.time())
+
+    def session(self, alias: str = "mayor-1", agent: str = "mayor", **more: Any) -> Session:
+        now = time.time()
+        id = more.pop("id", f"00000000-0000-4000-8000-{len(self.store.sessions()):012}")
+        state = more.pop("state", RUNNING)
+        values = {"slot": 1, "generation": 1, "workdir": f"{self.root}/.gc/work/{agent}"}
+        values |= {"alias": alias, "state": state, "reason": "", "created": now, "updated": now}
+        return self.store.add_session(
+            Session(id, agent, more.pop("origin", POOL), **{**values, **more})
+        )
+
+    def claim(self, session: Session, work: Work) -> Work:
+        token = Token(session.id, session.generation)
+        taken = self.store.claim(token, time.time(), work=work.id)
+        assert taken is not None
+        assert taken.id == work.id
+        return taken
+
+    def status(self, work: Work) -> str:
+        found = self.store.work(work.id)
+        assert found is not None
+        return found.status
+
+    def now(self, session: Session) -> Session:
+        found = self.store.session(session.id)
+        assert found is not None
+        return found
+
+
+def identity(session: Session) -> dict[str, str]:
+    """The environment of a session, as far as it says who it is."""
+    return {
+        "CITY_SESSION_ID": session.id,
+        "CITY_GENERATION": str(session.generation),
+        "CITY_AGENT": session.agent,
+        "CITY_WORK_ID": session.work,
+    }
+
+
+@pytest.fixture
+def kept(harbour: Path, run: Command) -> Iterator[Kept]:
+    found = Kept(harbour, run)
+    yield found
+    found.store.close()
+
+
+def code_of(ran: Ran) -> str:
+    """The code of the one problem that a command failed with under --json."""
+    assert (ran.code, ran.err) == (1, "")
+    (problem,) = ran.json["problems"]
+    return str(problem["code"])

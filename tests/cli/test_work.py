@@ -1,0 +1,340 @@
+"""`city work`: what there is, how it stands, and who may settle it."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gascity.model.work import Result, Token
+from tests.cli.kept import WORK, WORK_LIST, WORK_SHOW, Kept, code_of, kept
+from tests.cli.powerless import powerless
+from tests.cli.shapes import PROBLEMS, fits
+from tests.support.command import Ran
+
+__all__ = ["kept"]
+
+
+def test_without_a_store_there_is_no_work_and_none_is_made(
+    in_harbour: Callable[..., Ran], harbour: Path
+) -> None:
+    assert in_harbour("work", "list") == Ran(0, "No work.\n", "")
+    assert in_harbour("work", "list", "--json").json == {"schema": 1, "work": []}
+    assert code_of(in_harbour("work", "show", "w-1", "--json")) == "unknown-work"
+    assert code_of(in_harbour("work", "done", "w-1", "--json")) == "unknown-work"
+    assert not (harbour / ".gc" / "city.db").exists()
+
+
+def test_work_is_listed_with_the_newest_first(kept: Kept) -> None:
+    first, second = kept.sling(), kept.sling("dock/crew.pilot", "Bring her in")
+    ran = kept("work", "list")
+    assert (ran.code, ran.err) == (0, "")
+    head, *rows = ran.out.splitlines()
+    assert head.split() == ["ID", "STATUS", "AGENT", "AGE", "TITLE"]
+    assert [row.split()[0] for row in rows] == [second.id, first.id]
+    answer = kept("work", "list", "--json").json
+    fits(answer, WORK_LIST)
+    assert [(one["id"], one["rig"]) for one in answer["work"]] == [
+        (second.id, "dock"),
+        (first.id, None),
+    ]
+
+
+def test_an_item_nobody_has_started_has_no_session_branch_directory_log_or_result(
+    kept: Kept,
+) -> None:
+    kept.sling()
+    (one,) = kept("work", "list", "--json").json["work"]
+    empty = ("session", "branch", "workdir", "log", "result", "not_before", "parent")
+    assert [one[key] for key in empty] == [None] * len(empty)
+    assert one["depends_on"] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "titles"),
+    [
+        pytest.param(("--agent", "mayor"), ["failed", "open"], id="agent"),
+        pytest.param(("--agent", "pilot"), ["pilot"], id="agent-by-its-short-name"),
+        pytest.param(("--agent", "clerk"), [], id="agent-without-work"),
+        pytest.param(("--rig", "dock"), ["pilot"], id="rig"),
+        pytest.param(("--status", "failed"), ["failed"], id="status"),
+        pytest.param(("--status", "failed", "--status", "open"), ["pilot", "failed", "open"]),
+        pytest.param(("--limit", "1"), ["pilot"], id="limit"),
+        pytest.param(("--rig", "dock", "--limit", "1"), ["pilot"], id="rig-and-limit"),
+    ],
+)
+def test_work_is_chosen_by(kept: Kept, arguments: tuple[str, ...], titles: list[str]) -> None:
+    kept.sling(title="open")
+    failed = kept.sling(title="failed")
+    kept.store.finish(failed.id, "failed", None, time.time(), token=None)
+    kept.sling("dock/crew.pilot", "pilot")
+    answer = kept("work", "list", "--json", *arguments).json
+    assert [one["title"] for one in answer["work"]] == titles
+
+
+def test_work_of_an_agent_that_is_gone_can_still_be_listed(kept: Kept) -> None:
+    kept.sling("ghost")
+    assert len(kept("work", "list", "--agent", "ghost", "--json").json["work"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [(("--agent", "mayr"), "unknown-agent"), (("--rig", "dok"), "unknown-rig")],
+)
+def test_a_misspelt_name_is_no_empty_list(
+    kept: Kept, arguments: tuple[str, ...], code: str
+) -> None:
+    ran = kept("work", "list", *arguments, "--json")
+    assert code_of(ran) == code
+    assert ran.json["problems"][0]["hint"].startswith("did you mean `")
+
+
+def test_people_see_the_newest_fifty_and_are_told_so(kept: Kept) -> None:
+    with kept.store.writing():
+        for number in range(52):
+            kept.sling(title=f"item {number}")
+    ran = kept("work", "list")
+    assert len(ran.out.splitlines()) == 51
+    assert ran.err == "note: these are the newest 50; --limit N shows more\n"
+    assert len(kept("work", "list", "--limit", "51").out.splitlines()) == 52
+    assert len(kept("work", "list", "--json").json["work"]) == 52
+
+
+def test_an_item_is_shown_with_what_it_waits_for_and_its_text(kept: Kept) -> None:
+    first = kept.sling(title="First")
+    second = kept.sling(title="Second", body="Second\n\nThen paint it.", depends_on=(first.id,))
+    answer = kept("work", "show", second.id, "--json").json
+    fits(answer, WORK_SHOW)
+    (one,) = answer["work"]
+    assert (one["waits_for"], one["position"], one["body"]) == ([first.id], 1, second.body)
+    lines = kept("work", "show", second.id).out.splitlines()
+    assert f"Waits for:  {first.id} (open)" in lines
+    assert "Status:     open" in lines
+    assert lines[-1] == "Then paint it."
+    assert "Queue:      it is next" in kept("work", "show", first.id).out.splitlines()
+
+
+def test_an_item_that_was_worked_on_is_shown_with_its_session_log_and_result(kept: Kept) -> None:
+    session, work = kept.session(), kept.sling()
+    kept.claim(session, work)
+    places = {"log": f"{kept.root}/.gc/logs/1.log", "branch": "city/mayor/w-1", "commits": 2}
+    kept.store.note_work(work.id, {**places, "workdir": "/elsewhere"}, time.time())
+    token = Token(session.id, session.generation)
+    came = Result(0, "It is open.", {"input": 12}, 0.25)
+    kept.store.finish(work.id, "done", came, time.time(), token=token, reason="it exited with 0")
+    (one,) = kept("work", "show", work.id, "--json").json["work"]
+    assert one["result"] == {
+        "exit_code": 0,
+        "summary": "It is open.",
+        "usage": {"input": 12},
+        "cost": 0.25,
+    }
+    assert (one["log"], one["workdir"], one["session"], one["position"]) == (
+        ".gc/logs/1.log",
+        "/elsewhere",
+        session.id,
+        None,
+    )
+    text = kept("work", "show", work.id).out
+    for line in (
+        "Status:     done: it exited with 0",
+        f"Session:    mayor-1 ({session.id})",
+        "Branch:     city/mayor/w-1 (2 commits)",
+        "Log:        .gc/logs/1.log",
+        "Result:     It is open.",
+        "Cost:       $0.25",
+    ):
+        assert line in text.splitlines()
+
+
+def test_an_unknown_id_is_answered_with_those_like_it(kept: Kept) -> None:
+    kept.sling()
+    ran = kept("work", "show", "w-2", "--json")
+    assert code_of(ran) == "unknown-work"
+    assert ran.json["problems"][0]["hint"] == "did you mean `w-1`?"
+
+
+@pytest.mark.parametrize("claimed", [False, True], ids=["open", "claimed"])
+@pytest.mark.parametrize(
+    ("arguments", "status", "reason"),
+    [
+        (("done", "--summary", "Opened."), "done", "a person said so"),
+        (("fail", "--reason", "It is stuck."), "failed", "It is stuck."),
+        (("cancel", "--reason", "Not today."), "cancelled", "Not today."),
+    ],
+    ids=["done", "fail", "cancel"],
+)
+def test_a_person_may_settle_whatever_is_not_settled(
+    kept: Kept, arguments: tuple[str, ...], status: str, reason: str, claimed: bool
+) -> None:
+    work = kept.sling()
+    if claimed:
+        kept.claim(kept.session(), work)
+    word, *options = arguments
+    ran = kept("work", word, work.id, *options, "--json")
+    assert ran.code == 0
+    fits(ran.json, WORK_LIST)
+    (one,) = ran.json["work"]
+    assert (one["status"], one["reason"]) == (status, reason)
+    assert kept.status(work) == status
+    (event,) = [one for one in kept.store.events() if one.type == f"work.{status}"]
+    assert (event.subject, event.actor) == (work.id, "human")
+
+
+def test_settling_again_the_same_way_is_fine_and_another_way_is_refused(kept: Kept) -> None:
+    work = kept.sling()
+    assert kept("work", "done", work.id) == Ran(0, f"{work.id} is done\n", "")
+    assert kept("work", "done", work.id) == Ran(0, f"{work.id} is done already\n", "")
+    ran = kept("work", "fail", work.id, "--json")
+    assert code_of(ran) == "already-settled"
+    assert ran.json["problems"][0]["message"] == f"{work.id} is done: a person said so"
+    assert len([one for one in kept.store.events() if one.type == "work.done"]) == 1
+
+
+def test_a_session_settles_what_it_holds_without_naming_it(kept: Kept) -> None:
+    session, work = kept.session(), kept.sling()
+    kept.claim(session, work)
+    ran = kept("work", "done", "--summary", "Opened.", as_=session)
+    assert ran == Ran(0, f"{work.id} is done\n", "")
+    found = kept.store.work(work.id)
+    assert found is not None
+    assert found.result == Result(summary="Opened.")
+    (event,) = [one for one in kept.store.events() if one.type == "work.done"]
+    assert event.actor == session.id
+
+
+def test_a_session_that_settled_its_work_may_say_so_again(kept: Kept) -> None:
+    session, work = kept.session(), kept.sling()
+    kept.claim(session, work)
+    session = session._replace(work=work.id)
+    assert kept("work", "fail", as_=session).code == 0
+    assert kept("work", "fail", as_=session) == Ran(0, f"{work.id} is failed already\n", "")
+
+
+def test_what_a_session_holds_by_now_goes_before_what_it_was_started_with(kept: Kept) -> None:
+    session, first, second = kept.session(), kept.sling(), kept.sling()
+    session = session._replace(work=first.id)
+    kept.claim(session, first)
+    assert kept("work", "done", as_=session).code == 0
+    kept.claim(session, second)
+    assert kept("work", "fail", as_=session) == Ran(0, f"{second.id} is failed\n", "")
+    assert kept.status(first) == "done"
+
+
+def test_a_session_without_work_has_nothing_to_settle(kept: Kept) -> None:
+    assert code_of(kept("work", "done", "--json", as_=kept.session())) == "no-work"
+
+
+@pytest.mark.parametrize("word", ["done", "fail", "cancel"])
+def test_a_session_settles_nothing_that_is_open_or_another_ones(kept: Kept, word: str) -> None:
+    one, other = kept.session(), kept.session("mayor-2", slot=2)
+    work = kept.sling()
+    assert code_of(kept("work", word, work.id, "--json", as_=one)) == "not-yours"
+    kept.claim(other, work)
+    assert code_of(kept("work", word, work.id, "--json", as_=one)) == "not-yours"
+    assert kept.status(work) == "claimed"
+
+
+@pytest.mark.parametrize("word", ["done", "fail", "cancel", "retry"])
+def test_a_start_of_a_session_that_was_replaced_settles_nothing(kept: Kept, word: str) -> None:
+    session, work = kept.session(), kept.sling()
+    kept.claim(session, work)
+    kept.store.set_session(session.id, {"generation": 2}, time.time())
+    ran = kept("work", word, work.id, "--json", as_=session)
+    assert code_of(ran) == "stale-session"
+    assert kept.status(work) == "claimed"
+
+
+def test_a_session_that_is_gone_settles_nothing(kept: Kept) -> None:
+    session, work = kept.session(), kept.sling()
+    kept.claim(session, work)
+    kept.store.delete_session(session.id, time.time())
+    assert code_of(kept("work", "done", work.id, "--json", as_=session)) == "stale-session"
+
+
+def test_without_a_session_the_work_has_to_be_named(kept: Kept) -> None:
+    ran = kept("work", "done")
+    assert ran.code == 2
+    assert "name the work" in ran.err
+
+
+@pytest.mark.parametrize("status", ["failed", "cancelled"])
+def test_work_that_failed_or_was_cancelled_can_be_tried_again(kept: Kept, status: str) -> None:
+    work = kept.sling()
+    kept.store.finish(work.id, status, None, time.time(), token=None)
+    note = "note: no controller is running; `city start` starts one\n"
+    assert kept("work", "retry", work.id) == Ran(0, f"{work.id} is open again\n", note)
+    (one,) = kept("work", "show", work.id, "--json").json["work"]
+    assert (one["status"], one["attempts"]) == ("open", 0)
+    fits(one, WORK)
+
+
+def test_work_that_waits_for_its_next_try_is_tried_at_once(kept: Kept) -> None:
+    work = kept.sling(not_before=time.time() + 1000)
+    assert kept("work", "retry", work.id).code == 0
+    assert [one.id for one in kept.store.claimable("mayor", time.time(), 5)] == [work.id]
+
+
+def test_work_that_is_done_is_not_tried_again(kept: Kept) -> None:
+    work = kept.sling()
+    kept.store.finish(work.id, "done", None, time.time(), token=None)
+    assert code_of(kept("work", "retry", work.id, "--json")) == "already-settled"
+    assert kept.status(work) == "done"
+
+
+def test_work_that_somebody_does_is_not_tried_again(kept: Kept) -> None:
+    session, work = kept.session(), kept.sling()
+    kept.claim(session, work)
+    assert code_of(kept("work", "retry", work.id, "--json")) == "still-running"
+    assert kept.status(work) == "claimed"
+
+
+def test_a_session_does_not_try_again_what_was_settled(kept: Kept) -> None:
+    session, work = kept.session(), kept.sling()
+    kept.store.finish(work.id, "failed", None, time.time(), token=None)
+    assert code_of(kept("work", "retry", work.id, "--json", as_=session)) == "not-yours"
+    assert kept.status(work) == "failed"
+
+
+def test_text_from_outside_cannot_move_the_cursor(kept: Kept) -> None:
+    work = kept.sling(title="Open \x1b[2J it", body="All \x1b[2J of it")
+    for arguments in (("list",), ("show", work.id)):
+        assert "\x1b" not in kept("work", *arguments).out
+
+
+def test_what_cannot_be_written_can_still_be_read(kept: Kept) -> None:
+    work = kept.sling()
+    home = kept.root / ".gc"
+    files = sorted(home.iterdir())
+    for path in files:
+        path.chmod(0o444)
+    home.chmod(0o555)
+    try:
+        assert powerless("work", "show", work.id, cwd=kept.root).code == 0
+        ran = powerless("work", "done", work.id, "--json", cwd=kept.root)
+    finally:
+        home.chmod(0o755)
+        for path in files:
+            path.chmod(0o644)
+    assert code_of(ran) == "store-denied"
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [(b"this is no database, however long it may be" * 100, "store-broken")],
+)
+def test_a_store_that_cannot_be_used_is_a_problem_with_a_way_out(
+    in_harbour: Callable[..., Ran], harbour: Path, text: bytes, code: str
+) -> None:
+    (harbour / ".gc").mkdir()
+    (harbour / ".gc" / "city.db").write_bytes(text)
+    ran = in_harbour("work", "list", "--json")
+    assert code_of(ran) == code
+    fits(ran.json, PROBLEMS)
+    assert ran.json["problems"][0]["hint"]
+
+
+def test_no_store_is_made_where_there_is_no_city(run: Callable[..., Ran], tmp_path: Path) -> None:
+    ran = run("--city", str(tmp_path / "nowhere"), "mail", "send", "human", "hi", "--json")
+    assert code_of(ran) == "no-city"
+    assert not (tmp_path / "nowhere").exists()
