@@ -1,0 +1,386 @@
+"""`city session`: the sessions of a city listed, shown, named, nudged and taken away."""
+
+import json
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gascity.model.work import (
+    CRASHED,
+    IDLE,
+    QUARANTINED,
+    RATE_LIMITED,
+    RUNNING,
+    STOPPED,
+    NewWork,
+)
+from tests.cli.sessions import a_session, get, put, put_run, stored
+from tests.cli.terminal import on_terminal
+from tests.support.command import Ran
+
+InHarbour = Callable[..., Ran]
+S = {
+    "id": str,
+    "agent": str,
+    "alias": str,
+    "name": str | None,
+    "state": str,
+    "reason": str,
+    "runtime": str,
+    "pid": int | None,
+    "generation": int,
+    "workdir": str | None,
+    "started": str | None,
+    "updated": str,
+    "attached": bool,
+    "pinned": bool,
+    "work": str | None,
+}
+CHANGING = [
+    ("show",),
+    ("rename",),
+    ("pin",),
+    ("unpin",),
+    ("nudge",),
+    ("stop",),
+    ("clear",),
+    ("delete",),
+    ("attach",),
+    ("peek",),
+    ("logs",),
+]
+
+
+def _with_more(command: str, reference: str) -> list[str]:
+    more = {"rename": ["new"], "nudge": ["Hello."]}
+    return ["session", command, reference, *more.get(command, [])]
+
+
+# Listing
+
+
+def test_a_city_without_a_store_has_no_sessions_and_gets_no_store(
+    in_harbour: InHarbour, harbour: Path
+) -> None:
+    ran = in_harbour("session", "list")
+    assert (ran.code, ran.out, ran.err) == (0, "No sessions.\n", "")
+    assert in_harbour("session", "list", "--json").json["sessions"] == []
+    assert not (harbour / ".gc").exists()
+
+
+def test_a_session_has_every_key_that_programs_rely_on(
+    in_harbour: InHarbour, harbour: Path
+) -> None:
+    busy = a_session(pid=42, work="w-1", workdir=f"{harbour}/.gc/work/mayor", pinned=time.time())
+    bare = a_session("mayor-2", IDLE, started=None, name="", workdir="/elsewhere")
+    put(harbour, busy, bare)
+    rows = {row["alias"]: row for row in in_harbour("session", "list", "--json").json["sessions"]}
+    for row in rows.values():
+        for key, kind in S.items():
+            assert isinstance(row[key], kind), key
+    assert rows["mayor-1"]["workdir"] == ".gc/work/mayor"
+    assert (rows["mayor-1"]["pid"], rows["mayor-1"]["work"]) == (42, "w-1")
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT[\d:.]+Z", rows["mayor-1"]["pinned_at"])
+    assert rows["mayor-2"]["workdir"] == "/elsewhere"
+    assert [rows["mayor-2"][key] for key in ("pid", "work", "started", "name")] == [None] * 4
+    assert (rows["mayor-2"]["pinned"], rows["mayor-2"]["pinned_at"]) == (False, None)
+
+
+def test_json_has_all_sessions_and_text_the_last_ten_that_ended(
+    in_harbour: InHarbour, harbour: Path
+) -> None:
+    put(harbour, *(a_session(f"mayor-{n}", STOPPED, updated=1000.0 + n) for n in range(12)))
+    put(harbour, a_session("mayor-live"), a_session("mayor-late", RATE_LIMITED))
+    assert len(in_harbour("session", "list", "--json").json["sessions"]) == 14
+    out = in_harbour("session", "list").out
+    shown = re.findall(r"mayor-\w+", out)
+    assert shown == ["mayor-live", "mayor-late", *(f"mayor-{n}" for n in range(11, 1, -1))]
+    assert "2 more that ended" in out
+    everything = in_harbour("session", "list", "--all").out
+    assert len(re.findall(r"mayor-\w+", everything)) == 14
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        pytest.param(["--agent", "mayor"], ["mayor-1", "mayor-2"], id="agent"),
+        pytest.param(["--agent", "pilot"], ["pilot-1"], id="bare-name"),
+        pytest.param(["--agent", "dock/crew.pilot"], ["pilot-1"], id="whole-name"),
+        pytest.param(["--agent", "clerk"], [], id="agent-without-any"),
+        pytest.param(["--state", "idle"], ["mayor-2"], id="state"),
+        pytest.param(["--state", "idle", "--state", "running"], ["mayor-1", "mayor-2"], id="both"),
+    ],
+)
+def test_the_list_can_be_narrowed(
+    in_harbour: InHarbour, harbour: Path, options: list[str], wanted: list[str]
+) -> None:
+    put(harbour, a_session(), a_session("mayor-2", IDLE))
+    put(harbour, a_session("pilot-1", STOPPED, agent="dock/crew.pilot"))
+    rows = in_harbour("session", "list", *options, "--json").json["sessions"]
+    assert sorted(row["alias"] for row in rows) == wanted
+
+
+def test_sessions_of_an_agent_that_does_not_exist_are_no_empty_list(
+    in_harbour: InHarbour, harbour: Path
+) -> None:
+    put(harbour, a_session())
+    ran = in_harbour("session", "list", "--agent", "mayro")
+    assert ran.code == 1
+    assert "did you mean `mayor`?" in ran.err
+
+
+def test_pinned_sessions_come_first_the_last_pinned_on_top(
+    in_harbour: InHarbour, harbour: Path
+) -> None:
+    put(harbour, a_session(), a_session("mayor-2"), a_session("mayor-3", STOPPED))
+    in_harbour("session", "pin", "mayor-2")
+    in_harbour("session", "pin", "mayor-3")
+    rows = in_harbour("session", "list", "--json").json["sessions"]
+    assert [row["alias"] for row in rows] == ["mayor-3", "mayor-2", "mayor-1"]
+
+
+@pytest.mark.parametrize("columns", [40, 80])
+def test_the_list_fits_its_columns(in_harbour: InHarbour, harbour: Path, columns: int) -> None:
+    long = "an-agent-with-a-name-that-goes-on-for-a-while"
+    put(harbour, a_session(f"{long}-1", QUARANTINED, agent=f"dock/{long}", work="hb-1234"))
+    put(harbour, a_session(reason="a reason that needs more room than there is " * 3))
+    ran = in_harbour("session", "list", env={"COLUMNS": str(columns)})
+    assert ran.code == 0
+    assert "quarantined" in ran.out
+    if columns == 80:
+        assert [line for line in ran.out.splitlines() if len(line) > columns] == []
+
+
+def test_control_characters_do_not_reach_the_terminal(harbour: Path) -> None:
+    session = a_session(reason="\x1b[2Jgone", name="evil\x1b]0;x\x07")
+    put(harbour, session)
+    put_run(harbour, session, "fine\n\x1b[2Jbad\n", ended=time.time())
+    for arguments in (("list",), ("show", session.id), ("logs", session.id), ("peek", session.id)):
+        _, screen = on_terminal("session", *arguments, cwd=harbour, env={"NO_COLOR": "1"})
+        assert "\x1b" not in screen, arguments
+        assert "\x07" not in screen, arguments
+
+
+# One session
+
+
+def test_a_session_is_shown_with_its_work_and_runs(in_harbour: InHarbour, harbour: Path) -> None:
+    session = a_session(pid=77, branch="city/mayor/w-1", workdir=f"{harbour}/.gc/work/mayor")
+    put(harbour, session)
+    with stored(harbour) as store:
+        work = store.put(NewWork("mayor", "Open the gate", "Open it."), time.time())
+        store.set_session(session.id, {"work": work.id}, time.time())
+    first = put_run(harbour, session, "", ended=time.time(), outcome="failed", exit_code=3)
+    second = put_run(harbour, session, "", work=work.id)
+    ran = in_harbour("session", "show", "mayor-1")
+    for words in (
+        "running: w-1 waits",
+        f"{work.id} Open the gate",
+        "city/mayor/w-1",
+        ".gc/work/mayor",
+        f".gc/logs/{session.id}.1.log",
+        "failed, exit 3",
+        "goes on",
+    ):
+        assert words in ran.out
+    told = in_harbour("session", "show", "mayor-1", "--json").json
+    assert told["session"]["id"] == session.id
+    assert [run["id"] for run in told["runs"]] == [second.id, first.id]
+    assert [run["exit_code"] for run in told["runs"]] == [None, 3]
+
+
+@pytest.mark.parametrize("reference", ["id", "beginning", "alias", "name"])
+def test_a_session_is_found_by(in_harbour: InHarbour, harbour: Path, reference: str) -> None:
+    session = a_session(name="the old one")
+    put(harbour, session, a_session("mayor-2"))
+    words = {"id": session.id, "beginning": session.id[:8], "alias": "mayor-1"}
+    ran = in_harbour("session", "show", words.get(reference, session.name), "--json")
+    assert ran.json["session"]["id"] == session.id
+
+
+def test_inside_a_session_it_need_not_be_named(in_harbour: InHarbour, harbour: Path) -> None:
+    session = a_session()
+    put(harbour, session, a_session("mayor-2"))
+    ran = in_harbour("session", "show", "--json", env={"CITY_SESSION_ID": session.id})
+    assert ran.json["session"]["alias"] == "mayor-1"
+    assert in_harbour("session", "show").code == 2
+
+
+@pytest.mark.parametrize("command", [one[0] for one in CHANGING])
+def test_a_session_that_does_not_exist_is_an_error_with_a_suggestion(
+    in_harbour: InHarbour, harbour: Path, command: str
+) -> None:
+    put(harbour, a_session())
+    ran = in_harbour(*_with_more(command, "mayor-2"))
+    assert ran.code == 1
+    assert "there is no session `mayor-2` [unknown-session]" in ran.err
+    assert "did you mean `mayor-1`?" in ran.err
+
+
+@pytest.mark.parametrize("command", ["show", "pin", "stop"])
+def test_an_ambiguous_session_lists_who_may_be_meant(
+    in_harbour: InHarbour, harbour: Path, command: str
+) -> None:
+    two = [
+        a_session(id="abcd1111-0000-4000-8000-000000000000", state=STOPPED),
+        a_session(id="abcd2222-0000-4000-8000-000000000000", state=CRASHED),
+    ]
+    put(harbour, *two)
+    ran = in_harbour("session", command, "abcd", "--json")
+    assert ran.code == 1
+    (problem,) = ran.json["problems"]
+    assert problem["code"] == "ambiguous-name"
+    assert all(one.id[:8] in problem["message"] for one in two)
+
+
+def test_of_those_that_had_an_alias_one_after_the_other_the_latest_is_meant(
+    in_harbour: InHarbour, harbour: Path
+) -> None:
+    old, new = a_session(state=STOPPED, updated=1.0), a_session(state=STOPPED, updated=2.0)
+    put(harbour, new, old)
+    assert in_harbour("session", "show", "mayor-1", "--json").json["session"]["id"] == new.id
+
+
+# Names, pins, nudges
+
+
+def test_a_session_is_renamed_and_its_alias_stays(in_harbour: InHarbour, harbour: Path) -> None:
+    session = a_session()
+    put(harbour, session)
+    ran = in_harbour("session", "rename", "mayor-1", "the night watch", "--json")
+    assert ran.json["session"]["name"] == "the night watch"
+    after = get(harbour, session)
+    assert (after.alias, after.name) == ("mayor-1", "the night watch")
+    assert after.updated > session.updated
+    assert in_harbour("session", "show", "the night watch").code == 0
+
+
+@pytest.mark.parametrize("name", ["mayor-2", "deputy"])
+def test_a_name_that_a_live_session_has_is_refused(
+    in_harbour: InHarbour, harbour: Path, name: str
+) -> None:
+    session = a_session()
+    put(harbour, session, a_session("mayor-2", name="deputy"))
+    ran = in_harbour("session", "rename", "mayor-1", name)
+    assert (ran.code, get(harbour, session).name) == (1, "")
+    assert "[name-taken]" in ran.err
+
+
+@pytest.mark.parametrize("name", ["", "  ", "two\nlines", "x" * 101])
+def test_a_name_that_cannot_be_shown_is_refused(
+    in_harbour: InHarbour, harbour: Path, name: str
+) -> None:
+    put(harbour, a_session())
+    ran = in_harbour("session", "rename", "mayor-1", name)
+    assert ran.code == 1
+    assert "[bad-name]" in ran.err
+
+
+def test_a_pin_is_put_down_with_its_time_and_taken_off(
+    in_harbour: InHarbour, harbour: Path
+) -> None:
+    session = a_session()
+    put(harbour, session)
+    assert in_harbour("session", "pin", "mayor-1", "--json").json["session"]["pinned"] is True
+    pinned = get(harbour, session)
+    assert pinned.pinned is not None
+    assert pinned.updated >= pinned.pinned > session.updated
+    assert (pinned.state, pinned.asked) == (session.state, session.asked)
+    assert in_harbour("session", "unpin", "mayor-1", "--json").json["session"]["pinned"] is False
+    assert get(harbour, session).pinned is None
+
+
+@pytest.mark.parametrize(
+    ("state", "interactive", "words"),
+    [
+        pytest.param(RUNNING, False, "after what it does now", id="running"),
+        pytest.param(IDLE, False, "at its next turn", id="idle"),
+        pytest.param(IDLE, True, "as soon as it is ready for input", id="terminal"),
+        pytest.param(STOPPED, False, "when it runs again", id="stopped"),
+    ],
+)
+def test_a_nudge_is_kept_and_says_when_it_arrives(
+    in_harbour: InHarbour, harbour: Path, state: str, interactive: bool, words: str
+) -> None:
+    session = a_session(state=state, interactive=interactive)
+    put(harbour, session)
+    ran = in_harbour("session", "nudge", "mayor-1", "Look at the tide.")
+    assert ran.code == 0
+    assert words in ran.out
+    with stored(harbour) as store:
+        assert [nudge.text for nudge in store.nudges(session.id)] == ["Look at the tide."]
+
+
+def test_an_empty_nudge_is_wrong_usage(in_harbour: InHarbour, harbour: Path) -> None:
+    put(harbour, a_session())
+    assert in_harbour("session", "nudge", "mayor-1", " ").code == 2
+
+
+def test_every_change_is_told_as_an_event_of_whoever_made_it(
+    in_harbour: InHarbour, harbour: Path
+) -> None:
+    session = a_session(state=STOPPED)
+    put(harbour, session)
+    for words in (("pin",), ("unpin",), ("clear",)):
+        in_harbour("session", *words, "mayor-1")
+    in_harbour("session", "rename", "mayor-1", "x", env={"CITY_SESSION_ID": "another"})
+    with stored(harbour) as store:
+        events = [(event.type, event.actor) for event in store.events()]
+    assert events == [
+        ("session.created", "human"),
+        ("session.pinned", "human"),
+        ("session.unpinned", "human"),
+        ("session.cleared", "human"),
+        ("session.renamed", "another"),
+    ]
+
+
+# The shell
+
+
+def test_names_of_sessions_are_completed(in_harbour: InHarbour, harbour: Path) -> None:
+    put(harbour, a_session(name="deputy"), a_session("mayor-2", STOPPED), a_session("pilot-1"))
+    for word, wanted in (("ma", ["mayor-1", "mayor-2"]), ("de", ["deputy"]), ("x", [])):
+        env = {
+            "_CITY_COMPLETE": "bash_complete",
+            "COMP_WORDS": f"city session show {word}",
+            "COMP_CWORD": "3",
+        }
+        ran = in_harbour(env=env)
+        assert ran.err == ""
+        assert sorted(ran.out.split()) == [f"plain,{name}" for name in wanted]
+
+
+def test_completing_makes_no_store(in_harbour: InHarbour, harbour: Path) -> None:
+    env = {
+        "_CITY_COMPLETE": "bash_complete",
+        "COMP_WORDS": "city session show m",
+        "COMP_CWORD": "3",
+    }
+    assert in_harbour(env=env).out.strip() == ""
+    assert not (harbour / ".gc").exists()
+
+
+@pytest.mark.parametrize("word", ["kill", "wake", "reset"])
+def test_what_packs_call_is_there_and_is_not_advertised(in_harbour: InHarbour, word: str) -> None:
+    assert in_harbour("session", word, "--help").code == 0
+    assert f"  {word} " not in in_harbour("session", "--help").out
+
+
+def test_a_session_that_is_there_needs_no_waking(in_harbour: InHarbour, harbour: Path) -> None:
+    session = a_session()
+    put(harbour, session)
+    ran = in_harbour("session", "wake", "mayor-1")
+    assert (ran.code, ran.out) == (0, "mayor-1 is running already.\n")
+    assert get(harbour, session) == session
+
+
+def test_json_is_one_object(in_harbour: InHarbour, harbour: Path) -> None:
+    put(harbour, a_session(state=STOPPED))
+    for command in ("show", "pin", "unpin", "rename", "nudge", "stop", "clear", "delete"):
+        ran = in_harbour(*_with_more(command, "mayor-1"), "--json")
+        assert ran.code == 0
+        assert json.loads(ran.out)["session"]["alias"] == "mayor-1"

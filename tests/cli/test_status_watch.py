@@ -1,0 +1,199 @@
+"""`city status --watch`: the city live on a terminal, and line by line in a pipe."""
+
+import contextlib
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from gascity.model.work import DRAINING, IDLE, STOPPED, NewWork
+from tests.cli.sessions import a_session, put, stored
+
+DEADLINE = 30.0
+
+
+class Watching:
+    """The real program, watching a city, in a pipe or on a terminal of its own."""
+
+    def __init__(self, cwd: Path, *, terminal: bool, more: tuple[str, ...] = ()) -> None:
+        self.text = ""
+        if terminal:
+            self._end, theirs = pty.openpty()
+            self.resize(80, 24, theirs)
+        else:
+            self._end, theirs = os.pipe()
+        kept = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "COLUMNS")}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "gascity", "status", "--watch", *more],
+            cwd=cwd,
+            env={**kept, "TERM": "xterm-256color"},
+            stdin=theirs if terminal else subprocess.DEVNULL,
+            stdout=theirs,
+            stderr=theirs,
+            start_new_session=True,
+        )
+        self._theirs = theirs  # kept open, so that its modes can be read afterwards
+        self._before = termios.tcgetattr(theirs) if terminal else None
+        if not terminal:
+            os.close(theirs)
+
+    def resize(self, columns: int, lines: int, end: int | None = None) -> None:
+        size = struct.pack("HHHH", lines, columns, 0, 0)
+        fcntl.ioctl(self._end if end is None else end, termios.TIOCSWINSZ, size)
+
+    def until(self, words: str) -> str:
+        """Everything that was written until these words came."""
+        deadline = time.monotonic() + DEADLINE
+        while words not in self.text:
+            left = deadline - time.monotonic()
+            assert left > 0, f"never said {words!r}: {self.text!r}"
+            if select.select([self._end], [], [], left)[0]:
+                with contextlib.suppress(OSError):
+                    self.text += os.read(self._end, 65536).decode()
+        return self.text
+
+    def type(self, keys: bytes) -> None:
+        os.write(self._end, keys)
+
+    def ended(self) -> int:
+        """Its exit code, once all it wrote was read."""
+        deadline = time.monotonic() + DEADLINE
+        while self.process.poll() is None or select.select([self._end], [], [], 0)[0]:
+            assert time.monotonic() < deadline, self.text
+            if select.select([self._end], [], [], 0.05)[0]:
+                try:
+                    data = os.read(self._end, 65536)
+                except OSError:
+                    break
+                if not data:
+                    break
+                self.text += data.decode()
+        return self.process.wait(DEADLINE)
+
+    def is_as_before(self) -> bool:
+        """Does the terminal echo and edit lines again?"""
+        return termios.tcgetattr(self._theirs) == self._before
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+
+
+@pytest.fixture
+def watching(harbour: Path) -> Iterator[Callable[..., Watching]]:
+    """Watch the harbour; whoever still watches at the end is ended."""
+    found: list[Watching] = []
+
+    def start(*more: str, terminal: bool) -> Watching:
+        found.append(Watching(harbour, terminal=terminal, more=more))
+        return found[-1]
+
+    yield start
+    for one in found:
+        one.close()
+
+
+def test_in_a_pipe_every_change_is_a_line(harbour: Path, watching: Callable[..., Watching]) -> None:
+    session = a_session()
+    put(harbour, session)
+    pipe = watching(terminal=False)
+    pipe.until("work  0 open")
+    with stored(harbour) as store:
+        store.put(NewWork("mayor", "Open the gate", "."), time.time())
+        store.set_session(session.id, {"state": IDLE, "reason": "waits"}, time.time())
+    text = pipe.until("work  1 open")
+    assert "mayor-1  running: w-1 waits\n" in text
+    assert "mayor-1  idle: waits\n" in text
+    assert re.search(r"^mayor  1 live, 1 queued", text, re.M)
+    assert "\x1b" not in text
+    pipe.process.send_signal(signal.SIGINT)
+    assert pipe.ended() == 130
+
+
+def test_it_ends_by_itself_once_nothing_is_left_to_do(
+    harbour: Path, watching: Callable[..., Watching]
+) -> None:
+    session = a_session()
+    with stored(harbour) as store:
+        store.add_session(session)
+        work = store.put(NewWork("mayor", "Open the gate", "."), time.time())
+    pipe = watching("--until-idle", terminal=False)
+    pipe.until("work  1 open")
+    assert pipe.process.poll() is None
+    with stored(harbour) as store:
+        store.finish(work.id, "done", None, time.time(), token=None)
+        store.set_session(session.id, {"state": STOPPED}, time.time())
+    assert pipe.ended() == 0
+    assert "work  0 open, 0 claimed, 1 done" in pipe.text
+
+
+@pytest.mark.parametrize("key", [b"q", b"\x03"], ids=["q", "Ctrl-C"])
+def test_the_live_view_gives_the_terminal_back(
+    harbour: Path, watching: Callable[..., Watching], key: bytes
+) -> None:
+    put(harbour, a_session())
+    view = watching(terminal=True)
+    view.until("q quits")
+    assert not view.is_as_before()
+    assert "\x1b[?1049h" in view.text
+    view.type(key)
+    assert view.ended() == 0
+    assert view.text.endswith("\x1b[?25h\x1b[?1049l")
+    assert view.is_as_before()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_view_that_is_ended_from_outside_gives_the_terminal_back(
+    harbour: Path, watching: Callable[..., Watching], number: signal.Signals
+) -> None:
+    put(harbour, a_session())
+    view = watching(terminal=True)
+    view.until("q quits")
+    view.process.send_signal(number)
+    assert view.ended() == 128 + number
+    assert "\x1b[?1049l" in view.text
+    assert view.is_as_before()
+
+
+def test_the_live_view_writes_only_what_changed(
+    harbour: Path, watching: Callable[..., Watching]
+) -> None:
+    session = a_session(reason="", started=time.time() - 7200)
+    put(harbour, session, a_session("mayor-2", IDLE, reason="", started=time.time() - 7200))
+    view = watching(terminal=True)
+    view.until("q quits")
+    view.text = ""
+    with stored(harbour) as store:
+        store.set_session(session.id, {"state": DRAINING}, time.time())
+    text = view.until("draining")
+    assert "mayor-1" in text
+    assert "mayor-2" not in text
+    assert "controller" not in text
+    assert "\x1b[2J" not in text
+
+
+def test_the_live_view_is_drawn_anew_when_the_terminal_changes_its_size(
+    harbour: Path, watching: Callable[..., Watching]
+) -> None:
+    put(harbour, a_session())
+    view = watching(terminal=True)
+    view.until("q quits")
+    view.text = ""
+    view.resize(60, 12)
+    view.process.send_signal(signal.SIGWINCH)
+    text = view.until("q quits")
+    assert "\x1b[2J" in text
+    assert "\x1b[12;1H" in text
+    assert "\x1b[13;1H" not in text
