@@ -40,7 +40,7 @@ format: $(READY)  ## Format and mend what can be mended
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-demo: $(READY)  ## Two minutes with the example city
+demo: $(READY)  ## Under a minute with the example city
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh docs/demo.sh
 
 schemas: $(READY)  ## Write the generated schemas and reference pages anew
@@ -49,10 +49,12 @@ schemas: $(READY)  ## Write the generated schemas and reference pages anew
 docs: $(READY)  ## Build the documentation into site/
 	$(BIN)/mkdocs build --strict
 
-bench: $(READY)  ## Measure start-up, loading and working directories, as ratios to a floor
+bench: $(READY)  ## Measure start-up, directories, the store and sessions against a floor
 	$(BIN)/python -m compileall -q gascity
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/materialise.py
+	$(BIN)/python benchmarks/store.py
+	$(BIN)/python benchmarks/sessions.py
 
 clean:  ## Remove what was set up
 	rm -rf $(VENV) site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

@@ -5,6 +5,7 @@ python benchmarks/cities.py DIRECTORY NUMBER
 
 import os
 import sys
+import time
 
 # One agent in this many lives in the imported pack, has catalogues, or depends on another.
 PACKED = 10
@@ -144,6 +145,23 @@ def _write(path: str, text: str) -> None:
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path, "w", encoding="utf-8") as file:
         file.write(text)
+
+
+def fill_store(root: str, agent: str) -> dict[str, str]:
+    """Some work, mail and a session that is to end; its environment, which is what it knows."""
+    from gascity.model.work import DRAINING, HUMAN, POOL, NewWork, Session, Token
+    from gascity.store.sqlite import open_store
+
+    now = time.time()
+    one = Session("0" * 8, agent, POOL, 1, f"{agent}-1", DRAINING, "", now, now, generation=1)
+    store = open_store(root)
+    for number in range(20):
+        store.put(NewWork(agent, f"Part {number}", "Do it with care.\n" * 20), now)
+        store.send(HUMAN, HUMAN, f"Part {number}", "It is done.", now)
+    store.add_session(one)
+    store.claim(Token(one.id, one.generation), now, agent=agent)
+    store.close()
+    return {"CITY_SESSION_ID": one.id, "CITY_GENERATION": "1", "CITY_AGENT": agent}
 
 
 if __name__ == "__main__":

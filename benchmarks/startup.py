@@ -24,7 +24,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
 
-from cities import make_city
+from cities import fill_store, make_city
+from shown import Row, figures, table
 
 SIZES = (10, 100, 1_000, 10_000)
 QUICK_SIZES = (10, 1_000)
@@ -40,6 +41,23 @@ IMPORTED = "crew.agent-00000"
 # A command about one agent costs the same in every city.
 ALIKE = (f"agent show {OWN}", f"agent explain {IMPORTED}")
 
+# Commands about work, sessions and mail, and those that are called from inside a session.
+INSIDE = ("hook", "prime", "prime --hook", "runtime drain-check")
+USED = (
+    "sling shell true --no-start",
+    "status",
+    "work list",
+    "work show w-1",
+    "session list",
+    "mail inbox",
+    "mail check",
+    "events",
+    "why w-1",
+    f"why {OWN}",
+    f"hook {OWN}",
+    *INSIDE,
+)
+
 
 @dataclass
 class Measure:
@@ -51,6 +69,8 @@ class Measure:
     limit: float | None = None
     every: int = 1
     city: int = 10
+    surroundings: dict[str, str] = field(default_factory=dict)
+    finish: Callable[[], None] | None = None  # runs after each time, not measured
     times: list[float] = field(default_factory=list)
     processor: list[float] = field(default_factory=list)
     beside: list[int] = field(default_factory=list)  # which runs of the floor came just before
@@ -59,17 +79,23 @@ class Measure:
 
     def try_out(self, environment: dict[str, str]) -> None:
         """A run that does not count: it fills caches, and shows whether the command works."""
-        code, _, _ = _spawn(self.command, self.prepare(), environment)
+        code, _, _ = self._once(environment)
         self.failed = f"failed: exit code {code}" if code else ""
 
     def run(self, environment: dict[str, str]) -> None:
-        directory = self.prepare()
-        code, seconds, used = _spawn(self.command, directory, environment)
+        code, seconds, used = self._once(environment)
         if code:
             self.failed = f"failed: exit code {code}"
         self.times.append(seconds * 1000)
         self.processor.append((used.ru_utime + used.ru_stime) * 1000)
         self.megabytes = max(self.megabytes, used.ru_maxrss / 1024)
+
+    def _once(self, environment: dict[str, str]) -> tuple[int, float, resource.struct_rusage]:
+        directory = self.prepare()
+        found = _spawn(self.command, directory, {**environment, **self.surroundings})
+        if self.finish is not None:
+            self.finish()
+        return found
 
 
 def _spawn(
@@ -93,13 +119,31 @@ class Bench:
         self.sizes = sizes
         self.environment = _environment(home)
         self.floor = Measure("python -c pass", [sys.executable, "-c", "pass"], lambda: home)
+        self.session: dict[str, str] = {}  # environment of a session in the city that is in use
         self._copies = 0
 
     def make(self) -> None:
         """Write the cities, and wait until no file is too young for its stamp to be trusted."""
         for size in self.sizes:
             make_city(self.root(size), size)
+        for name in ("used", "running"):
+            shutil.copytree(self.root(10), f"{self.home}/{name}")
+        self.session = fill_store(f"{self.home}/used", OWN)
+        self._city("start", f"{self.home}/running")
         time.sleep(0.2)
+
+    def clear(self) -> None:
+        os.chdir("/")
+        self._city("stop", f"{self.home}/running")
+        shutil.rmtree(self.home)
+
+    def _stop_copy(self) -> None:
+        """`start` comes back when the controller is up: before that `stop` would find none."""
+        for word in ("start", "stop"):
+            self._city(word, f"{self.home}/copy-{self._copies}")
+
+    def _city(self, word: str, directory: str) -> None:
+        _spawn([*self.program, word], directory, self.environment)
 
     def root(self, size: int) -> str:
         return f"{self.home}/city-{size}"
@@ -109,6 +153,7 @@ class Bench:
         for words in ("agent list", "skill list"):
             yield from self._lists(words, 10)
         yield from self._commands()
+        yield from self._work()
         for size in self.sizes:
             if size != 10:
                 yield from self._lists("agent list", size)
@@ -125,7 +170,9 @@ class Bench:
         for words in (
             "check",
             f"agent emit {OWN}",
+            f"plan {OWN}",
             f"skill list --agent {OWN}",
+            f"mcp list --agent {OWN}",
             "provider list",
             "provider show claude",
             "rig list",
@@ -139,6 +186,22 @@ class Bench:
         ):
             yield self._measure(words, self._copy, EDIT_LIMIT)
         yield self._measure("init --provider claude", self._empty, EDIT_LIMIT)
+
+    def _work(self) -> Iterator[Measure]:
+        """What is slung goes to the shell: nobody's coding agent is started by measuring."""
+        used, running = (lambda: f"{self.home}/used"), (lambda: f"{self.home}/running")
+        for words in USED:
+            one = self._measure(words, used, ANY_LIMIT)
+            one.surroundings = self.session if words in INSIDE else {}
+            yield one
+        for words in ("status", "sling shell true"):
+            one = self._measure(words, running, ANY_LIMIT)
+            one.name += ", controller running"
+            yield one
+        first = self._measure("sling shell true", self._copy, ANY_LIMIT)
+        first.name += ", controller started"
+        first.finish = self._stop_copy
+        yield first
 
     def _measure(
         self, words: str, prepare: Callable[[], str], limit: float | None, size: int = 10
@@ -206,9 +269,6 @@ def find_program() -> list[str]:
     """The environment's `city`, else the module."""
     script = os.path.join(os.path.dirname(sys.executable), "city")
     return [script] if os.access(script, os.X_OK) else [sys.executable, "-m", "gascity"]
-
-
-Row = dict[str, object]
 
 
 def rows_of(bench: Bench, measures: Iterable[Measure]) -> list[Row]:
@@ -280,33 +340,6 @@ def _figure(name: str, value: float, unit: str, limit: float | None = None) -> R
     }
 
 
-def table(rows: Iterable[Row]) -> Iterator[str]:
-    """The rows as people read them."""
-    columns = ("median_ms", "min_ms", "ratio", "min_ratio", "cpu_ratio", "limit", "peak_mb")
-    for heads in (
-        ("", "", "median", "min", "median", "min", "cpu", "limit", "peak"),
-        ("measure", "agents", "ms", "ms", "x", "x", "x", "x", "MB"),
-    ):
-        yield f"{heads[0]:<40}{heads[1]:>7}" + "".join(f"{head:>9}" for head in heads[2:])
-    for row in rows:
-        cells = (_cell(row.get(column)) for column in columns)
-        line = f"{row['measure']:<40}{row['agents']:>7,}" + "".join(f"{cell:>9}" for cell in cells)
-        yield f"{line}  {row['verdict']}".rstrip()
-
-
-def _cell(value: object) -> str:
-    if not isinstance(value, float):
-        return ""
-    return f"{value:,.2f}" if value < 100 else f"{value:,.0f}"
-
-
-def figures(growth: Iterable[Row]) -> Iterator[str]:
-    for row in growth:
-        limit = "" if row["limit"] is None else f"limit {row['limit']:g}"
-        value = f"{row['value']:.3f} {row['unit']}"
-        yield f"{row['figure']:<68}{value:>11}   {limit:<12}{row['verdict']}".rstrip()
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="two cities, few rounds")
@@ -318,8 +351,8 @@ def main() -> None:
     rounds = arguments.rounds or (5 if arguments.quick else 15)
     program = find_program()
     home = tempfile.mkdtemp(prefix="city-bench-")
+    bench = Bench(home, program, sizes)
     try:
-        bench = Bench(home, program, sizes)
         os.mkdir(f"{home}/home")
         bench.make()
         measures = [
@@ -327,8 +360,7 @@ def main() -> None:
         ]
         bench.run(measures, rounds)
     finally:
-        os.chdir("/")
-        shutil.rmtree(home)
+        bench.clear()
     rows = rows_of(bench, measures)
     growth = list(growth_of(measures, sizes))
     about = f"Python {platform.python_version()}, {platform.system()}, {os.cpu_count()} cores"
