@@ -1,9 +1,13 @@
 #!/bin/sh
-# Two minutes with the example city: `make demo`. Works in a scratch directory and removes it.
+# Under a minute with the example city: `make demo`. Works in a scratch directory and removes it.
 set -eu
 
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/city-demo.XXXXXX")
-trap 'rm -rf "$scratch"' EXIT
+leave() {
+  [ ! -d "$scratch/hilltop" ] || city --city "$scratch/hilltop" stop --force >/dev/null 2>&1 || true
+  rm -rf "$scratch"
+}
+trap leave EXIT
 trap 'exit 130' INT TERM
 unset CITY_ROOT
 HOME=$scratch XDG_STATE_HOME=$scratch/state XDG_CONFIG_HOME=$scratch/config
@@ -26,47 +30,61 @@ show() {
   "$@" 2>&1
 }
 
-say "1. A city is a directory. This one is a small observatory with two projects."
+done_so_far() { city work list --status done --json | grep -c '"id"'; }
+
+# Half-way through, kill the controller as a crash would; then start another.
+interrupt() {
+  while [ "$(done_so_far)" -lt 8 ]; do sleep 0.2; done
+  kill -9 "$(cut -d ' ' -f 1 .gc/controller.lock)"
+  sleep 1
+  city start >/dev/null
+}
+
+say "1. A city is a directory, and its agents are folders. This one is a small observatory."
 show city init --example hilltop
 show cd hilltop
-
-say "2. Its agents are folders: your own, those of an imported pack, and the built-in ones."
 show city agent list
 
-say "3. Patches change somebody else's agent: its pack has one for the tester, let us add two."
-show city agent set quality.tester idle_timeout=20m
+say "2. Why is a setting as it is? The winner first, then what it covers."
 show city agent set dome/quality.tester idle_timeout=45m
-
-say "   Why does the tester wait 45 minutes in dome? The winner first, then what it covers."
 show city agent explain dome/tester idle_timeout
 
-say "4. What is the reviewer told? Names filled in, shared texts included, each part with its source."
-show city agent show dome/reviewer --rendered --budget
-
-say "5. Files, skills and MCP servers, each written once. What would the planner find where it works?"
+say "3. Files, skills and MCP servers, each written once. What would the planner find where it works?"
 show city plan planner
-say "   Do it, ask again, take it back. What a person has changed stays, and is named."
 show city apply planner
-show city plan planner
-typed "echo 'Ask Ada first.' >> .gc/work/planner/CLAUDE.md"
-echo 'Ask Ada first.' >>.gc/work/planner/CLAUDE.md
-show city plan planner
 show city undo planner
 
-say "6. Mistakes are found before anything runs, all of them, with the place."
-mkdir agents/porter
-cat >agents/porter/agent.toml <<'TOML'
-description = "Opens the gate."
-provider = "codx"
-max_active_sesions = 2
-TOML
-show cat agents/porter/agent.toml
-show city check || true
+say "4. Now to work. The shell agent runs scripts, so no model is needed. Give it five places."
+show city agent set shell max_active_sessions=5
+
+say "   Twenty items. They are kept before sling returns; nothing has to run for that."
+typed 'city sling shell "# Count the stars of field N …" --no-start   # twenty times'
+field=1
+while [ $field -le 20 ]; do
+  city sling shell --no-start "# Count the stars of field $field
+sleep 1; echo field $field: $((field * 1013)) stars" >slung
+  field=$((field + 1))
+done
+cat slung
+
+say "5. The pool grows, works and drains. Half-way the controller is killed; another takes over."
+show city start
+typed "city status --watch --until-idle"
+interrupt &
+city status --watch --until-idle
+wait
+
+say "6. What came of it: everything done, each item once, and nothing left running."
+show city status
+show city work show w-20
+show city events --type controller.started
+show city stop
 
 say "Where to look next"
 cat <<'END'
   city init my-city            a city of your own (here: . .venv/bin/activate first)
+  city sling claude "…"        the same with a model, where its program is installed
   docs/tutorial/index.md       the same walk, slower
-  docs/how-to/                 agents, packs, rigs, working directories, providers, editing
+  docs/how-to/                 sessions, work, agents, packs, rigs, directories, providers
   docs/reference/errors.md     every problem, with an example
 END

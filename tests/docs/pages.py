@@ -10,7 +10,8 @@ With `, each section` every `##` heading begins anew. A TOML block whose first l
 with a path (`# city.toml`) is that file; `# city.toml, at the end` is added to it. In a console
 block `$ ` begins a command, `> ` goes on with it, and what follows is the output; `…` stands for
 anything. `<!-- not run -->` above a block leaves it alone, `<!-- with errors -->` near the top of a
-page allows the city to have some. After a deliberate change of the program:
+page allows the city to have some, `<!-- needs: tmux -->` leaves the page alone where there is no
+such program. Whatever a page starts is ended with it. After a deliberate change of the program:
 
     python -m tests.docs.pages README.md docs/tutorial/*.md
 """
@@ -27,9 +28,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.support.running import RunningCity
+
 ROOT = Path(__file__).resolve().parents[2]
 HOME = "/home/you"
-_TOOLS = "cat chmod cp env git ln ls mkdir mkfifo mv printf rm sed sh touch".split()
+_TOOLS = (
+    "cat chmod cp cut env git grep kill ln ls mkdir mkfifo mv printf rm sed sh sleep sort"
+    " tmux touch"
+).split()
 _GIT = {
     "GIT_CONFIG_NOSYSTEM": "1",
     **{f"GIT_{who}_NAME": "You" for who in ("AUTHOR", "COMMITTER")},
@@ -37,6 +43,7 @@ _GIT = {
 }
 _FENCE = re.compile(r"^(\s*)```(\S*)\s*$")
 _FILE = re.compile(r"^# ([\w./-]+\.toml)(, at the end)?$")
+_NEEDS = re.compile(r"<!-- needs: (\S+) -->")
 _START = re.compile(r"<!-- city: (new|example|none)(, each section)? -->")
 
 
@@ -86,6 +93,12 @@ class Page:
     @property
     def may_have_errors(self) -> bool:
         return "<!-- with errors -->" in self.text
+
+    @property
+    def missing(self) -> str:
+        """A program it needs that is not installed here; nothing if it can be run."""
+        needed = _NEEDS.findall(self.text)
+        return next((name for name in needed if shutil.which(name) is None), "")
 
     def blocks(self) -> list[Block]:
         return list(_blocks(self.text.splitlines()))
@@ -155,7 +168,8 @@ class Desk:
         self.bin = scratch / "bin"
         self.bin.mkdir()
         for tool in _TOOLS:
-            os.symlink(str(shutil.which(tool)), self.bin / tool)
+            if found := shutil.which(tool):
+                os.symlink(found, self.bin / tool)
         self._program("city", f'exec "{sys.executable}" -m gascity "$@"')
         self._program("python3", f'exec "{sys.executable}" "$@"')
         self._program("claude", "exit 0")
@@ -202,6 +216,13 @@ class Desk:
         text = done.stdout.decode().replace(str(self.home), HOME)
         return [line.rstrip() for line in text.splitlines()]
 
+    def end(self) -> None:
+        """Nothing that was started here goes on: no controller, no session, no terminal."""
+        for database in self.home.rglob(".gc/city.db"):
+            city = RunningCity(database.parent.parent)
+            self.run(f'city --city "{city.root}" stop --force')
+            city.end()
+
 
 @functools.cache
 def _base(start: str) -> Path:
@@ -217,8 +238,14 @@ def _base(start: str) -> Path:
 def differences(page: Page, section: str, scratch: Path) -> Iterator[tuple[Block, Step, list[str]]]:
     """Run a page, or one section of it; every step that prints something else than is shown."""
     desk = Desk(scratch)
-    start, _ = page.start
-    desk.begin(start)
+    try:
+        yield from _differences(page, section, desk)
+    finally:
+        desk.end()
+
+
+def _differences(page: Page, section: str, desk: Desk) -> Iterator[tuple[Block, Step, list[str]]]:
+    desk.begin(page.start[0])
     for block in page.blocks():
         if not block.run or (section and block.section != section):
             continue
