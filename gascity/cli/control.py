@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import click
 
-from gascity.cli.context import Context, json_option, pass_context
+from gascity.cli.context import Context, json_option, machine, pass_context
 from gascity.cli.output import complain, moment
 from gascity.control.client import ask, controller_state, is_starting, launch_controller
 from gascity.control.places import controller_log
@@ -58,7 +58,7 @@ def _serve(context: Context) -> int:
 
     gc.unfreeze()
     gc.enable()  # this one stays
-    serve(context.root, context.environ, tell)
+    serve(context.root, context.environ, machine, tell)
     tell("ended")
     return 0
 

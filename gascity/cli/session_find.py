@@ -1,6 +1,5 @@
 """The session that a word means."""
 
-import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -41,15 +40,15 @@ def find_session(context: Context, reference: str) -> "Session":
 
     None or several: a CityError that names those that may be meant. No store is made for it.
     """
-    there = os.path.exists(f"{context.root}/.gc/city.db")
-    found = context.store().find_sessions(reference) if there else []
+    store = context.store_if_any()
+    found = store.find_sessions(reference) if store is not None else []
     if len(found) == 1 or (found and _by_name(found[0], reference)):
         return found[0]  # of those that had a name one after the other, the latest
     if found:
         several = ", ".join(f"`{one.id}` ({_called(one)})" for one in found)
         words = f"`{reference}` may mean {several}"
         raise CityError(Problem("ambiguous-name", words, None, "write one of the ids"))
-    known = context.store().sessions() if there else []
+    known = store.sessions() if store is not None else []
     names = {name for one in known for name in (one.alias, one.name) if name}
     alike = " or ".join(f"`{name}`" for name in near(reference, names))
     hint = f"did you mean {alike}?" if alike else "`city session list` shows what there is"

@@ -79,7 +79,7 @@ class Desk:
         for name in _lost(city, before) if before is not None else ():
             post = before.post(name) if before is not None else None
             if post is not None and not post.agent.broken:
-                self._last_good[name] = post._replace(pool=post.pool._replace(stale=True))
+                self._last_good[name] = post
 
     @property
     def stale(self) -> list[str]:

@@ -2,7 +2,6 @@
 
 import fcntl
 import os
-import sys
 import time
 from collections.abc import Callable, Mapping
 
@@ -18,7 +17,12 @@ from gascity.runtimes.tmux import TmuxRuntime
 from gascity.store.sqlite import open_store
 
 
-def serve(root: str, environ: Mapping[str, str], say: Callable[[str], None]) -> None:
+def serve(
+    root: str,
+    environ: Mapping[str, str],
+    machine: Callable[[], Machine],
+    say: Callable[[str], None],
+) -> None:
     """Run the city's controller until it is told to stop; CityError if there is one already."""
     lock = take_lock(root)
     try:
@@ -54,10 +58,6 @@ def take_lock(root: str) -> int:
     os.ftruncate(handle, 0)
     os.write(handle, f"{os.getpid()} {time.time():.3f}\n".encode())
     return handle
-
-
-def machine() -> Machine:
-    return Machine(sys.platform, time.strftime("%Y-%m-%d"))
 
 
 def guests() -> dict[str, Runtime]:

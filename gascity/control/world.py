@@ -27,7 +27,6 @@ class Pool(NamedTuple):
     run_timeout: float | None = None  # longest time of one run
     wake_on_mail: bool = True
     blocked: tuple[Blocked, ...] = ()  # nothing of it may start: suspended, broken, not installed
-    stale: bool = False  # its definition is broken, and the last good one is in force
     awaits: tuple[str, ...] = ()  # agents it depends on that have no live session
     needed: int = 0  # other agents wait for it to be awake
     taken: frozenset[str] = frozenset()  # aliases that other agents' sessions have

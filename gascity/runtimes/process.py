@@ -116,10 +116,6 @@ class ProcessRuntime:
                 proc.strike(process, signal.SIGKILL)
             struck.update(process.pid for process in fresh)
 
-    def leftovers(self, handle: Handle) -> list[int]:
-        """Processes of an ended run that are still there."""
-        return self.leftovers_of([handle])[handle]
-
     def leftovers_of(self, handles: Sequence[Handle]) -> Mapping[Handle, list[int]]:
         """The leftovers of many runs, for the price of one."""
         left = {

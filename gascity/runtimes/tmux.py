@@ -132,17 +132,13 @@ class TmuxRuntime:
             if pane := self._pane(handle):
                 self._client.ask(f"kill-session -t {_session(pane.terminal)}")
 
-    def leftovers(self, handle: Handle) -> list[int]:
-        """Processes of an ended run that are still there."""
-        return self._processes.leftovers(handle)
-
     def kill_all(self, handles: Sequence[Handle]) -> None:
         """The same for many."""
         for handle in handles:
             self.kill(handle)
 
     def leftovers_of(self, handles: Sequence[Handle]) -> Mapping[Handle, list[int]]:
-        """The leftovers of many runs, for the price of one."""
+        """Processes of ended runs that are still there, found in one look at all that run."""
         return self._processes.leftovers_of(handles)
 
     def peek(self, handle: Handle, lines: int) -> str:

@@ -194,15 +194,17 @@ def test_a_server_that_was_killed_takes_its_runs_with_it(
     os.kill(server_of(runtime, tough), signal.SIGKILL)
     assert bench.end(plain) == Seen(GONE)
     assert bench.end(tough) == Seen(GONE)
-    assert until(lambda: not runtime.leftovers(plain), "it was told that its terminal is gone")
-    assert int(pid) in runtime.leftovers(tough)
+    assert until(
+        lambda: not runtime.leftovers_of([plain])[plain], "it was told that its terminal is gone"
+    )
+    assert int(pid) in runtime.leftovers_of([tough])[tough]
     assert runtime.attached(tough) is False
     assert runtime.send(tough, "hello") is False
     assert runtime.peek(tough, 5) == ""
     again = bench.start("exit 5", name=plain.name)
     assert bench.end(again) == Seen(ENDED, 5)
     runtime.kill(tough)
-    until(lambda: not runtime.leftovers(tough), "nothing is left")
+    until(lambda: not runtime.leftovers_of([tough])[tough], "nothing is left")
 
 
 def test_a_terminal_that_a_person_closes_ends_what_runs_in_it(
