@@ -188,8 +188,7 @@ class Controller:
         """Wait a little before the next try; True if a signal says that there is to be none."""
         if not select.select([self._bell], [], [], _AGAIN)[0]:
             return False
-        numbers = os.read(self._bell, 64)
-        return any(number in (signal.SIGINT, signal.SIGTERM) for number in numbers)
+        return any(number in (signal.SIGINT, signal.SIGTERM) for number in os.read(self._bell, 64))
 
     def _troubled(self, words: str) -> None:
         """Say what is wrong with the store, once; and once more when it is over.
@@ -230,8 +229,17 @@ class Controller:
         if any(found):
             self.say(f"adopted {found.going}, {found.ended} had ended, {found.strays} strays ended")
 
+    def _gone(self) -> bool:
+        """Was the city deleted? Then we leave. Its directory says little: a run makes it again."""
+        gone = not os.path.exists(f"{self.root}/.gc/city.db")
+        if gone and not self.leaving:
+            self.say("the city is gone")
+            self.leave("stop")
+        return gone
+
     def _round(self, ready: set[int]) -> None:
         self._tell_time()
+        self._gone()
         if self._bell in ready:
             self._signalled(os.read(self._bell, 64))
         if self.server.listener.fileno() in ready:
@@ -338,13 +346,10 @@ class Controller:
         """Read the city anew and have every session looked at."""
         self.reload_at = None
         done = self.sources.reload(self.crew.now)
-        if done.outcome == "failed" and not os.path.isdir(self.root):
-            self.say("the city is gone")
-            self.leave("stop")
-        elif done.outcome == "failed":
-            self.say(
-                f"the city cannot be read, so the last good one stays: {done.problems[0].message}"
-            )
+        if done.outcome == "failed":
+            if not self._gone():
+                words = "the city cannot be read, so the last good one stays"
+                self.say(f"{words}: {done.problems[0].message}")
         else:
             desk = self.sources.desk
             self.endings.desk = self.upkeep.desk = desk

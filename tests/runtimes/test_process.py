@@ -124,6 +124,7 @@ select.select([runtime.death(handle) or os.open(os.devnull, os.O_RDONLY)], [], [
 """
         asked = json.dumps(order._asdict())
         subprocess.run([sys.executable, "-c", script, asked], check=True, timeout=60)
+        until(lambda: read_exit(order.exit_file).state == ENDED, "it has ended")
         assert read_exit(order.exit_file) == Seen(ENDED, 3)
         assert Path(order.log).read_text() == "said\ncomplained\n"
 
