@@ -1,8 +1,14 @@
 """Asks the `git` program; what it says of a repository is the only truth we have about it."""
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from git import Git
+
+    from gascity.model.versions import Refs
 
 # Where the caller's own git stands, not where we ask: set in hooks and by `git -c`.
 _ELSEWHERE = frozenset(
@@ -17,6 +23,25 @@ _BATCH = 500  # paths on one command line
 _TRIES = 40
 _PAUSE = 0.05  # seconds
 
+SILENCE = 120.0  # seconds in which a server says nothing and sends nothing
+LONGEST = 1800.0  # seconds for one conversation with a server
+MOST_BYTES = 1_000_000_000  # that one conversation puts on our disk; its words count tenfold
+_LOOK = 0.1  # seconds between two looks at the clock and the disk
+
+# Nothing that a repository of others says is set going. Whether odd objects of old histories are
+# refused (`fsckObjects`) stays the person's choice; hostile names are caught when files are made.
+INERT = (
+    "core.hooksPath=/dev/null core.fsmonitor=false submodule.recurse=false fetch.unpackLimit=1"
+    " gc.auto=0 maintenance.auto=false"
+).split()
+_NEVER = dict.fromkeys(("SSH_ASKPASS_REQUIRE", "GCM_INTERACTIVE"), "never")
+_UNASKED = {**_NEVER, "GIT_ASKPASS": "", "GIT_ALLOW_PROTOCOL": "https:ssh:git:file"}
+_ASK_SSH = ["config", "core.sshCommand"]
+
+Environ = Mapping[str, str]
+# Is called with what git is at, how many are done, and of how many; 0 if that is not known.
+Progress = Callable[[str, int, int], None] | None
+
 # In a sparse checkout git takes skip-worktree off every file it can see, unless told not to.
 SPARSE = ("sparse.expectFilesOutsideOfPatterns", "true")
 
@@ -27,7 +52,7 @@ class GitFault(Exception):
     def __init__(self, message: str, arguments: Sequence[str] = (), stderr: str = "") -> None:
         super().__init__(message)
         self.message = message
-        self.arguments = tuple(arguments)
+        self.arguments = tuple(_scrubbed(word) for word in arguments)
         self.stderr = stderr
 
 
@@ -55,7 +80,7 @@ class Base(NamedTuple):
     commit: str
 
 
-def environment(environ: Mapping[str, str]) -> dict[str, str]:
+def environment(environ: Environ) -> dict[str, str]:
     """An environment in which git speaks English, asks nothing and looks only where it is told."""
     kept = {name: value for name, value in environ.items() if name not in _ELSEWHERE}
     return {**kept, "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
@@ -64,7 +89,7 @@ def environment(environ: Mapping[str, str]) -> dict[str, str]:
 def run(
     arguments: Sequence[str],
     cwd: str,
-    environ: Mapping[str, str],
+    environ: Environ,
     *,
     input: Iterable[str] = (),
     config: Sequence[str] = (),
@@ -103,7 +128,7 @@ def run(
     raise _fault(arguments, done.returncode, done.stderr)
 
 
-def run_hook(name: str, arguments: Sequence[str], cwd: str, environ: Mapping[str, str]) -> None:
+def run_hook(name: str, arguments: Sequence[str], cwd: str, environ: Environ) -> None:
     """Run a hook of the repository; a GitFault if it fails. What it leaves behind may go on."""
     import subprocess
     from tempfile import TemporaryFile
@@ -132,11 +157,16 @@ def _not_started(error: Exception, cwd: str) -> str:
 
 
 def _fault(arguments: Sequence[str], code: int, words: bytes) -> GitFault:
+    # Scrubbed before it is cut: half an address no longer shows where its password begins.
+    stderr = _scrubbed(words.decode("utf-8", "replace"))[-_TAIL:].strip()
+    return GitFault(_first_words(stderr, arguments, code), arguments, stderr)
+
+
+def _scrubbed(text: str) -> str:
+    """Without people and passwords in addresses, and without what would steer a terminal."""
     import re
 
-    text = words[-_TAIL:].decode("utf-8", "replace").strip()
-    stderr = re.sub(r"://[^/\s@]+@", "://…@", text)
-    return GitFault(_first_words(stderr, arguments, code), arguments, stderr)
+    return re.sub(r"[^\n\r\t -~\xa0-\U0010ffff]", "", re.sub(r"://[^/\s]*@", "://…@", text))
 
 
 def _first_words(stderr: str, arguments: Sequence[str], code: int) -> str:
@@ -151,7 +181,7 @@ def _first_words(stderr: str, arguments: Sequence[str], code: int) -> str:
     return f"`git {words[0]}` ended with code {code}{last}"
 
 
-def toplevel(path: str, environ: Mapping[str, str]) -> str | None:
+def toplevel(path: str, environ: Environ) -> str | None:
     """The work tree that a directory lies in; None if git knows none there."""
     try:
         return run(["rev-parse", "--show-toplevel"], path, environ).line
@@ -161,24 +191,24 @@ def toplevel(path: str, environ: Mapping[str, str]) -> str | None:
         raise
 
 
-def common_dir(path: str, environ: Mapping[str, str]) -> str:
+def common_dir(path: str, environ: Environ) -> str:
     """The directory that all work trees of a repository share."""
     arguments = ["rev-parse", "--path-format=absolute", "--git-common-dir"]
     return run(arguments, path, environ).line
 
 
-def git_dir(path: str, environ: Mapping[str, str]) -> str:
+def git_dir(path: str, environ: Environ) -> str:
     """The directory git keeps for this one work tree."""
     return run(["rev-parse", "--absolute-git-dir"], path, environ).line
 
 
-def commit_of(repo: str, name: str, environ: Mapping[str, str]) -> str:
+def commit_of(repo: str, name: str, environ: Environ) -> str:
     """The commit that a full name stands for; empty if there is none."""
     arguments = ["rev-parse", "--verify", "--quiet", f"{name}^{{commit}}"]
     return run(arguments, repo, environ, allowed=(0, 1)).line
 
 
-def base_of(repo: str, default_branch: str | None, environ: Mapping[str, str]) -> Base | None:
+def base_of(repo: str, default_branch: str | None, environ: Environ) -> Base | None:
     """What new work starts from: the branch named, else origin's HEAD, else HEAD.
 
     A name means the local branch before the remote one. None: there is no commit yet. A name that
@@ -196,7 +226,7 @@ def base_of(repo: str, default_branch: str | None, environ: Mapping[str, str]) -
     return None
 
 
-def _named(repo: str, name: str, environ: Mapping[str, str]) -> Base | None:
+def _named(repo: str, name: str, environ: Environ) -> Base | None:
     for prefix, shown in (
         ("refs/heads/", ""),
         ("refs/remotes/", ""),
@@ -210,14 +240,12 @@ def _named(repo: str, name: str, environ: Mapping[str, str]) -> Base | None:
     return None
 
 
-def _short(repo: str, name: str, environ: Mapping[str, str]) -> str:
+def _short(repo: str, name: str, environ: Environ) -> str:
     """What a symbolic name points to; a detached one is just itself."""
     return run(["symbolic-ref", "--quiet", name], repo, environ, allowed=(0, 1)).line or name
 
 
-def tracked(
-    root: str, environ: Mapping[str, str], paths: Iterable[str] | None = None
-) -> frozenset[str]:
+def tracked(root: str, environ: Environ, paths: Iterable[str] | None = None) -> frozenset[str]:
     """Files that git's index has below a directory, named from there; or only those among
     `paths` and below them."""
     if paths is None:
@@ -235,13 +263,138 @@ def _batches(paths: Iterable[str]) -> Iterator[list[str]]:
         yield everything[start : start + _BATCH]
 
 
-def tree_paths(repo: str, commit: str, environ: Mapping[str, str]) -> frozenset[str]:
+def tree_paths(repo: str, commit: str, environ: Environ) -> frozenset[str]:
     """Files of a commit, named from the top of the repository."""
     arguments = ["ls-tree", "-r", "-z", "--full-tree", "--name-only", commit]
     return frozenset(run(arguments, repo, environ).names)
 
 
-def flagged(root: str, environ: Mapping[str, str]) -> frozenset[str]:
+def flagged(root: str, environ: Environ) -> frozenset[str]:
     """Tracked files below a directory that git was told not to look at, one way or the other."""
     lines = run(["ls-files", "-v", "-z"], root, environ).names
     return frozenset(line[2:] for line in lines if line[0] == "S" or line[0].islower())
+
+
+def remote_refs(url: str, environ: Environ) -> "Refs":
+    """The branches and tags that a server names; a tag stands for the commit it leads to."""
+    from gascity.model.versions import Refs
+
+    answer = _converse(["ls-remote", "--symref", "--", url], environ)
+    found = {"HEAD": "", "ref: HEAD": ""}
+    for line in answer.decode("utf-8", "replace").split("\n"):
+        value, _, name = line.partition("\t")
+        # Of an annotated tag git names itself first, and then with `^{}` what it leads to.
+        if name.isprintable():
+            found["ref: " * value.startswith("ref: ") + name.removesuffix("^{}")] = value
+    tags, branches = (
+        {name.removeprefix(kind): found[name] for name in found if name.startswith(kind)}
+        for kind in ("refs/tags/", "refs/heads/")
+    )
+    return Refs(found["HEAD"], found["ref: HEAD"].removeprefix("ref: refs/heads/"), tags, branches)
+
+
+def fetch(
+    mirror: str, url: str, wants: Sequence[str], environ: Environ, progress: Progress, *options: str
+) -> None:
+    """Get what the refspecs name into a bare repository, and nothing else."""
+    always = ["--progress", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head"]
+    arguments = [f"--git-dir={mirror}", "fetch", *always, *options, "--", url, *wants]
+    _converse(arguments, environ, mirror, progress)
+
+
+def _converse(
+    arguments: Sequence[str], environ: Environ, mirror: str = "", progress: Progress = None
+) -> bytes:
+    """What a git printed that spoke with a server; it goes on no longer than that."""
+    from signal import SIG_BLOCK, SIG_SETMASK, SIGHUP, SIGINT, SIGKILL, SIGTERM, pthread_sigmask
+
+    # Until we hold what has to end with us.
+    mask = pthread_sigmask(SIG_BLOCK, [SIGINT, SIGTERM, SIGHUP])
+    try:
+        talk = _started(arguments, environ)
+        assert talk.proc
+        with talk.proc as process:
+            try:
+                pthread_sigmask(SIG_SETMASK, mask)
+                out, words = _listen(talk, mirror, _teller(progress))
+            finally:
+                if process.poll() is None:
+                    os.killpg(process.pid, SIGKILL)
+    finally:
+        pthread_sigmask(SIG_SETMASK, mask)
+    if process.returncode:
+        raise _fault(arguments, process.returncode, words)
+    return out
+
+
+def _started(arguments: Sequence[str], environ: Environ) -> "Git.AutoInterrupt":
+    """A git that asks nobody anything, with the person's own settings, keys and agents."""
+    env = {**environment(environ), **_UNASKED}
+    if "GIT_SSH" not in env and not run(_ASK_SSH, "/", environ, allowed=(0, 1)).out:
+        env.setdefault("GIT_SSH_COMMAND", "ssh -oBatchMode=yes")
+    # GitPython hands on the environment of this process; it can add to that, but not leave out.
+    absent = [word for name in os.environ if name not in env for word in ("-u", name)]
+    settings = [word for setting in INERT for word in ("-c", setting)]
+    line = [*(["env", *absent] if absent else []), "git", *settings, *arguments]
+    try:
+        from git import Git
+
+        return Git("/").execute(line, as_process=True, env=env, shell=False, start_new_session=True)
+    except (ImportError, OSError) as error:  # GitPython does not even load where there is no git
+        raise GitFault(_not_started(FileNotFoundError(), "/"), arguments) from error
+
+
+def _teller(progress: Progress) -> Callable[[str], None]:
+    """What takes a line of git's, and tells of the progress in it."""
+    from git import RemoteProgress
+
+    class Told(RemoteProgress):
+        def update(self, op_code: int, cur_count: Any, max_count: Any = None, _: str = "") -> None:
+            for stage in ("COUNTING", "COMPRESSING", "RECEIVING", "RESOLVING"):
+                if progress and op_code & getattr(self, stage):
+                    progress(stage.lower(), int(cur_count or 0), int(max_count or 0))
+
+    return Told().new_message_handler()
+
+
+def _listen(
+    talk: "Git.AutoInterrupt", mirror: str, tell: Callable[[str], None]
+) -> tuple[bytes, bytes]:
+    """All that it prints, and all that it says besides; a GitFault if there is no end to it."""
+    import re
+    from select import select
+    from time import monotonic
+
+    said = {talk.stdout: b"", talk.stderr: b""}
+    listening, size, before, rest = list(said), 0, bytes_of(mirror), b""
+    begun = heard = monotonic()
+    while True:
+        ended = talk.poll() is not None
+        ready = select(listening, [], [], 0 if ended else _LOOK)[0]
+        if ended and not ready:  # what it left in the background may hold its pipes for ever
+            return said[talk.stdout], said[talk.stderr]
+        for stream in ready:
+            chunk = os.read(stream.fileno(), 1 << 16)
+            said[stream] += chunk
+            if not chunk:
+                listening.remove(stream)
+            elif stream is talk.stderr:
+                *lines, rest = re.split(rb"[\r\n]", rest + chunk)
+                for line in lines:
+                    tell(line.decode("utf-8", "replace"))
+        last, size = size, 10 * sum(map(len, said.values())) + bytes_of(mirror) - before
+        heard = heard if size == last else monotonic()
+        if size > MOST_BYTES:
+            raise GitFault(f"it is larger than the {MOST_BYTES // 1_000_000:,} MB that we fetch")
+        if monotonic() - heard > SILENCE:
+            raise GitFault(f"the server has sent nothing for {SILENCE:.0f} seconds")
+        if monotonic() - begun > LONGEST:
+            raise GitFault(f"the server has not come to an end in {LONGEST / 60:.0f} minutes")
+
+
+def bytes_of(mirror: str) -> int:
+    """How large a repository is that keeps everything in packs; 0 if that cannot be told now."""
+    packs = os.path.join(mirror or os.devnull, "objects/pack")
+    with suppress(OSError):
+        return sum(os.stat(f"{packs}/{name}").st_size for name in os.listdir(packs))
+    return 0

@@ -64,6 +64,11 @@ def config_home(environ: Mapping[str, str]) -> str:
     return environ.get("XDG_CONFIG_HOME") or os.path.join(environ.get("HOME", "/"), ".config")
 
 
+def cache_home(environ: Mapping[str, str]) -> str:
+    """The person's cache directory."""
+    return environ.get("XDG_CACHE_HOME") or os.path.join(environ.get("HOME", "/"), ".cache")
+
+
 def make_state(root: str) -> None:
     """Have the directory of a city's own state, which git does not look at."""
     home = os.path.join(root, ".gc")
