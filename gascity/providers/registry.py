@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Iterator
 
+from gascity.plugins import entry_points, looked
 from gascity.resources import package_dir
 
 GROUP = "gascity.providers"
@@ -24,12 +25,12 @@ def provider_files() -> tuple[dict[str, str], list[str]]:
 
 
 def _look() -> tuple[dict[str, str], list[str]]:
-    looked = [package_dir("providers")]
-    files = dict(_toml_files(looked[0]))
-    for directory in guest_directories(GROUP, looked):
-        looked.append(directory)
+    ours = package_dir("providers")
+    files = dict(_toml_files(ours))
+    guests = list(guest_directories(GROUP))
+    for directory in guests:
         files |= dict(_toml_files(directory))
-    return files, looked
+    return files, [ours, *looked(), *guests]
 
 
 def _toml_files(directory: str) -> Iterator[tuple[str, str]]:
@@ -38,34 +39,13 @@ def _toml_files(directory: str) -> Iterator[tuple[str, str]]:
             yield name[: -len(".toml")], os.path.join(directory, name)
 
 
-def guest_directories(group: str, looked: list[str]) -> Iterator[str]:
-    """Package directories that installed distributions register under an entry-point group.
+def guest_directories(group: str) -> Iterator[str]:
+    """Directories of the packages that are registered under an entry-point group."""
+    for _, package in entry_points(group):
+        from importlib.util import find_spec
 
-    Read by hand: importlib.metadata costs more than everything else a short command does.
-    """
-    for place in sys.path:
         try:
-            names = os.listdir(place or ".")
-        except OSError:
-            continue
-        looked.append(os.path.abspath(place or "."))
-        for name in names:
-            if name.endswith(".dist-info"):
-                yield from _registered(os.path.join(place, name, "entry_points.txt"), group)
-
-
-def _registered(path: str, group: str) -> Iterator[str]:
-    try:
-        with open(path, encoding="utf-8") as file:
-            text = file.read()
-    except (OSError, UnicodeDecodeError):
-        return
-    if f"[{group}]" not in text:
-        return
-    from importlib.util import find_spec
-
-    section = text.split(f"[{group}]", 1)[1].partition("\n[")[0]
-    for line in section.splitlines():
-        package = line.partition("=")[2].strip()
-        spec = find_spec(package) if package else None
+            spec = find_spec(package)
+        except (ImportError, ValueError):
+            continue  # the package above it is not there, or it has no name
         yield from (spec.submodule_search_locations or ()) if spec else ()

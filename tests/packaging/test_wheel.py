@@ -105,24 +105,31 @@ def test_what_can_be_run_can_be_run_out_of_the_wheel(wheel: Path, tree: str) -> 
     }
 
 
-def test_the_wheel_has_the_whole_package_and_nothing_beside_it(wheel: Path) -> None:
+def test_the_wheel_has_both_packages_whole_and_nothing_beside_them(wheel: Path) -> None:
     package = packed(wheel, "")
     assert {name.split("/")[0] for name in package} == {
         "gascity",
+        "gascity_migrate",
         f"gascity-{gascity.__version__}.dist-info",
     }
     theirs = {
         name: data
         for name, (_, data) in package.items()
-        if name.startswith("gascity/") and not name.startswith("gascity/_data/")
+        if name.split("/")[0].startswith("gascity") and not name.startswith("gascity/_data/")
+        if ".dist-info/" not in name
     }
-    assert theirs == {name: data for name, (_, data) in tracked("gascity").items()}
+    assert theirs == {
+        name.removeprefix("migrate/"): data
+        for tree in ("gascity", "migrate/gascity_migrate")
+        for name, (_, data) in tracked(tree).items()
+    }
     assert not [name for name in package if "__pycache__" in name or "/.gc/" in name]
 
 
 def test_the_wheel_says_what_it_is(wheel: Path) -> None:
     info = packed(wheel, f"gascity-{gascity.__version__}.dist-info/")
     assert b"city = gascity.__main__:main" in info["entry_points.txt"][1]
+    assert b"migrate = gascity_migrate.cli:migrate" in info["entry_points.txt"][1]
     metadata = info["METADATA"][1].decode()
     assert f"\nVersion: {gascity.__version__}\n" in metadata
     assert "\nRequires-Python: >=3.11\n" in metadata
