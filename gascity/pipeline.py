@@ -17,7 +17,7 @@ from gascity.model.names import near, parse_name, resolve, several
 from gascity.model.pack import CATALOGUES, AgentDir, Import
 from gascity.model.problems import CityError, Problem
 from gascity.model.scope import allowed
-from gascity.places import config_home
+from gascity.places import cache_home, config_home
 from gascity.providers.registry import provider_files
 from gascity.resources import data_dir
 from gascity.source.catalogues import Skill, entry_names, read_skills
@@ -39,6 +39,7 @@ def surroundings(environ: Mapping[str, str]) -> Surroundings:
         builtin_packs=os.path.join(system, "_packs"),
         provider_files=files,
         looked=looked,
+        cache=os.path.join(cache_home(environ), "gascity"),
     )
 
 
@@ -49,10 +50,16 @@ def open_city(
     only: str | None = None,
     all_providers: bool = False,
     disk: Disk | None = None,
+    dialects: bool = False,
 ) -> City:
-    """Read and compose a city; with `only`, just the agents of that bare name."""
+    """Read and compose a city; with `only`, just the agents of that bare name.
+
+    With `dialects`, the city's own files may be written in another layout than today's.
+    """
     around = surroundings(environ)
-    sources = load(disk or Disk(root), around, only=only, all_providers=all_providers)
+    sources = load(
+        disk or Disk(root), around, only=only, all_providers=all_providers, dialects=dialects
+    )
     return compose(sources, around.provider_files)
 
 
@@ -98,7 +105,17 @@ def _not_found(root: str, environ: Mapping[str, str], reference: str) -> tuple[P
     if any(file.startswith(f"{home}/") for file in homeless):
         hint = "it lives in rigs, and the city has none: `city rig add PATH` adds one"
     unreadable = [p for p in city.problems if p.is_error and p.place and p.place.file == home]
+    unreadable += _unread_imports(city, reference)
     return (*unreadable, Problem("unknown-agent", f"there is no agent `{reference}`", None, hint))
+
+
+def _unread_imports(city: City, reference: str) -> list[Problem]:
+    """Why the import is not there whose agent a name means, or could mean."""
+    binding = parse_name(reference).binding
+    rigs = (one for imports in city.rig_imports.values() for one in imports)
+    if all(one.pack for one in (*city.pack.imports, *rigs) if binding in (None, one.binding)):
+        return []
+    return [one for one in city.problems if one.code.startswith(("import-", "pack-changed"))]
 
 
 SkillsRead = dict[str, tuple[Skill, ...]]  # by the directory they lie in

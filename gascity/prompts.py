@@ -9,6 +9,7 @@ from gascity.model.city import Agent, City
 from gascity.model.layers import CITY_DEFAULTS, DEFINITION, PACK_DEFAULTS, Setting
 from gascity.model.machine import Machine as Machine
 from gascity.model.names import did_you_mean
+from gascity.model.pack import unread
 from gascity.model.problems import Place, Problem, warning
 from gascity.pipeline import list_skills
 from gascity.render.pieces import Appended, Rendered, TemplateFile, plain_prompt
@@ -56,6 +57,8 @@ class Prompts:
         self.machine = machine
         self.stand_in = stand_in
         self.lenient = lenient_packs(city)
+        rigs = (one for imports in city.rig_imports.values() for one in imports)
+        self.incomplete = unread([*city.pack.imports, *rigs])
         self._fragments: dict[str, list[TemplateFile]] = {}
         self.parsed: dict[str, Template | None] = {}
 
@@ -124,14 +127,13 @@ class Prompts:
             source
             for shelf in shelves
             if "template-fragments" in shelf.catalogues
-            for source in self._on(shelf, agent)
+            for source in self._on(shelf)
         ]
 
-    def _on(self, shelf: Shelf, agent: Agent) -> list[TemplateFile]:
+    def _on(self, shelf: Shelf) -> list[TemplateFile]:
         if shelf.directory not in self._fragments:
-            pack = agent.home.pack if shelf.directory == agent.home.directory else shelf.directory
             self._fragments[shelf.directory] = [
-                TemplateFile(file, text, pack in self.lenient)
+                TemplateFile(file, text, shelf.pack in self.lenient)
                 for file, text in read_fragments(self.disk, shelf.path("template-fragments"))
             ]
         return self._fragments[shelf.directory]
@@ -139,10 +141,12 @@ class Prompts:
     def _appended(self, agent: Agent) -> list[Appended]:
         names = agent.value("append_fragments")
         chain = agent.setting("append_fragments").chain()
-        return [
+        found = [
             Appended(name, *_asked_for(name, chain, self.lenient))
             for name in (names if isinstance(names, tuple) else ())
         ]
+        # An import that could not be read may have them, and has its own problem already.
+        return [one._replace(lenient=True) for one in found] if self.incomplete else found
 
     def scene(self, agent: Agent) -> tuple[Scene, list[Problem]]:
         """The values the agent's first session would have."""

@@ -16,6 +16,11 @@ OWN = "own"  # ours alone, under .gc/
 WORKTREE = "worktree"  # a worktree of the rig, ours to make
 PLACE = "place"  # somebody's directory: a person may be working there too
 _BIND = "`city rig add PATH --name NAME` says where it is"
+# What we keep below .gc/ besides directories to work in.
+_STATE = frozenset(
+    "backup bin cache excludes last-good launch ledger local locks logs mcp-adopted mcp-managed"
+    " reports run schemas system undo".split()
+)
 PREPARED = "prepared"  # the branch's last part where no work item gives it
 MARK = "~"  # no agent's name has it: what follows tells the directories of one agent apart
 
@@ -52,13 +57,25 @@ def locate(city: City, agent: Agent, disk: Disk, scene: Scene = Scene()) -> Loca
         fault = Problem("bad-work-dir", f"`work_dir` lies inside .git: {path}", written.place)
         return Location(path, PLACE, problems=(fault,))
     own = is_below(path, f"{city.root}/.gc")
-    if own and not path.startswith((f"{city.root}/.gc/work/", f"{city.root}/.gc/worktrees/")):
+    if own and _of_the_state(path[len(city.root) + 5 :]):
         words = f"`work_dir` lies in the city's own state: {path}"
         fault = Problem("bad-work-dir", words, written.place)
         return Location(path, PLACE, problems=(fault,))
     if isolated and not is_below(path, rig_path):
         return Location(path, WORKTREE, rig_path)
     return Location(path, OWN if own else PLACE)
+
+
+def _of_the_state(path: str) -> bool:
+    """Is a path below .gc one that we keep something in? Packs also put directories there."""
+    first, _, rest = path.partition("/")
+    shared = first in ("work", "worktrees")
+    return (
+        not first
+        or first in _STATE
+        or first.startswith(("city.", "controller"))
+        or (shared and not rest)
+    )
 
 
 def _missing(rig: Rig, path: str) -> Problem:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from gascity.model.city import Agent, City
-from gascity.model.pack import Import, Pack
+from gascity.model.pack import Import, Pack, downwards
 
 BUILT_IN_ORIGIN = "built-in"
 CITY_ORIGIN = "city"
@@ -12,21 +12,27 @@ AGENT_ORIGIN = "agent"
 
 
 class Shelf(NamedTuple):
-    """A place that may hold catalogues: a pack's root or an agent's directory, as shown."""
+    """A place that may hold catalogues: a pack's root or an agent's directory, as shown.
+
+    `itself` says that the directory is the one catalogue it has, whatever its name.
+    """
 
     origin: str
     directory: str
     catalogues: frozenset[str]
     pack: str
+    itself: bool = False
 
     def path(self, kind: str) -> str:
+        if self.itself:
+            return self.directory
         return kind if self.directory == "." else f"{self.directory}/{kind}"
 
 
 def city_shelves(city: City, agent: Agent | None = None) -> list[Shelf]:
     """Shelves of the city and what it imports, lowest first, as far as they reach `agent`."""
     found = [shelf for one in city.pack.imports for shelf in _import_shelves(one, agent)]
-    found.append(Shelf(CITY_ORIGIN, ".", city.pack.catalogues, "."))
+    found += _own_shelves(CITY_ORIGIN, city.pack)
     return _last_of_each(found)
 
 
@@ -58,10 +64,14 @@ def _import_shelves(one: Import, agent: Agent | None) -> Iterator[Shelf]:
 
 
 def _pack_shelves(binding: str, pack: Pack) -> Iterator[Shelf]:
-    for one in pack.imports:
-        if one.pack is not None:
-            yield from _pack_shelves(binding, one.pack)
-    yield Shelf(binding, pack.root, pack.catalogues, pack.root)
+    for one in reversed([*downwards(pack)]):
+        yield from _own_shelves(binding, one)
+
+
+def _own_shelves(origin: str, pack: Pack) -> Iterator[Shelf]:
+    for kind, directory in pack.shelves:
+        yield Shelf(origin, directory, frozenset((kind,)), pack.root, itself=True)
+    yield Shelf(origin, pack.root, pack.catalogues, pack.root)
 
 
 def _last_of_each(shelves: list[Shelf]) -> list[Shelf]:

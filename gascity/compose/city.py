@@ -6,6 +6,7 @@ from typing import NamedTuple
 from gascity.compose.checks import agent_problems, reference_problems, unknown_provider
 from gascity.compose.definitions import Definition, Gathering, aim_patches, gather
 from gascity.compose.providers import compose_providers
+from gascity.compose.sessions import imported_sessions
 from gascity.model.city import Agent, City, Rig
 from gascity.model.fields import AGENT
 from gascity.model.layers import CITY_DEFAULTS, DEFINITION, Layer, fold_field
@@ -60,7 +61,11 @@ def compose(sources: Sources, known: Iterable[str]) -> City:
         workspace=sources.workspace,
         session=sources.session,
         security=sources.security,
-        named_sessions=(*sources.pack.named_sessions, *sources.named_sessions),
+        named_sessions=(
+            *imported_sessions(sources),
+            *sources.pack.named_sessions,
+            *sources.named_sessions,
+        ),
     )
 
 
@@ -128,9 +133,12 @@ def _placed(
 ) -> tuple[Agent, ...]:
     placed: dict[AgentName, Agent] = {}
     for one in gathering.all:
-        for name, extra in _places(one, ground.defaults, rigs, problems):
+        places = list(_places(one, ground.defaults, rigs, problems))
+        for name, extra in places:
             if name not in placed:
                 placed[name] = _agent(one, name, extra, ground)
+        if not places:
+            problems += one.home.problems
     return tuple(placed.values())
 
 
@@ -248,10 +256,18 @@ def _agent(one: Definition, name: AgentName, extra: Sequence[Layer], ground: _Gr
     provider, told = _provider_of(said, defaults, one, ground)
     layers = (*ground.under.get(provider, ()), *defaults, *told, *said)
     agent = Agent(name, one.home, one.layer, layers, provider, tuple(one.covers))
-    problems = (*one.home.problems, *agent_problems(agent, ground.providers, ground.known))
+    problems = (*_still_wrong(one, agent), *agent_problems(agent, ground.providers, ground.known))
     return agent._replace(problems=problems) if problems else agent
 
 
+def _still_wrong(one: Definition, agent: Agent) -> Iterator[Problem]:
+    """What is wrong with the folder; that it has no prompt is mended by a patch that brings one."""
+    for problem in one.home.problems:
+        if problem.code != "no-prompt" or not any(map(agent.value, _TOLD)):
+            yield problem
+
+
+_TOLD = ("prompt", "description", "start_command")
 _PATCH_RANK = {"pack patch": 0, "city patch": 1, "rig patch": 2, "local patch": 3}
 
 

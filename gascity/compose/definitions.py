@@ -17,7 +17,7 @@ from gascity.model.names import (
     resolve,
     several,
 )
-from gascity.model.pack import AgentDir, Pack, Patch, RigSource, Sources
+from gascity.model.pack import AgentDir, Pack, Patch, RigSource, Sources, unread
 from gascity.model.problems import Place, Problem, warning
 
 # Patches are for other people's agents, so among equals a bare name means one of those.
@@ -58,9 +58,13 @@ class Definition:
 class Gathering:
     """Definitions by bare name, so that a patch looks at few of them."""
 
-    def __init__(self, definitions: Iterable[Definition], problems: list[Problem]) -> None:
+    def __init__(
+        self, definitions: Iterable[Definition], problems: list[Problem], incomplete: bool
+    ) -> None:
+        """`incomplete` says that not everything could be read, so that others may be missing."""
         self.all = list(definitions)
         self.problems = problems
+        self.incomplete = incomplete
         self._by_bare: dict[str, list[Definition]] = {}
         for one in self.all:
             self._by_bare.setdefault(one.name.bare, []).append(one)
@@ -105,7 +109,7 @@ def view(
         if one.pack is not None:
             inner = [d.bound(one.binding) for d in view(one.pack, problems, seen)]
             found += _distinct(inner, problems)
-    gathering = Gathering(found, problems)
+    gathering = Gathering(found, problems, unread(pack.imports))
     for patch in pack.patches:
         apply_patch(gathering, patch, None, own=pack.own, rigs=None)
     seen[pack.root] = found
@@ -113,11 +117,18 @@ def view(
 
 
 def _distinct(bound: list[Definition], problems: list[Problem]) -> list[Definition]:
-    """Agents of nested imports share the outermost binding, so two of them may collide."""
+    """Agents of nested imports share the outermost binding, so two of them may collide.
+
+    One that calls itself a fallback gives way to one that does not, else to an earlier one.
+    """
     found: dict[str, Definition] = {}
     for one in bound:
         first = found.setdefault(one.name.bare, one)
-        if first.home.directory != one.home.directory:
+        if first.home.directory == one.home.directory:
+            continue
+        if first.home.fallback and not one.home.fallback:
+            found[one.name.bare] = one
+        elif not one.home.fallback:
             problems.append(
                 Problem(
                     "duplicate-name",
@@ -134,7 +145,8 @@ def gather(sources: Sources, implicit: Sequence[str], problems: list[Problem]) -
     """All definitions of a city after every patch but those of rigs was aimed."""
     seen: dict[str, list[Definition]] = {}
     own = view(sources.pack, problems, seen)
-    gathering = Gathering(own, problems)
+    tables = any(problem.code == "agent-table" for problem in sources.problems)
+    gathering = Gathering(own, problems, tables or unread(sources.imports))
     for layer, homes in (("local", sources.local), ("user", sources.user)):
         for home in homes:
             _add_below(gathering, Definition(AgentName(home.name), home, layer, None))
@@ -196,7 +208,8 @@ def apply_patch(
         return
     resolved = gathering.target(patch, rig)
     if resolved.found is None:
-        if check:
+        # What could not be read may have had it, and has its own problem already.
+        if check and (resolved.candidates or not gathering.incomplete):
             gathering.problems.append(_no_target(patch, resolved, own))
         return
     targets = resolved.found

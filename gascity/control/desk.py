@@ -261,18 +261,22 @@ def _prefix(rig: Rig | None, city: object) -> str:
 
 
 def _depends_on(city: City, agent: Agent) -> Iterator[str]:
-    """The agents meant: those of the same rig before those of the city."""
+    """The agents meant: without a rig, those of the same rig before those of the city."""
     names = agent.value("depends_on")
     for name in names if isinstance(names, tuple) else ():
-        near = str(parse_name(str(name)).in_rig(agent.name.rig))
-        found = find_agent(city, near) or find_agent(city, str(name))
+        wanted = parse_name(str(name))
+        near = wanted.in_rig(wanted.rig or agent.name.rig)
+        found = find_agent(city, str(near)) or find_agent(city, str(name))
         if found is not None:
             yield str(found.name)
 
 
 def _named_sessions(city: City) -> dict[str, list[Named]]:
-    """Sessions with names of their own, by agent; one of rigs is there once a rig."""
-    found: dict[str, list[Named]] = {}
+    """Sessions with names of their own, by agent; one of rigs is there once a rig.
+
+    Of several of one name the last counts: the city speaks after the packs that it imports.
+    """
+    found: dict[str, dict[str, Named]] = {}
     for one in city.named_sessions:
         template = str(one.values["template"])
         wanted = parse_name(template)
@@ -290,8 +294,8 @@ def _named_sessions(city: City) -> dict[str, list[Named]]:
             if agent.name.rig is not None and len(agents) > 1:
                 alias = f"{agent.name.rig}-{alias}"
             always = one.values.get("mode") == "always"
-            found.setdefault(str(agent.name), []).append(Named(alias, always))
-    return found
+            found.setdefault(str(agent.name), {})[alias] = Named(alias, always)
+    return {agent: list(named.values()) for agent, named in found.items()}
 
 
 def _settings_against(city: City, post: Post) -> Iterator[Blocked]:

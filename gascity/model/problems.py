@@ -1,5 +1,6 @@
 """What is wrong, where, and what to do about it: values that stages return and `cli` prints."""
 
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 ERROR = "error"
@@ -53,3 +54,13 @@ def warning(
 ) -> Problem:
     """A problem that does not stop anything."""
     return Problem(code, message, place, hint, WARNING)
+
+
+def once_each(problems: Iterable[Problem]) -> Iterator[Problem]:
+    """One problem for each message, at its first place, with the count."""
+    found: dict[str, list[Problem]] = {}
+    for problem in problems:
+        found.setdefault(problem.message, []).append(problem)
+    for message, same in found.items():
+        more = f" (in {len(same)} places)" if len(same) > 1 else ""
+        yield same[0]._replace(message=message + more)

@@ -130,9 +130,10 @@ def _patch(target: str) -> Schema:
         "name": "The agent to change.",
         "agent": "The agent to change.",
         "dir": "Only in this rig.",
+        "rig": 'Only in this rig; "*" for all.',
     }
     more: dict[str, Schema] = {
-        name: {"type": "string", "description": words[name]} for name in ("name", "agent", "dir")
+        name: {"type": "string", "description": word} for name, word in words.items()
     }
     return {**_agent(more), "required": [target]}
 
@@ -184,6 +185,7 @@ def _city() -> Schema:
         "description": "Implicit agents: all, none, or those named.",
     }
     properties: dict[str, object] = {
+        "include": {**_STRINGS, "description": "Files of the city with more of these tables."},
         "implicit_agents": kept,
         "workspace": _table(WORKSPACE, None, NOT_ACTED_ON["workspace"]),
         "imports": _imports(),

@@ -24,6 +24,9 @@ class Disk:
         self.instead = instead or {}
         self.seen: dict[str, Stamp] = {}
         self.problems: list[Problem] = []
+        self.packs: dict[
+            str, str | None
+        ] = {}  # roots by the name a pack gives itself; None: several
         self._inside = root.rstrip("/") + "/"
 
     def shown(self, path: str) -> str:

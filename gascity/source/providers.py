@@ -1,11 +1,11 @@
 """Provider files and tables, and the implicit agents that come with providers."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from gascity.model.layers import DEFINITION, Layer
 from gascity.model.names import parse_name
-from gascity.model.pack import AgentDir, Pack, Sources
+from gascity.model.pack import AgentDir, Pack, Sources, downwards
 from gascity.source.agents import read_agent, read_table
 from gascity.source.decode import decode_provider
 from gascity.source.disk import Disk
@@ -20,6 +20,7 @@ class Surroundings(NamedTuple):
     builtin_packs: str
     provider_files: Mapping[str, str]
     looked: Sequence[str] = ()
+    cache: str = ""
 
 
 def read_provider(disk: Disk, path: str, within: str | None = None) -> Layer | None:
@@ -53,7 +54,7 @@ def system_agents(
         bases = [
             str(layer.values["base"]) for layer in providers.get(name, ()) if "base" in layer.values
         ]
-        family = bases[-1].rpartition(":")[2] if bases else name
+        family = (bases[-1].rpartition(":")[2] if bases else "") or name
         for home, directory in (
             (f"{disk.root}/.gc/system/agents", name),
             (around.system_agents, name),
@@ -106,7 +107,8 @@ def _mentioned(sources: Sources) -> set[str]:
     """Provider names that any file of the city writes, or that an agent has by its own name."""
     names = {"claude", "shell", *sources.providers}
     names |= set(sources.implicit) if isinstance(sources.implicit, tuple) else set()
-    packs = list(_all_packs(sources))
+    rigs = (one.pack for rig in sources.rigs for one in rig.imports)
+    packs = list(downwards(sources.pack, *rigs))
     agents = [a for pack in packs for a in pack.agents] + [*sources.user, *sources.local]
     layers: list[Layer] = [*sources.workspace, *sources.defaults]
     layers += [layer for agent in agents for layer in agent.layers if layer.kind == DEFINITION]
@@ -122,14 +124,3 @@ def _mentioned(sources: Sources) -> set[str]:
     tables = [*sources.providers.values(), *(t for p in packs for t in p.providers.values())]
     bases = {str(layer.values.get("base", "")) for table in tables for layer in table}
     return names | {base.rpartition(":")[2] for base in bases}
-
-
-def _all_packs(sources: Sources) -> Iterable[Pack]:
-    todo = [sources.pack, *(one.pack for rig in sources.rigs for one in rig.imports if one.pack)]
-    done: set[str] = set()
-    while todo:
-        pack = todo.pop()
-        if pack.root not in done:
-            done.add(pack.root)
-            todo += [one.pack for one in pack.imports if one.pack]
-            yield pack

@@ -15,7 +15,7 @@ from gascity.model.secrets import (
 from gascity.model.tables import MCP_SERVER
 from gascity.render.values import Terms, expand, expand_table, template_line
 from gascity.source.addresses import check_address, check_names, find_command, seconds
-from gascity.source.decode import decode
+from gascity.source.decode import decode, for_others
 from gascity.source.disk import Disk, bad_utf8
 from gascity.source.toml import TomlFault, has_bom, locate, parse, value_position
 
@@ -219,7 +219,7 @@ def _server(
     problems += check_names(draft.file, values)
     problems += check_address(draft.file, values.get("url"))
     if not catalogue.own:
-        problems = [p.softened() if p.code == "unknown-key" else p for p in problems]
+        problems = [for_others(problem) for problem in problems]
     said = tuple(p._replace(place=place(p.place)) if p.place else p for p in problems)
     if any(problem.is_error for problem in said):
         return Made(None, said)

@@ -71,9 +71,9 @@ def test_an_unknown_key_in_an_imported_providers_file_is_a_warning(city: CityBui
 
 
 def test_what_has_no_effect_is_said_once_per_pack_at_its_first_place(city: CityBuilder) -> None:
-    agents = {f"agents/{name}/agent.toml": "fallback = true\n" for name in "abc"}
+    agents = {f"agents/{name}/agent.toml": "interests = []\n" for name in "abc"}
     prompts = {f"agents/{name}/prompt.md": "" for name in "abc"}
-    ((file, message),) = warnings_of(city, agents | prompts, "fallback")
+    ((file, message),) = warnings_of(city, agents | prompts, "interests")
     assert file == "agents/a/agent.toml"
     assert message.endswith("(in 3 places)")
 
@@ -83,11 +83,11 @@ def test_each_pack_has_its_own_warning_about_what_has_no_effect(city: CityBuilde
     files = {
         **PACK,
         "city.toml": IMPORT,
-        "packs/p/agents/a/agent.toml": "fallback = true\n",
-        "agents/b/agent.toml": "fallback = true\n",
+        "packs/p/agents/a/agent.toml": "interests = []\n",
+        "agents/b/agent.toml": "interests = []\n",
         "agents/b/prompt.md": "",
     }
-    found = warnings_of(city, files, "fallback")
+    found = warnings_of(city, files, "interests")
     assert [file for file, _ in found] == ["agents/b/agent.toml", "packs/p/agents/a/agent.toml"]
     assert not any("places" in message for _, message in found)
 
@@ -97,12 +97,12 @@ def test_two_imported_packs_have_a_warning_each(city: CityBuilder) -> None:
     files = {
         "city.toml": IMPORT + '[imports.q]\nsource = "packs/q"\n',
         **PACK,
-        "packs/p/agents/a/agent.toml": "fallback = true\n",
+        "packs/p/agents/a/agent.toml": "interests = []\n",
         "packs/q/pack.toml": '[pack]\nname = "q"\n',
         "packs/q/agents/a/prompt.md": "",
-        "packs/q/agents/a/agent.toml": "fallback = true\n",
+        "packs/q/agents/a/agent.toml": "interests = []\n",
     }
-    found = warnings_of(city, files, "fallback")
+    found = warnings_of(city, files, "interests")
     assert [file for file, _ in found] == [
         "packs/p/agents/a/agent.toml",
         "packs/q/agents/a/agent.toml",
@@ -114,23 +114,23 @@ def test_a_packs_manifest_and_its_agents_are_counted_together(city: CityBuilder)
     files = {
         **PACK,
         "city.toml": IMPORT,
-        "packs/p/pack.toml": '[pack]\nname = "p"\n[agent_defaults]\nfallback = true\n',
-        "packs/p/agents/a/agent.toml": "fallback = true\n",
+        "packs/p/pack.toml": '[pack]\nname = "p"\n[agent_defaults]\ninterests = []\n',
+        "packs/p/agents/a/agent.toml": "interests = []\n",
     }
-    ((_, message),) = warnings_of(city, files, "fallback")
+    ((_, message),) = warnings_of(city, files, "interests")
     assert message.endswith("(in 2 places)")
 
 
 def test_the_citys_files_and_its_agents_are_counted_together(city: CityBuilder) -> None:
     """D4: the city is one pack like any other."""
     files = {
-        "city.toml": "[agent_defaults]\nfallback = true\n",
-        "agents/a/agent.toml": "fallback = true\n",
+        "city.toml": "[agent_defaults]\ninterests = []\n",
+        "agents/a/agent.toml": "interests = []\n",
         "agents/a/prompt.md": "",
-        "agents/b/agent.toml": "fallback = true\n",
+        "agents/b/agent.toml": "interests = []\n",
         "agents/b/prompt.md": "",
     }
-    ((_, message),) = warnings_of(city, files, "fallback")
+    ((_, message),) = warnings_of(city, files, "interests")
     assert message.endswith("(in 3 places)")
 
 
@@ -237,3 +237,35 @@ def test_reading_writes_nothing(city: CityBuilder) -> None:
     before = sorted(city.root.rglob("*"))
     city.open()
     assert sorted(city.root.rglob("*")) == before
+
+
+def test_a_file_that_is_not_there_cannot_be_included(city: CityBuilder) -> None:
+    town = city({"city.toml": 'include = ["crew.toml"]\n'})
+    assert problem_of(town, "missing-file").message == "crew.toml is not there"
+
+
+def test_what_lies_outside_the_city_is_not_included(city: CityBuilder) -> None:
+    (city.root.parent / "other.toml").write_text("[workspace]\nname = 'stolen'\n")
+    town = city({"city.toml": 'include = ["../other.toml"]\n'})
+    assert codes_of(town) == ["path-leaves-pack"]
+    assert town.name != "stolen"
+
+
+def test_an_included_file_includes_no_others(city: CityBuilder) -> None:
+    files = {"a.toml": 'include = ["b.toml"]\n', "b.toml": "[workspace]\nname = 'b'\n"}
+    town = city({"city.toml": 'include = ["a.toml"]\n', **files})
+    assert codes_of(town) == ["include-again"]
+    assert town.name != "b"
+
+
+def test_a_broken_included_file_leaves_the_rest(city: CityBuilder) -> None:
+    town = city({"city.toml": 'include = ["a.toml"]\n', "a.toml": "= x", "agents/b/prompt.md": ""})
+    assert "b" in names_of(town)
+    assert any(p.is_error and p.place and p.place.file == "a.toml" for p in town.everything_wrong)
+
+
+def test_a_pack_that_another_program_unpacks_is_left_out_with_a_warning(city: CityBuilder) -> None:
+    town = city({"city.toml": '[imports.core]\nsource = ".gc/system/packs/core"\n'})
+    problem = problem_of(town, "import-of-another")
+    assert not problem.is_error
+    assert "`core`" in problem.message
