@@ -49,12 +49,13 @@ schemas: $(READY)  ## Write the generated schemas and reference pages anew
 docs: $(READY)  ## Build the documentation into site/
 	$(BIN)/mkdocs build --strict
 
-bench: $(READY)  ## Measure start-up, directories, the store and sessions against a floor
-	$(BIN)/python -m compileall -q gascity
+bench: $(READY)  ## Measure start-up, directories, the store, sessions and packs against a floor
+	$(BIN)/python -m compileall -q gascity migrate/gascity_migrate
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/materialise.py
 	$(BIN)/python benchmarks/store.py
 	$(BIN)/python benchmarks/sessions.py
+	$(BIN)/python benchmarks/packs.py
 
 clean:  ## Remove what was set up
 	rm -rf $(VENV) site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

@@ -7,7 +7,7 @@ import click
 
 from gascity.apply.files import create, locked, refuse_links, replace_all
 from gascity.cli.context import Context, agent_argument, json_option, pass_context
-from gascity.cli.edits import new_errors, read_text, refuse, write_if_sound
+from gascity.cli.edits import new_errors, own_files, read_text, refuse, write_if_sound
 from gascity.compose.city import packs_of
 from gascity.model.city import Agent, City
 from gascity.model.fields import AGENT, Kind
@@ -277,7 +277,7 @@ def _renamed_files(
 ) -> dict[str, tuple[str, list[tuple[str | int, ...]]]]:
     """The city's own files that name the agent, with their new texts."""
     own = [pack for pack in packs_of(city) if pack.own]
-    files = ["city.toml", "city.local.toml", "pack.toml"]
+    files = own_files(city.root)
     files += [f"{home.directory}/agent.toml" for pack in own for home in pack.agents]
     found = {}
     for file in files:

@@ -8,7 +8,8 @@ from gascity.model.problems import Place, Problem
 from gascity.model.secrets import masked_line
 
 _WIDEST = 76
-_NO_LINE = ("too-large", "unparsable-target")  # a line of a person's own file may hold anything
+# A line of a person's own file may hold anything, and an address a password in any shape.
+_NO_LINE = ("too-large", "unparsable-target", "url-credentials", "url-unsafe", "url-scheme")
 
 
 class Locator:

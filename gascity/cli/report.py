@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from gascity import __version__
 from gascity.cli.context import Context
 from gascity.cli.output import complain, say, to_json
+from gascity.model.repositories import shown
 from gascity.model.secrets import HIDDEN, is_secret
 from gascity.places import find_root, state_home
 
@@ -45,9 +46,9 @@ def report_bug(error: Exception, arguments: Sequence[str], context: Context) -> 
 
 
 def _masked(argument: str) -> str:
-    """`env.API_KEY=…`: what a person typed may hold a secret."""
+    """`env.API_KEY=…`, `https://…@host`: what a person typed may hold a secret."""
     key, equals, _ = argument.partition("=")
-    return f"{key}={HIDDEN}" if equals and is_secret(key) else argument
+    return f"{key}={HIDDEN}" if equals and is_secret(key) else shown(argument)
 
 
 def _write(text: str, context: Context) -> str | None:

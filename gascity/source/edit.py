@@ -76,6 +76,28 @@ def rig_entry(text: str, name: str) -> dict[str, Any] | None:
     return None if index is None else dict(_at(_document(text), ("rigs", index)))
 
 
+def declare_import(
+    text: str, binding: str, values: Mapping[str, object], *, rig: str | None = None
+) -> str:
+    """Import a pack, for the city or for one rig, below the imports that are there.
+
+    Raises LookupError for a rig that is not declared.
+    """
+    if rig is None:
+        return _apply(text, ("imports",), {binding: values})
+    return _apply(text, _rig_at(text, rig), {f"imports.{binding}": values})
+
+
+def remove_import(text: str, binding: str, *, rig: str | None = None) -> str:
+    """Take out an import, and its name where a rig lists it. Comments above its header stay."""
+    base = _rig_at(text, rig) if rig is not None else ()
+    listed = _at(_document(text), (*base, "imports"))
+    if isinstance(listed, list):
+        rest = [item for item in listed if item != binding]
+        return _apply(text, base, {"imports": rest or None})
+    return _apply(text, base, {f"imports.{binding}": None})
+
+
 def rename_references(text: str, old: str, new: str) -> tuple[str, list[KeyPath]]:
     """Let everything that names the agent `old`, alone or as `rig/old`, name `new` instead.
 
@@ -97,10 +119,15 @@ def _patches_of(text: str, rig: str | None) -> tuple[KeyPath, KeyPath, str]:
     """What a new entry is put at the end of, the array it joins, and the key of its target."""
     if rig is None:
         return (), ("patches", "agent"), "name"
-    index = _last_entry(text, ("rigs",), "name", rig)
+    within = _rig_at(text, rig)
+    return within, (*within, "patches"), "agent"
+
+
+def _rig_at(text: str, name: str) -> KeyPath:
+    index = _last_entry(text, ("rigs",), "name", name)
     if index is None:
-        raise LookupError(rig)
-    return ("rigs", index), ("rigs", index, "patches"), "agent"
+        raise LookupError(name)
+    return ("rigs", index)
 
 
 def _last_entry(text: str, array: KeyPath, key: str, name: str, lacking: str = "") -> int | None:
