@@ -9,10 +9,11 @@ from gascity.cli.problems import problems_json, summary
 from gascity.compose.city import packs_of
 from gascity.materialise.check import material_problems
 from gascity.model.city import City
-from gascity.model.problems import Problem
+from gascity.model.problems import Problem, once_each
 from gascity.pipeline import list_additions, list_skills
 from gascity.prompts import prompt_problems
 from gascity.render.tool_flags import scope_problems
+from gascity.source.carried import read_carried
 from gascity.source.disk import Disk
 
 
@@ -44,8 +45,16 @@ def check(context: Context, verbose: bool, strict: bool) -> int:
 def _everything(city: City) -> list[Problem]:
     """Faults of definitions, prompts, skills and scopes, and of what goes into directories."""
     disk = Disk(city.root)
-    skills = (problem for one in list_skills(city, disk) for problem in one.skill.problems)
-    found = [*city.everything_wrong, *prompt_problems(city, disk, machine()), *skills]
+    # Readers of a pack cannot mend it: a skill of it that is left out is a warning, and what is
+    # only carried is none of their business.
+    everything = list_skills(city, disk)
+    skills = [p for one in everything if one.skill.pack == "." for p in one.skill.problems]
+    for pack in dict.fromkeys(one.skill.pack for one in everything if one.skill.pack != "."):
+        of_pack = (p for one in everything if one.skill.pack == pack for p in one.skill.problems)
+        far = pack.startswith("/")  # not in the city: the hint is for its author
+        skills += once_each(p.softened()._replace(hint=None if far else p.hint) for p in of_pack)
+    own = (problem for one in read_carried(disk, ".").entries for problem in one.problems)
+    found = [*city.everything_wrong, *prompt_problems(city, disk, machine()), *skills, *own]
     found += [*material_problems(city, disk, machine()), *scope_problems(city)]
     return list(dict.fromkeys((*found, *disk.problems)))
 
