@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from gascity.model.city import Agent
 from gascity.model.layers import CITY_DEFAULTS, PACK_DEFAULTS, Setting
 from gascity.model.names import Named, Resolved, did_you_mean, near, parse_name, resolve, several
-from gascity.model.pack import Sources
+from gascity.model.pack import Sources, unread
 from gascity.model.problems import Place, Problem, warning
 from gascity.model.provider import Option, Provider
 
@@ -34,21 +34,23 @@ def agent_problems(
 
 def unknown_provider(name: str, place: Place | None, known: frozenset[str]) -> Problem:
     """A provider that nobody defines."""
-    hint = did_you_mean(name, known) or "`city provider list` shows what there is"
+    hint = did_you_mean(name, known) or f"[providers.{name}] in city.toml says what it is"
     return Problem("unknown-provider", f"there is no provider `{name}`", place, hint)
 
 
 def _bounds(agent: Agent) -> Iterator[Problem]:
+    """A maximum that nobody wrote is ours: it holds, and who wrote the minimum is told."""
     least, most = agent.setting("min_active_sessions"), agent.setting("max_active_sessions")
     if isinstance(least.value, int) and isinstance(most.value, int):
         if least.value > most.value != -1:
-            yield Problem(
+            fault = Problem(
                 "min-over-max",
                 f"`min_active_sessions` {least.value} is more than `max_active_sessions` "
                 f"{most.value}",
                 least.place,
                 "raise one or lower the other",
             )
+            yield fault if most.layer is not None else fault.softened()
 
 
 def _all_known(agent: Agent, provider: Provider) -> bool:
@@ -76,7 +78,7 @@ def _options(agent: Agent, provider: Provider) -> Iterator[Problem]:
         chosen["model"] = (model.value, model, ("model",))
     for key, (value, said, path) in chosen.items():
         option = provider.options.get(key)
-        if option is not None and value in option.values:
+        if not value or (option is not None and value in option.values):
             continue
         place = _option_place(said, path)
         if option is not None:
@@ -123,11 +125,13 @@ def _bad_choice(
             )
             yield warning("unknown-model", words, place, hint)
     elif option.choices:
-        known = ", ".join(f'"{one}"' for one in option.values)
+        known = ", ".join(f'"{one}"' for one in option.values if one)
         words = (
             f'`{option.key}` of provider `{provider.name}` should be one of {known}, not "{value}"'
         )
-        yield Problem("bad-option", words, place, hint)
+        fault = Problem("bad-option", words, place, hint)
+        # Left out, most options cost nothing worse than quality; this one lifts checks.
+        yield fault if option.key == "permission_mode" else fault.softened()
 
 
 def _formula(agent: Agent) -> Problem:
@@ -145,10 +149,14 @@ def reference_problems(sources: Sources, agents: Sequence[Agent]) -> Iterator[Pr
     for agent in agents:
         if any("depends_on" in layer.values for layer in agent.layers):
             yield from _dependencies(agent, by_bare)
+    tables = any(problem.code == "agent-table" for problem in sources.problems)
+    incomplete = tables or unread(sources.imports)
     for session in (*sources.pack.named_sessions, *sources.named_sessions):
         name = str(session.values["template"])
         found = resolve(name, by_bare.get(parse_name(name).bare, []))
-        if found.found is None and not _only_rigs(found):
+        if found.found is not None or _only_rigs(found):
+            continue
+        if found.candidates or not incomplete:
             yield _no_agent(name, found, session.place, by_bare)
 
 
@@ -156,7 +164,8 @@ def _dependencies(agent: Agent, by_bare: Mapping[str, list[Named[Agent]]]) -> It
     setting = agent.setting("depends_on")
     for name in setting.value if isinstance(setting.value, tuple) else ():
         called = by_bare.get(parse_name(name).bare, [])
-        local = [t for t in called if t.name.rig in (None, agent.name.rig)]
+        rig = parse_name(name).rig or agent.name.rig
+        local = [t for t in called if t.name.rig in (None, rig)]
         near_by = [t for t in local if t.name.binding == agent.name.binding]
         found = resolve(name, near_by) if "." not in name else Resolved()
         if found.found is None:
@@ -165,7 +174,9 @@ def _dependencies(agent: Agent, by_bare: Mapping[str, list[Named[Agent]]]) -> It
             problem = _no_agent(name, found, setting.place, by_bare)
             yield problem if agent.layer != "pack" else problem.softened()
         elif found.found is agent:
-            yield Problem("unknown-agent", f"agent `{agent.name}` depends on itself", setting.place)
+            words = f"agent `{agent.name}` depends on itself"
+            problem = Problem("unknown-agent", words, setting.place)
+            yield problem if agent.layer != "pack" else problem.softened()
 
 
 def _only_rigs(found: Resolved[Agent]) -> bool:

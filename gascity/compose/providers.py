@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from gascity.model.layers import Layer
 from gascity.model.names import did_you_mean
-from gascity.model.pack import Pack, Sources
+from gascity.model.pack import Pack, Sources, unread
 from gascity.model.problems import Place, Problem
 from gascity.model.provider import Choice, Option, Provider
 
@@ -15,11 +15,14 @@ def compose_providers(
     """Every provider the city can name. `known` are the shipped ones, read or not."""
     tables = provider_tables(sources)
     problems: list[Problem] = []
-    names = dict.fromkeys([*sources.stock, *tables])
     shipped = set(known)
-    return {
-        name: _provider(name, tables, sources.stock, shipped, problems) for name in names
-    }, problems
+    found = {}
+    for name in dict.fromkeys([*sources.stock, *tables]):
+        faults: list[Problem] = []
+        found[name] = _provider(name, tables, sources.stock, shipped, faults)
+        for fault in faults:  # a pack's own tables are not its user's to mend
+            _note(problems, fault if name in sources.providers else fault.softened())
+    return found, [] if problems and unread(sources.imports) else problems
 
 
 def provider_tables(sources: Sources) -> dict[str, tuple[Layer, ...]]:
@@ -115,7 +118,7 @@ def _note(problems: list[Problem], problem: Problem) -> None:
 
 
 def _options(layers: list[Layer]) -> dict[str, Option]:
-    """Options of the nearest schema; `options_schema_merge = "by_key"` keeps the others below."""
+    """Options of the nearest schema; `options_schema_merge = "by_key"` adds to those below."""
     options: dict[str, Option] = {}
     for layer in layers:
         tables = layer.values.get("options_schema")
@@ -128,21 +131,25 @@ def _options(layers: list[Layer]) -> dict[str, Option]:
             if table.get("omit"):
                 options.pop(key, None)
             elif isinstance(key, str):
-                options[key] = _option(key, table)
+                options[key] = _option(key, table, options.get(key, Option(key)))
     return options
 
 
-def _option(key: str, table: Mapping[str, object]) -> Option:
-    choices = table.get("choices")
-    default = table.get("default")
-    pattern = table.get("pattern")
+def _option(key: str, table: Mapping[str, object], below: Option) -> Option:
+    """What a table says of an option over what is known of it; choices add up by their values."""
+    written = table.get("choices")
+    choices = {one.value: one for one in below.choices}
+    choices |= {
+        one.value: one for one in map(_choice, written if isinstance(written, list) else ())
+    }
+    default, pattern = table.get("default"), table.get("pattern")
     return Option(
         key,
-        tuple(_choice(one) for one in choices) if isinstance(choices, list) else (),
-        default if isinstance(default, str) else None,
-        _strings(table.get("flag")),
-        pattern if isinstance(pattern, str) else None,
-        str(table.get("only", "")),
+        tuple(choices.values()),
+        default if isinstance(default, str) else below.default,
+        _strings(table.get("flag")) or below.flag,
+        pattern if isinstance(pattern, str) else below.pattern,
+        str(table.get("only", below.only)),
     )
 
 

@@ -60,11 +60,15 @@ def _union(one: Sequence[str], other: Sequence[str]) -> tuple[str, ...]:
 
 
 def _same(one: Wanted, other: Wanted) -> bool:
-    """Would both put the same there? Files from two sources may well say the same."""
-    if one._replace(agents=()) == other._replace(agents=()):
+    """Would both put the same there? Two sources may well say the same."""
+    if _nameless(one) == _nameless(other):
         return True
     plain = one.kind == other.kind == FILE and not (one.entries or other.entries)
     return plain and one.mode == other.mode and _bytes(one) == _bytes(other)
+
+
+def _nameless(one: Wanted) -> Wanted:
+    return one._replace(agents=(), source="", layer="")
 
 
 def _bytes(one: Wanted) -> bytes:

@@ -130,7 +130,12 @@ AGENT = table(
             minimum=-1,
         ),
         Field("namepool", Kind.PATH, "File of display names for pool sessions, one a line."),
-        Field("idle_timeout", _D, "End a session that has been idle this long."),
+        Field(
+            "idle_timeout",
+            _D,
+            'End a session that has been idle this long, or "off".',
+            choices=("off",),
+        ),
         Field(
             "sleep_after_idle",
             _D,

@@ -6,7 +6,7 @@ Each gives one warning per pack: its reader should know, and need not read it tw
 from collections.abc import Mapping
 
 AGENT_NOT_ACTED_ON: Mapping[str, str] = {
-    "fallback": "a definition shadows by its layer, never by a flag",
+    "fallback": "it only gives way to an agent of its name in the same import",
     "skills": "use [skills_filter]",
     "mcp": "use [mcp_filter]",
     "pool": "use min_active_sessions and max_active_sessions",
@@ -29,6 +29,13 @@ AGENT_NOT_ACTED_ON: Mapping[str, str] = {
     "on_boot": "use pre_start",
     "on_death": "nothing is run when a session ends",
     "emits_permission_warning": "readiness is told by ready_prompt_prefix",
+    "install_agent_hooks_append": "hooks come from the provider's overlay",
+    "skills_append": "use [skills_filter]",
+    "mcp_append": "use [mcp_filter]",
+    "allow_overlay": "overlays are what the tree says",
+    "allow_env_override": "env is what the layers say",
+    "max_start_failures": "use limits.max_attempts",
+    "account": "set the account in env",
 }
 PROVIDER_NOT_ACTED_ON: Mapping[str, str] = {
     "title_model": "titles come from the work",
@@ -41,53 +48,94 @@ PROVIDER_NOT_ACTED_ON: Mapping[str, str] = {
     "upstream_env": "set the endpoint in env",
 }
 _OTHER = "this program does not have that part"
+_STORE = "the city keeps its work, mail and events in a store of its own"
+_NO_SERVER = "there is no HTTP server"
 CITY_NOT_ACTED_ON: Mapping[str, str] = {
-    name: _OTHER
-    for name in (
-        "include upstreams daemon session_sleep beads mail events orders api "
-        "chat_sessions convergence doctor maintenance usage storage dolt service webhook "
-        "webhooks github extmsg pricing global formulas commands runtimes packs "
-        "order_defaults"
-    ).split()
+    "api": _NO_SERVER,
+    "backend_plugins": _STORE,
+    "beads": _STORE,
+    "chat_sessions": "use sleep_after_idle in [agent_defaults]",
+    "commands": "a command is a folder in commands/",
+    "convergence": _OTHER,
+    "daemon": "the controller has no such settings",
+    "doctor": "a check is a folder in doctor/",
+    "dolt": _STORE,
+    "events": _STORE,
+    "extmsg": _OTHER,
+    "formulas": "a formula is a file in formulas/",
+    "github": _OTHER,
+    "global": "use session_live in [agent_defaults]",
+    "mail": _STORE,
+    "maintenance": _STORE,
+    "order_defaults": "orders are not run",
+    "orders": "orders are not run",
+    "packs": "use [imports]",
+    "pricing": "costs are those that the providers report",
+    "runtimes": "runtimes are installed beside this program",
+    "service": _NO_SERVER,
+    "session_sleep": "use sleep_after_idle in [agent_defaults]",
+    "storage": _STORE,
+    "upstreams": "set the endpoint in a provider's env",
+    "usage": _STORE,
+    "webhook": _NO_SERVER,
+    "webhooks": _NO_SERVER,
+}
+PACK_FILE_NOT_ACTED_ON: Mapping[str, str] = {
+    **CITY_NOT_ACTED_ON,
+    "defaults": "[defaults.rig.imports] belongs in city.toml",
 }
 WORKSPACE_NOT_ACTED_ON: Mapping[str, str] = {
-    "includes": "use [imports]",
-    "default_rig_includes": "use [defaults.rig.imports]",
-    "global_fragments": "use append_fragments in [agent_defaults]",
+    "includes": "use [imports], as `city migrate` does",
+    "default_rig_includes": "use [defaults.rig.imports], as `city migrate` does",
+    "global_fragments": "use append_fragments in [agent_defaults], as `city migrate` does",
     "install_agent_hooks": "hooks come from the provider's overlay",
     "isolation": "set isolation in [agent_defaults]",
     "start_command": "set start_command in [agent_defaults]",
-    **dict.fromkeys("session_template timezone suspended_on_start suspended color".split(), _OTHER),
+    "color": "nothing reads it",
+    "session_template": "sessions are named after their agent",
+    "suspended": "use suspended_on_start of rigs, or suspended of agents",
+    "suspended_on_start": "use suspended_on_start of rigs, or suspended of agents",
+    "timezone": "orders are not run",
 }
 RIG_NOT_ACTED_ON: Mapping[str, str] = {
-    "includes": "use [rigs.imports]",
-    "suspended": "use suspended_on_start",
-    **dict.fromkeys(
-        (
-            "default_sling_target default_sling_targets session_sleep formula_vars "
-            "formulas_dir dolt_host dolt_port"
-        ).split(),
-        _OTHER,
-    ),
+    "includes": "use [rigs.imports], as `city migrate` does",
+    "default_sling_target": "`city sling` names its agent",
+    "default_sling_targets": "`city sling` names its agent",
+    "dolt_host": _STORE,
+    "dolt_port": _STORE,
+    "formula_vars": "formulas are not run",
+    "formulas_dir": "formulas are not run",
+    "session_sleep": "use sleep_after_idle in [[rigs.patches]]",
 }
 IMPORT_NOT_ACTED_ON: Mapping[str, str] = {
     "export": "names of nested imports are the importer's",
     "transitive": "an import brings what it imports itself",
     "shadow": "an own agent and an imported one have names of their own",
 }
-SESSION_NOT_ACTED_ON: Mapping[str, str] = dict.fromkeys(
-    (
-        "socket k8s acp nudge_ready_timeout nudge_poll_interval nudge_retry_interval "
-        "progress_stall_timeout nudge_lock_timeout"
-    ).split(),
-    _OTHER,
-)
-PACK_NOT_ACTED_ON: Mapping[str, str] = dict.fromkeys(
-    "includes requires directories defaults scripts".split(), _OTHER
-)
-PATCHES_NOT_ACTED_ON: Mapping[str, str] = dict.fromkeys(
-    ["named_session", "rigs", "providers", "github_pr_monitor"], _OTHER
-)
+SESSION_NOT_ACTED_ON: Mapping[str, str] = {
+    "acp": "sessions speak to the provider's own command line",
+    "k8s": "sessions run on this machine",
+    "remote_match": "sessions run on this machine",
+    "socket": "every city has a tmux server of its own",
+    **dict.fromkeys(
+        (
+            "claim_holder_stall_timeout debounce_ms display_ms nudge_lock_timeout "
+            "nudge_poll_interval nudge_ready_timeout nudge_retry_interval "
+            "progress_stall_timeout setup_max_timeout"
+        ).split(),
+        "the controller has no such settings",
+    ),
+}
+PACK_NOT_ACTED_ON: Mapping[str, str] = {
+    "includes": "use [imports], as `city migrate` does",
+    **dict.fromkeys("requires directories defaults scripts".split(), _OTHER),
+}
+PATCHES_NOT_ACTED_ON: Mapping[str, str] = {
+    "github_pr_monitor": _OTHER,
+    "named_session": "write a [[named_session]] of your own",
+    "providers": "write it in [providers]",
+    "rigs": "write it in [[rigs]]",
+}
 
 NOT_ACTED_ON: Mapping[str, Mapping[str, str]] = {
     "provider": PROVIDER_NOT_ACTED_ON,

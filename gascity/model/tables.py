@@ -97,6 +97,7 @@ RIG = table(
         Field("cost_per_day", Kind.NUMBER, "Most that work in it may cost a day.", minimum=0),
         Field("suspended_on_start", _B, "Start no sessions in it until asked.", False),
     ),
+    aliases={"suspended": "suspended_on_start"},
 )
 NAMED_SESSION = table(
     "named_session",
@@ -339,6 +340,7 @@ OPTION = table(
 
 # What may stand at the top of each file, by the table it is read with; None is read by hand.
 CITY_TABLES: Mapping[str, Table | None] = {
+    "include": None,
     "workspace": WORKSPACE,
     "session": SESSION,
     "templates": TEMPLATES,

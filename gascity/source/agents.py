@@ -10,7 +10,7 @@ from gascity.model.layers import DEFINITION, Layer
 from gascity.model.names import is_name
 from gascity.model.pack import CATALOGUES, AgentDir
 from gascity.model.problems import ERROR, KeyPath, Place, Problem, warning
-from gascity.source.decode import Decoded, decode
+from gascity.source.decode import Decoded, decode, for_others
 from gascity.source.disk import Disk, bad_utf8, is_below, is_utf8
 from gascity.source.toml import TomlFault, has_bom, parse
 
@@ -36,8 +36,21 @@ def read_table(disk: Disk, path: str, *, within: str | None = None) -> dict[str,
         return parse(data)
     except TomlFault as fault:
         place = Place(disk.shown(path), line=fault.line, col=fault.col)
-        disk.problems.append(Problem(fault.code, fault.message, place, fault.hint))
+        problem = Problem(fault.code, fault.message, place, fault.hint)
+        disk.problems.append(_merge_marks(data, disk.shown(path), fault.line) or problem)
         return None
+
+
+def _merge_marks(data: bytes, file: str, line: int | None) -> Problem | None:
+    """What git leaves in a file that two people changed is no fault of the TOML."""
+    lines = data.split(b"\n")
+    if line is None or not lines[line - 1].startswith((b"<<<<<<<", b"=======", b">>>>>>>")):
+        return None
+    words = "git could not merge the file, and left its marks here"
+    hint = "settle which lines stay"
+    if file == "packs.lock":
+        hint = "keep either side, then `city pack install`"
+    return Problem("bad-toml", words, Place(file, line=line, col=1), hint)
 
 
 def read_agents(
@@ -79,34 +92,37 @@ def read_agent(disk: Disk, path: str, name: str, pack: str, *, own: bool) -> Age
     if entries is None:
         return None
     problems: list[Problem] = []
-    if not is_name(name):
-        problems.append(
-            Problem(
-                "bad-name",
-                f"`{name}` cannot be an agent's name",
-                Place(disk.shown(path)),
-                "use letters, digits, - and _, beginning with a letter or digit",
-            )
-        )
     shown = disk.shown(path)
+    if not is_name(name):
+        problems.append(_bad_name(shown, name))
+        if not own:  # nothing could name it, so it is left out
+            disk.problems += softened(problems, own)
+            return None
     layers: list[Layer] = []
+    fallback = False
     if "agent.toml" in entries:
-        layers += _definition(disk, f"{path}/agent.toml", shown, name, pack, problems)
+        layers, fallback = _definition(disk, f"{path}/agent.toml", shown, name, pack, problems)
     named = bool(layers) and "prompt" in layers[0].values
     layers[:0] = _convention(disk, path, shown, entries, pack, problems, named)
-    told = _check_prompt(disk, layers, pack, problems)
+    told = check_prompt(disk, layers, pack, problems)
     # What the disk found wrong while this directory was read belongs to this agent.
     noted = disk.problems[before:]
     del disk.problems[before:]
     # A file that could not be read may have said it; one fault is enough then.
     if not told and not any(problem.is_error for problem in (*problems, *noted)):
-        problems.append(_no_prompt(shown, name, entries))
+        problems.append(no_prompt(shown, name, entries))
     found = _NOTHING
     if not _CATALOGUES.isdisjoint(entries):
         here = entries & _CATALOGUES
         found = frozenset(entry for entry in here if disk.is_directory(f"{path}/{entry}"))
-    faults = tuple(_softened(noted + problems, own)) if noted or problems else ()
-    return AgentDir(name, shown, disk.shown(pack), tuple(layers), found, faults)
+    faults = tuple(softened(noted + problems, own)) if noted or problems else ()
+    return AgentDir(name, shown, disk.shown(pack), tuple(layers), found, faults, fallback)
+
+
+def _bad_name(shown: str, name: str) -> Problem:
+    words = f"`{name}` cannot be an agent's name"
+    hint = "use letters, digits, - and _, beginning with a letter or digit"
+    return Problem("bad-name", words, Place(shown), hint)
 
 
 def _entries(disk: Disk, path: str, pack: str, own: bool) -> set[str] | None:
@@ -145,10 +161,11 @@ def _loose(disk: Disk, path: str) -> Problem:
 
 def _definition(
     disk: Disk, path: str, home: str, name: str, pack: str, problems: list[Problem]
-) -> list[Layer]:
+) -> tuple[list[Layer], bool]:
+    """What agent.toml says, and whether the agent calls itself a fallback."""
     raw = read_table(disk, path, within=pack)
     if raw is None:
-        return []
+        return [], False
     file = f"{home}/agent.toml"
     if raw.get("name", name) != name:
         problems.append(
@@ -161,7 +178,8 @@ def _definition(
         )
     decoded = decode_agent(disk, raw, path, (), pack, apart=frozenset(("name",)))
     problems += decoded.problems
-    return [Layer(DEFINITION, file, decoded.values, (), decoded.written or None)]
+    layer = Layer(DEFINITION, file, decoded.values, (), decoded.written or None)
+    return [layer], raw.get("fallback") is True
 
 
 def decode_agent(
@@ -179,6 +197,8 @@ def decode_agent(
     out = decode(AGENT, raw, file, at, not_acted_on=AGENT_NOT_ACTED_ON, apart=apart)
     if "option_defaults" in out.values:
         _lift_model(out, file, at)
+    if is_path(out.values.get("dir")):
+        _lift_directory(out, file, at)
     if "tools.deny_remove" in out.values and not (patch and pack == disk.root):
         out.problems.append(
             Problem(
@@ -213,6 +233,19 @@ def _lift_model(out: Decoded, file: str, at: KeyPath) -> None:
         out.written["model"] = "option_defaults.model"
 
 
+def is_path(directory: object) -> bool:
+    """`dir` names a rig; some write the project's own path there."""
+    return isinstance(directory, str) and directory.startswith(("/", "~"))
+
+
+def _lift_directory(out: Decoded, file: str, at: KeyPath) -> None:
+    out.values.setdefault("work_dir", out.values.pop("dir"))
+    out.written.setdefault("work_dir", "dir")
+    words = "`dir` is a path here, so it is an older spelling of `work_dir`"
+    place = Place(file, (*at, "dir"))
+    out.problems.append(warning("older-spelling", words, place, "write `work_dir`"))
+
+
 def _resolve_path(
     disk: Disk, out: Decoded, key: str, path: str, at: KeyPath, pack: str, patch: bool
 ) -> None:
@@ -223,6 +256,8 @@ def _resolve_path(
     root = pack
     if written.startswith("//"):
         root, target = disk.root, os.path.join(disk.root, written.lstrip("/"))
+    elif "//" in written and (other := disk.packs.get(written.partition("//")[0])):
+        root, target = other, os.path.join(other, written.partition("//")[2])
     elif written.startswith(("./", "../")):
         target = os.path.join(os.path.dirname(path), written)
     elif patch and spelled == "prompt":
@@ -270,6 +305,8 @@ def _called(disk: Disk, root: str) -> str:
 
 def _elsewhere(disk: Disk, root: str, written: str) -> str | None:
     """A patch's prompt is looked for under patches/; people often write that directory too."""
+    if "//" in written.strip("/"):
+        return "a file of another pack cannot be named here; copy it"
     bare = written.removeprefix("patches/")
     if bare != written and disk.exists(f"{root}/{bare}"):
         return f'the path is relative to patches/: write "{bare}"'
@@ -304,7 +341,7 @@ def _by_file(key: str, file: str) -> Layer:
     return Layer(DEFINITION, file, {key: file}, (), {key: ""})
 
 
-def _check_prompt(disk: Disk, layers: list[Layer], pack: str, problems: list[Problem]) -> bool:
+def check_prompt(disk: Disk, layers: list[Layer], pack: str, problems: list[Problem]) -> bool:
     """Is there something to tell the model? A prompt that is there is checked."""
     told = False
     for layer in layers:
@@ -316,7 +353,7 @@ def _check_prompt(disk: Disk, layers: list[Layer], pack: str, problems: list[Pro
     return told
 
 
-def _no_prompt(shown: str, name: str, entries: set[str]) -> Problem:
+def no_prompt(shown: str, name: str, entries: set[str]) -> Problem:
     hint = f"write {shown}/prompt.md"
     if "profile.md" in entries:
         hint = f"rename {shown}/profile.md to prompt.md"
@@ -352,8 +389,6 @@ def _case_clash(disk: Disk, path: str, name: str, twin: str) -> Problem:
     )
 
 
-def _softened(problems: list[Problem], own: bool) -> list[Problem]:
-    """A key that we do not know is the pack author's to mend, so its user is only warned."""
-    if own:
-        return problems
-    return [p.softened() if p.code == "unknown-key" else p for p in problems]
+def softened(problems: list[Problem], own: bool) -> list[Problem]:
+    """What is the pack author's to mend is only a warning to the pack's users."""
+    return problems if own else [for_others(problem) for problem in problems]

@@ -12,8 +12,27 @@ from gascity.model.tables import OPTION, PROVIDER
 
 _DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h|d|w))+\Z")
 
+# A variable as a shell would fill it in, which nothing does here.
+_BARE = r"\$[A-Z_][A-Z0-9_]*\b"
+_ENV_HINTS = {
+    "agent": "write ${NAME} for a variable of the host",
+    "provider": "sessions have the host's variables anyway; an agent's `env` takes ${NAME}",
+    "workspace": "sessions have the host's variables anyway; an agent's `env` takes ${NAME}",
+}
+
+# What published packs write where they mean off.
+_NO_TIME = frozenset(("", "0", "0ms", "0s", "0m", "0h"))
 _PLAIN_DURATION = re.compile(r"[1-9][0-9]*[smhdw]\Z")
 _LARGEST = 2**63 - 1
+
+# What the author of a pack would have to mend, and what may then be left out.
+_AUTHORS = frozenset(
+    "unknown-key bad-type bad-value bad-duration bad-name missing-key name-mismatch two-prompts "
+    "duplicate-name no-prompt".split()
+)
+_NOWHERE = frozenset(("missing-file", "path-leaves-pack", "link-leaves-pack"))
+# Leaving one of these out would let an agent do more than its author wanted.
+_BOUNDS = frozenset("tools capabilities skills_filter mcp_filter agents_filter limits".split())
 
 _PYTHON: Mapping[Kind, type | tuple[type, ...]] = {
     Kind.STRING: str,
@@ -57,7 +76,22 @@ def decode(
         if wanted.name not in out.values and wanted.name not in raw:
             words = f"`{wanted.name}` is missing: {wanted.doc}"
             out.problems.append(Problem("missing-key", words, Place(file, at)))
+    if "env" in out.values and table.name in _ENV_HINTS:
+        out.problems += _bare_references(out.values["env"], Place(file, (*at, "env")), table.name)
     return out
+
+
+def _bare_references(env: object, place: Place, where: str) -> Iterator[Problem]:
+    """Values that look like a shell's; only their keys are told, for some are secrets."""
+    found = [key for key, value in _pairs(env) if "$" in value and re.search(_BARE, value)]
+    if found:
+        keys = ", ".join(f"`{key}`" for key in found)
+        words = f"`env`: `$` before a name is text and is not filled in: {keys}"
+        yield warning("bare-reference", words, place, _ENV_HINTS[where])
+
+
+def _pairs(env: object) -> Iterator[tuple[str, str]]:
+    yield from env.items() if isinstance(env, dict) else ()
 
 
 def _take_the_plain(
@@ -122,6 +156,8 @@ def _take(
     if known is None:
         out.problems.append(_unknown(table, key, place, not_acted_on))
         return
+    if known[0].kind is Kind.DURATION and "off" in known[0].choices:
+        value = "off" if isinstance(value, str) and value in _NO_TIME else value
     fault = _fault(known[0], known[1], value)
     if fault is None and key in out.values:
         other = out.written.get(key, key)
@@ -143,6 +179,19 @@ def decode_provider(raw: Mapping[str, object], file: str, at: KeyPath = ()) -> D
     for index, option in enumerate(options if isinstance(options, tuple) else ()):
         out.problems += decode(OPTION, option, file, (*at, "options_schema", index)).problems
     return out
+
+
+def for_others(problem: Problem) -> Problem:
+    """A problem as those see it who import the pack it is in and cannot mend it.
+
+    What is faulty is left out, so it is a warning, unless it was to keep an agent within bounds.
+    """
+    path = problem.place.path if problem.place is not None else ()
+    if problem.code in _NOWHERE and path:
+        return problem if path[-1] in ("prompt", "prompt_template") else problem.softened()
+    if problem.code not in _AUTHORS or path == ("pack",) or not _BOUNDS.isdisjoint(path):
+        return problem
+    return problem.softened()
 
 
 def _leaves(

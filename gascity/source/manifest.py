@@ -4,7 +4,12 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from gascity.model.fields import Table
-from gascity.model.ignored import CITY_NOT_ACTED_ON, NOT_ACTED_ON, PATCHES_NOT_ACTED_ON
+from gascity.model.ignored import (
+    CITY_NOT_ACTED_ON,
+    NOT_ACTED_ON,
+    PACK_FILE_NOT_ACTED_ON,
+    PATCHES_NOT_ACTED_ON,
+)
 from gascity.model.layers import (
     CITY_DEFAULTS,
     CITY_PATCH,
@@ -25,7 +30,7 @@ from gascity.model.tables import (
     RIG,
 )
 from gascity.source.agents import decode_agent
-from gascity.source.decode import decode, decode_provider
+from gascity.source.decode import decode, decode_provider, for_others
 from gascity.source.disk import Disk
 from gascity.source.patches import FileSource, bad_name, patch_list, wrong_type
 
@@ -35,7 +40,6 @@ _MISPLACED = {
     "workspace": "[workspace] belongs in city.toml",
     "rigs": "[[rigs]] belongs in city.toml",
     "agents": "write [agent_defaults]",
-    "defaults": "[defaults.rig.imports] belongs in city.toml",
 }
 
 
@@ -60,6 +64,7 @@ class Manifest:
         self.named_sessions: list[NamedSession] = []
         self.rigs: list[WrittenRig] = []
         self.implicit: bool | tuple[str, ...] | None = None
+        self.includes: list[tuple[Place, str]] = []
         self.problems: list[Problem] = []
 
 
@@ -96,13 +101,17 @@ def read_manifest(
         _default_imports(source, out, raw)
         _rigs(source, out, raw)
         _implicit(source, out, raw)
+        _includes(source, out, raw)
+    elif pack != disk.root:
+        out.problems = [for_others(problem) for problem in out.problems]
     return out
 
 
 def _unknown(source: FileSource, key: str, known: Mapping[str, Table | None]) -> Problem:
     place = Place(source.file, (key,))
-    if key in CITY_NOT_ACTED_ON:
-        return warning("not-acted-on", f"`{key}` has no effect: {CITY_NOT_ACTED_ON[key]}", place)
+    reasons = PACK_FILE_NOT_ACTED_ON if source.kind == "pack" else CITY_NOT_ACTED_ON
+    if key in reasons:
+        return warning("not-acted-on", f"`{key}` has no effect: {reasons[key]}", place)
     what = "pack.toml" if source.kind == "pack" else "city.toml"
     hint = _MISPLACED.get(key) or did_you_mean(key, known)
     return Problem("unknown-key", f"`{key}` is not part of {what}", place, hint)
@@ -118,19 +127,21 @@ def _plain_table(source: FileSource, out: Manifest, table: Table, key: str, valu
 
 
 def _agent_tables(source: FileSource, out: Manifest, raw: Mapping[str, object]) -> None:
-    entries = raw.get("agent")
-    if entries is None:
-        return
-    for index, entry in enumerate(entries if isinstance(entries, list) else [entries]):
-        name = entry.get("name", "?") if isinstance(entry, dict) else "?"
-        out.problems.append(
-            Problem(
-                "agent-table",
-                f"[[agent]] `{name}` is not read: agents are folders now",
-                Place(source.file, ("agent", index)),
-                "move it to a folder under agents/; `city migrate` is for many",
+    """`[[agent]]`, and `[[agents]]` of the first releases; a table `[agents]` is another thing."""
+    for key in ("agent", "agents"):
+        entries = raw.get(key)
+        if entries is None or (key == "agents" and not isinstance(entries, list)):
+            continue
+        for index, entry in enumerate(entries if isinstance(entries, list) else [entries]):
+            name = entry.get("name", "?") if isinstance(entry, dict) else "?"
+            out.problems.append(
+                Problem(
+                    "agent-table",
+                    f"[[{key}]] `{name}` is not read: agents are folders now",
+                    Place(source.file, (key, index)),
+                    "`city migrate` moves it, and everything like it",
+                )
             )
-        )
 
 
 def _defaults(source: FileSource, out: Manifest, raw: Mapping[str, object]) -> None:
@@ -140,7 +151,9 @@ def _defaults(source: FileSource, out: Manifest, raw: Mapping[str, object]) -> N
     written: dict[str, str] = {}
     for name in ("agents", "agent_defaults"):
         table = raw.get(name)
-        if table is None or (name == "agents" and source.kind == "pack"):
+        if table is None or (
+            name == "agents" and (source.kind == "pack" or isinstance(table, list))
+        ):
             continue
         if not isinstance(table, dict):
             out.problems.append(wrong_type(source, (name,), "a table", table))
@@ -169,25 +182,20 @@ def _patches(source: FileSource, out: Manifest, raw: Mapping[str, object]) -> No
     if not isinstance(table, dict):
         out.problems.append(wrong_type(source, ("patches",), "a table", table))
         return
-    for key in table:
-        if key != "agent":
-            place = Place(source.file, ("patches", key))
-            if key in PATCHES_NOT_ACTED_ON:
-                text = f"`patches.{key}` has no effect: {PATCHES_NOT_ACTED_ON[key]}"
-                out.problems.append(warning("not-acted-on", text, place))
-            else:
-                out.problems.append(
-                    Problem(
-                        "unknown-key",
-                        f"`patches.{key}` is not a kind of patch",
-                        place,
-                        did_you_mean(key, ("agent",)),
-                    )
-                )
+    out.problems += [_other_patch(source, key) for key in table if key != "agent"]
     kind = {"city": CITY_PATCH, "local": LOCAL_PATCH, "pack": PACK_PATCH}[source.kind]
     out.patches = patch_list(
         source, out.problems, table.get("agent"), ("patches", "agent"), kind, "name"
     )
+
+
+def _other_patch(source: FileSource, key: str) -> Problem:
+    place = Place(source.file, ("patches", key))
+    if key in PATCHES_NOT_ACTED_ON:
+        text = f"`patches.{key}` has no effect: {PATCHES_NOT_ACTED_ON[key]}"
+        return warning("not-acted-on", text, place)
+    words = f"`patches.{key}` is not a kind of patch"
+    return Problem("unknown-key", words, place, did_you_mean(key, ("agent",)))
 
 
 def _providers(source: FileSource, out: Manifest, raw: Mapping[str, object]) -> None:
@@ -227,13 +235,8 @@ def _imports(source: FileSource, out: Manifest, tables: object, at: KeyPath) -> 
         if decoded.values.get("source"):
             found.append(Written(name, decoded.values, Place(source.file, (*here, "source"))))
         elif "source" in decoded.values:
-            out.problems.append(
-                Problem(
-                    "bad-value",
-                    "`source` must not be empty",
-                    Place(source.file, (*here, "source"), of_value=True),
-                )
-            )
+            place = Place(source.file, (*here, "source"), of_value=True)
+            out.problems.append(Problem("bad-value", "`source` must not be empty", place))
     return found
 
 
@@ -304,14 +307,9 @@ def _rigs(source: FileSource, out: Manifest, raw: Mapping[str, object]) -> None:
         if rig is None:
             continue
         if names.setdefault(rig.name.lower(), index) != index:
-            out.problems.append(
-                Problem(
-                    "duplicate-name",
-                    f"rig `{rig.name}` is declared twice",
-                    Place(source.file, (*at, "name"), of_value=True),
-                    "keep one of them",
-                )
-            )
+            place = Place(source.file, (*at, "name"), of_value=True)
+            words = f"rig `{rig.name}` is declared twice"
+            out.problems.append(Problem("duplicate-name", words, place, "keep one of them"))
             continue
         out.rigs.append(rig)
 
@@ -382,3 +380,17 @@ def _implicit(source: FileSource, out: Manifest, raw: Mapping[str, object]) -> N
         out.problems.append(
             wrong_type(source, ("implicit_agents",), "true, false or a list of names", value)
         )
+
+
+def _includes(source: FileSource, out: Manifest, raw: Mapping[str, object]) -> None:
+    """Files with more of city.toml's tables."""
+    value = raw.get("include")
+    if value is None:
+        return
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        out.problems.append(wrong_type(source, ("include",), "a list of files", value))
+        return
+    out.includes = [
+        (Place(source.file, ("include", index), of_value=True), item)
+        for index, item in enumerate(value)
+    ]

@@ -4,12 +4,12 @@ from typing import NamedTuple
 
 from gascity.model.layers import PACK_PATCH, Layer
 from gascity.model.pack import Patch
-from gascity.model.problems import KeyPath, Place, Problem
-from gascity.source.agents import decode_agent
+from gascity.model.problems import KeyPath, Place, Problem, warning
+from gascity.source.agents import decode_agent, is_path
 from gascity.source.decode import describe
 from gascity.source.disk import Disk
 
-_TARGET = frozenset(("name", "agent", "dir"))
+_TARGET = frozenset(("name", "agent", "dir", "rig"))
 
 
 class FileSource(NamedTuple):
@@ -75,7 +75,7 @@ def _patch(
         problems.append(wrong_type(source, at, "a table", entry))
         return None
     name = entry.get(target, entry.get("agent" if target == "name" else "name"))
-    rig = entry.get("dir")
+    rig = entry.get("rig", entry.get("dir"))
     for key in _TARGET & entry.keys():
         if not isinstance(entry[key], str):
             problems.append(wrong_type(source, (*at, key), "a string", entry[key]))
@@ -84,6 +84,10 @@ def _patch(
         words = f"a patch needs `{target}`, the agent it changes"
         problems.append(Problem("missing-key", words, place))
         return None
+    if is_path(rig):
+        words = "`dir` has no effect in a patch: it is a path, and no rig"
+        problems.append(warning("not-acted-on", words, Place(source.file, (*at, "dir"))))
+        rig = None
     decoded = decode_agent(
         source.disk, entry, source.path, at, source.pack, apart=_TARGET, patch=True
     )
@@ -91,4 +95,9 @@ def _patch(
     own = kind != PACK_PATCH or source.pack == source.disk.root
     layer = Layer(kind, source.file, decoded.values, at, decoded.written or None, own)
     spelled = target if target in entry else ("agent" if target == "name" else "name")
-    return Patch(name, rig or None, layer, Place(source.file, (*at, spelled), of_value=True))
+    return Patch(
+        name,
+        None if rig in ("", "*") else rig,
+        layer,
+        Place(source.file, (*at, spelled), of_value=True),
+    )

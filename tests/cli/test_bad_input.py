@@ -821,12 +821,15 @@ PACK_TOP = {
 def assert_each_line_is_faulted(
     ran: Ran, file: str, lines: Iterable[tuple[int, str]], codes: tuple[str, ...]
 ) -> None:
-    assert ran.code == 1
+    # In a pack of others it is left out, with a warning: who imports the pack cannot mend it.
+    abroad = file.startswith("packs/")
+    assert abroad or ran.code == 1
     fits(ran.json["problems"], [PROBLEM])
     found = {
         p["line"]
         for p in ran.json["problems"]
-        if p["file"] == file and p["severity"] == "error" and p["code"] in codes and p["col"]
+        if p["file"] == file and p["code"] in codes and p["col"]
+        if abroad or p["severity"] == "error"
     }
     missed = [text for line, text in lines if line not in found]
     assert missed == []
@@ -842,7 +845,8 @@ def test_every_table_given_as_something_else_is_a_problem_at_its_line(
     wrong = [f"{key} = {VALUES[kind]}" for key, right in top.items() if kind not in right]
     (sound / file).write_text("\n".join(wrong) + "\n")
     ran = run("check", "--json", cwd=sound)
-    assert_each_line_is_faulted(ran, file, enumerate(wrong, 1), ("bad-type",))
+    codes = ("bad-type", "agent-table")  # a list called `agents` is one of agents
+    assert_each_line_is_faulted(ran, file, enumerate(wrong, 1), codes)
 
 
 def wrong_fields(table: Table, kind: str, but: tuple[str, ...] = ()) -> list[str]:

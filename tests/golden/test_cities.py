@@ -109,7 +109,8 @@ def provider_lines(city: City) -> Iterator[str]:
         own = [layer for layer in provider.layers if layer.kind != "built-in"]
         if own:
             yield f"provider {name} of family {provider.family or '(none)'}"
-            for key in sorted({key for layer in own for key in layer.values}):
+            written = {key.removesuffix("_append") for layer in own for key in layer.values}
+            for key in sorted(written):
                 yield f"  {key} = {provider.settings()[key].value!r}"
 
 

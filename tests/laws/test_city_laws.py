@@ -137,7 +137,7 @@ def test_scope_says_where_an_agent_lives(scopes: tuple[str, ...]) -> None:
         assert lives == expected
 
 
-DURATION = AGENT.fields["idle_timeout"]
+DURATION = AGENT.fields["drain_timeout"]
 units = st.sampled_from(["ms", "s", "m", "h", "d", "w"])
 amounts = st.integers(1, 10_000).map(str) | st.decimals("0.1", "99", places=1).map(str)
 durations = st.lists(st.builds(str.__add__, amounts, units), min_size=1, max_size=3).map("".join)

@@ -1,6 +1,6 @@
 import pytest
 
-from tests.support.city import CityBuilder, agent_of, codes_of, problem_of
+from tests.support.city import CityBuilder, agent_of, codes_of, names_of, problem_of
 
 CLAUDE = '[workspace]\nprovider = "claude"\n'
 
@@ -269,3 +269,39 @@ def test_an_implicit_agent_has_three_sessions(city: CityBuilder) -> None:
     town = city({"city.toml": CLAUDE + "[providers.codex]\n[providers.x]\ncommand = 'x'\n"})
     most = {str(agent.name): agent.value("max_active_sessions") for agent in town.agents}
     assert most == {"claude": 3, "codex": 3, "x": 3, "shell": 3}
+
+
+def test_a_choice_merged_by_key_joins_the_others(city: CityBuilder) -> None:
+    text = (
+        '[providers.claude]\nbase = "builtin:claude"\noptions_schema_merge = "by_key"\n'
+        'option_defaults = { model = "opus" }\n'
+        '[[providers.claude.options_schema]]\nkey = "model"\n'
+        'choices = [{ value = "best", flag_args = ["--model", "b"] },'
+        ' { value = "haiku", flag_args = ["--model", "h"] }]\n'
+    )
+    town = city({"city.toml": text})
+    option = town.providers["claude"].options["model"]
+    assert {"opus", "best"} <= set(option.values)
+    assert [one.flag_args for one in option.choices if one.value == "haiku"] == [("--model", "h")]
+    assert option.flag == ("--model", "{value}")
+    assert not town.everything_wrong
+
+
+def test_a_base_that_an_unread_import_may_bring_is_not_missed(city: CityBuilder) -> None:
+    text = (
+        '[imports.p]\nsource = "packs/p"\n'
+        '[providers.x]\nbase = "theirs"\n[providers.y]\nbase = "provider:theirs"\n'
+    )
+    assert codes_of(city({"city.toml": text})) == ["import-missing"]
+
+
+def test_a_base_that_only_a_pack_lacks_is_a_warning(city: CityBuilder) -> None:
+    pack = '[pack]\nname = "p"\n[providers.x]\nbase = "nobody"\n'
+    town = city({"city.toml": '[imports.p]\nsource = "p"\n', "p/pack.toml": pack})
+    assert not problem_of(town, "unknown-provider").is_error
+
+
+def test_a_provider_without_a_base_has_an_implicit_agent(city: CityBuilder) -> None:
+    town = city({"city.toml": '[providers.devin]\nbase = ""\ncommand = "devin"\n'})
+    assert "devin" in names_of(town)
+    assert not town.everything_wrong

@@ -16,6 +16,7 @@ THINGS = table(
         Field("price", Kind.NUMBER, "A price.", minimum=0),
         Field("on", Kind.BOOLEAN, "A switch."),
         Field("wait", Kind.DURATION, "A time.", choices=("off",)),
+        Field("rest", Kind.DURATION, "Another time."),
         Field("words", Kind.STRINGS, "Some words."),
         Field("few", Kind.STRINGS, "Few words.", choices=("a", "b")),
         Field("map", Kind.STRING_MAP, "A map."),
@@ -150,8 +151,8 @@ def test_true_in_a_map_is_hinted_as_toml_writes_it() -> None:
         pytest.param(
             "wait", "soon", "bad-duration", 'not "soon"', "units: ms s m h d w", id="no-duration"
         ),
-        pytest.param("wait", "", "bad-duration", 'not ""', "units: ms s m h d w", id="no-text"),
-        pytest.param("wait", "0s", "bad-duration", 'not "0s"', "units: ms s m h d w", id="zero"),
+        pytest.param("rest", "", "bad-duration", 'not ""', "units: ms s m h d w", id="no-text"),
+        pytest.param("rest", "0s", "bad-duration", 'not "0s"', "units: ms s m h d w", id="zero"),
         pytest.param("wait", "5", "bad-duration", 'not "5"', "units: ms s m h d w", id="no-unit"),
         pytest.param("wait", "5m\n", "bad-duration", "not", "units: ms s m h d w", id="line-end"),
         pytest.param("text", "a\0", "bad-value", "NUL", None, id="nul"),

@@ -1,0 +1,1 @@
+print("a server's program, not a server")
