@@ -1,5 +1,6 @@
 """The command line: one group that imports a command only when it is called."""
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -8,7 +9,7 @@ import click
 
 from gascity import __version__
 from gascity.cli.context import Context, fail
-from gascity.cli.groups import LazyGroup
+from gascity.cli.groups import OpenGroup
 from gascity.cli.output import complain, say
 from gascity.model.problems import CityError, Problem
 
@@ -26,6 +27,9 @@ _COMMANDS = {
     "skill": ("gascity.cli.skill", "skill", "See, check and promote the skills that agents get."),
     "mcp": ("gascity.cli.mcp", "mcp", "The MCP servers that agents get."),
     "rig": ("gascity.cli.rig", "rig", "The projects the city works on."),
+    "pack": ("gascity.cli.pack", "pack", "The packs the city imports, and their commits."),
+    "formula": ("gascity.cli.formula", "formula", "The formulas that packs bring."),
+    "order": ("gascity.cli.order", "order", "The orders that packs bring."),
     "start": ("gascity.cli.control", "start", "Start the controller."),
     "stop": ("gascity.cli.control", "stop", "End the sessions and the controller."),
     "restart": ("gascity.cli.control", "restart", "Replace the controller; what runs goes on."),
@@ -59,8 +63,9 @@ def _print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
 
 
 @click.group(
-    cls=LazyGroup,
+    cls=OpenGroup,
     commands_at=_COMMANDS,
+    guests="gascity.commands",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.option("--city", "chosen", metavar="PATH", help="The city to work on.")
@@ -141,13 +146,10 @@ def _interrupted(context: Context) -> int:
 
 
 def _refused(error: OSError) -> Problem:
-    """The machine said no: a file cannot be written, a disk is full."""
-    return Problem(
-        "refused",
-        f"{error.filename}: {error.strerror}",
-        None,
-        "nothing was changed; check permissions and free space",
-    )
+    """The machine said no: a file cannot be written, a disk is full; or we did, for its sake."""
+    ours = error.errno in (errno.ESTALE, errno.ELOOP)
+    hint = "nothing was changed" + ("" if ours else "; check permissions and free space")
+    return Problem("refused", f"{error.filename}: {error.strerror}", None, hint)
 
 
 def _fault(error: Exception) -> Problem | None:

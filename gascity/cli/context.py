@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gascity.apply import UNFINISHED
 from gascity.cli.output import complain, say, to_json, use_colour, width
 from gascity.cli.problems import Locator, in_order, problem_text, problems_json, summary
 from gascity.model.problems import CityError, Problem
@@ -30,6 +31,7 @@ class Context:
         self.as_json = False
         self.tried: dict[str, str] = {}  # texts that were tried and not written
         self._store: SqliteStore | None = None
+        self._whole = ""  # the root whose files are known not to be half changed
 
     @property
     def root(self) -> str:
@@ -44,6 +46,10 @@ class Context:
                     "`city init` makes a city here; --city PATH names another",
                 )
             )
+        if root != self._whole:
+            self._whole = root
+            if os.path.exists(f"{root}/{UNFINISHED}"):
+                _make_whole(root)
         return root
 
     @property
@@ -113,6 +119,21 @@ class Context:
             say(to_json(value() if callable(value) else value))
         else:
             say("\n".join(text()))
+
+
+def _make_whole(root: str) -> None:
+    """Take back a change of the city's files that was interrupted, and say so."""
+    from gascity.apply.transaction import recover
+
+    try:
+        found = recover(root)
+    except OSError as error:
+        words = f"{error.filename or root}: {error.strerror}"
+        complain(f"city: a change was interrupted, and cannot be taken back now: {words}")
+        return
+    if found is not None:
+        kept = f"; written since, and kept: {', '.join(found.kept)}" if found.kept else ""
+        complain(f"city: {found.name} was interrupted; all is as it was before{kept}")
 
 
 def machine() -> "Machine":

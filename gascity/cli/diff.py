@@ -1,7 +1,7 @@
 """What a step would change, as a unified diff without any secret in it."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from gascity.cli.output import BOLD, CYAN, RED, paint
 from gascity.materialise.directories import Planned, Planner
@@ -28,13 +28,25 @@ def step_diff(planner: Planner, planned: Planned, step: Step, colour: bool) -> I
     after = _side(planner, planned, step, after=True)
     yield paint(f"--- {_name(step, change.expected.kind != ABSENT, 'a')}", BOLD, colour)
     yield paint(f"+++ {_name(step, change.kind != ABSENT, 'b')}", BOLD, colour)
+    yield from _changed(before, after, change.mode != change.expected.mode, colour)
+
+
+def text_diff(path: str, before: bytes | None, after: bytes | None, colour: bool) -> Iterator[str]:
+    """The difference between two contents of a file; None where there is none."""
+    yield paint(f"--- {f'a/{path}' if before is not None else '/dev/null'}", BOLD, colour)
+    yield paint(f"+++ {f'b/{path}' if after is not None else '/dev/null'}", BOLD, colour)
+    old, new = (_text_lines(data or b"", lambda text: text) for data in (before, after))
+    yield from _changed(old, new, False, colour)
+
+
+def _changed(
+    before: list[str] | None, after: list[str] | None, modes: bool, colour: bool
+) -> Iterator[str]:
     if before is None or after is None:
         yield "(not text)"
         return
     if before == after:
-        yield (
-            "(only what is not shown differs)" if change.mode == change.expected.mode else "(mode)"
-        )
+        yield "(mode)" if modes else "(only what is not shown differs)"
     for line in _unified(before, after):
         yield paint(line, _COLOURS.get(line[:1], ""), colour and line[:1] in _COLOURS)
 
@@ -54,13 +66,16 @@ def _side(planner: Planner, planned: Planned, step: Step, *, after: bool) -> lis
     if not after and not change.expected.mode & 0o077:
         return [_NOT_SHOWN]  # secrets that were put in before may be known to nobody now
     data = _data(planner, planned, step) if after else _now(planned, step)
+    return _text_lines(data, lambda text: _hidden(planner, planned, step, text))
+
+
+def _text_lines(data: bytes, hide: Callable[[str], str]) -> list[str] | None:
+    """Lines as they may be shown; None for what is no text."""
     try:
         text = data.decode()
     except UnicodeDecodeError:
         return None
-    if "\0" in text:
-        return None
-    return [_masked(line) for line in _hidden(planner, planned, step, text).splitlines()]
+    return None if "\0" in text else [_masked(line) for line in hide(text).splitlines()]
 
 
 def _data(planner: Planner, planned: Planned, step: Step) -> bytes:

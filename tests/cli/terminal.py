@@ -17,8 +17,12 @@ def on_terminal(
     env: dict[str, str] | None = None,
     columns: int = 80,
     without: tuple[str, ...] = ("NO_COLOR", "COLUMNS"),
+    typed: bytes = b"",
 ) -> tuple[int, str]:
-    """Exit code and everything written to the screen, carriage returns removed."""
+    """Exit code and everything written to the screen, carriage returns removed.
+
+    What is typed waits in the terminal until it is read.
+    """
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
     surroundings = {name: value for name, value in os.environ.items() if name not in without}
@@ -32,6 +36,7 @@ def on_terminal(
         close_fds=True,
     )
     os.close(theirs)
+    os.write(ours, typed)
     chunks = []
     # The last close of the other side is an error on Linux, an end of file elsewhere.
     with contextlib.suppress(OSError):
