@@ -136,6 +136,45 @@ OVERLAY_LIST = {
     "kept": [{"path": str, "source": str, "reason": str}],
 }
 
+CARRIED = {
+    "kind": OneOf("formula", "order", "command", "doctor"),
+    "name": str,
+    "binding": TEXT,
+    "rig": TEXT,
+    "file": str,
+    "description": str,
+    "shadows": [str],
+    "problems": [PROBLEM],
+}
+ORDER = {
+    **CARRIED,
+    "trigger": TEXT,
+    "when": TEXT,
+    "action": TEXT,
+    "formula": TEXT,
+}
+FORMULA_LIST = {"formulas": [CARRIED], "run": bool, "problems": [PROBLEM]}
+ORDER_LIST = {"orders": [ORDER], "run": bool, "problems": [PROBLEM]}
+SHELVED = {"name": str, "file": str, "description": str}
+PACK_SHOW = {
+    "binding": TEXT,
+    "rig": TEXT,
+    "name": str,
+    "description": str,
+    "source": TEXT,
+    "version": TEXT,
+    "commit": TEXT,
+    "path": str,
+    "imports": [str],
+    **{key: [SHELVED] for key in ("agents", "overlay", "skills", "mcp", "fragments", "hud")},
+    "formulas": [CARRIED],
+    "orders": [ORDER],
+    "commands": [{**CARRIED, "words": [str]}],
+    "doctor": [CARRIED],
+    "run": bool,
+    "problems": [PROBLEM],
+}
+
 
 def fits(value: Any, shape: object, where: str = "$") -> None:
     """Fail with the place where a value has another shape than it should; more keys are allowed."""

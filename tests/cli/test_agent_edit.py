@@ -159,7 +159,8 @@ def test_a_new_agent_is_not_written_through_a_linked_agents_directory(
     outside = tmp_path / "outside"
     outside.mkdir()
     (root / "agents").symlink_to(outside)
-    run("agent", "new", "cook", cwd=root)
+    ran = run("agent", "new", "cook", cwd=root)
+    assert ran.err.endswith(" a directory above is a link [refused]\n  hint: nothing was changed\n")
     assert contents(outside) == {}
 
 

@@ -256,6 +256,15 @@ class TestSharedDirectories:
         assert [step["path"] for step in rows["clerk"]["done"]] == ["both", "clerk"]
         assert sorted(town.seen("desk")) == ["both", "clerk", "mayor"]
 
+    def test_settings_that_say_the_same_in_two_overlays_are_no_conflict(self, town: Town) -> None:
+        for name in ("mayor", "clerk"):
+            town.agent(
+                name, 'work_dir = "desk"', **{"overlay/.claude/settings.json": '{"model": "x"}\n'}
+            )
+        rows = town.rows("apply")
+        assert [step["path"] for step in rows["clerk"]["done"]] == [".claude/settings.json"]
+        assert rows["mayor"]["done"] == rows["clerk"]["done"]
+
     def test_where_they_differ_both_are_named_before_anything_is_written(self, town: Town) -> None:
         self.shared(town)
         town.write({"agents/clerk/overlay/both": "y\n"})

@@ -452,6 +452,20 @@ def test_a_fault_of_ours_exits_3_and_leaves_a_report(
     assert "'check'" in text
 
 
+def test_a_report_repeats_no_password_that_was_typed(
+    in_harbour: Callable[..., Ran], bug: dict[str, str]
+) -> None:
+    for words in (
+        ("agent", "set", "mayor", "env.API_KEY=hunter2"),
+        ("pack", "why", "https://ann:hunter2@example.org/crew"),
+        ("pack", "why", "https://example.org/crew?token=hunter2"),
+    ):
+        ran = in_harbour(*words, env=bug)
+        assert ran.code == 3
+        text = the_report(ran.err).read_text()
+        assert "hunter2" not in text + ran.err
+
+
 def test_a_fault_of_ours_under_json_is_an_object_with_problems(
     in_harbour: Callable[..., Ran], bug: dict[str, str]
 ) -> None:

@@ -1,0 +1,2 @@
+#!/bin/sh
+cat "$GC_CITY/prompts/mayor.md"

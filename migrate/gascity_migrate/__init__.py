@@ -1,0 +1,1 @@
+"""Moves a city of the first layout, agents in tables, to folders; and reads packs of it."""

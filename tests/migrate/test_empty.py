@@ -1,0 +1,44 @@
+"""Empty lists of patches: nothing in the first layout, "none" in today's."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.migrate.test_plan import GUARDS, MAYOR, PROMPT, migrated, planned
+from tests.support.inside import Inside
+from tests.support.trees import build_tree
+
+PATCH = '[imports.guards]\nsource = "packs/guards"\n\n[[patches.agent]]\nname = "guard"\n'
+
+
+@pytest.fixture
+def town(tmp_path: Path) -> Path:
+    return tmp_path / "town"
+
+
+def test_in_a_city_of_todays_layout_an_empty_list_stays(town: Path) -> None:
+    build_tree(town, {"city.toml": PATCH + "pre_start = []\n", **GUARDS})
+    assert planned(town).changes == ()
+
+
+def test_it_goes_where_another_file_of_the_city_is_of_the_first_layout(town: Path) -> None:
+    pack = '[pack]\nname = "town"\nschema = 1\n\n' + MAYOR
+    files = {"city.toml": PATCH + 'pre_start = []\nnudge = "Go."\n', "pack.toml": pack}
+    build_tree(town, {**files, **GUARDS, **PROMPT})
+    migrated(town)
+    assert (town / "city.toml").read_text() == PATCH + 'nudge = "Go."\n'
+
+
+def test_agents_keep_what_holds_for_all_of_them(town: Path) -> None:
+    rules = '{{ define "manners" }}Be kind.{{ end }}\n'
+    files = {
+        "city.toml": '[agent_defaults]\nappend_fragments = ["manners"]\n\n'
+        + MAYOR
+        + 'append_fragments = []\nscope = ""\n',
+        "template-fragments/manners.template.md": rules,
+    }
+    build_tree(town, {**files, "prompts/mayor.md": "You are {{ .AgentName }}.\n"})
+    city = Inside(town)
+    assert city("migrate").code == 0
+    assert "Be kind." in city("agent", "emit", "mayor").out
+    assert city("check").code == 0

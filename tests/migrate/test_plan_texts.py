@@ -1,0 +1,197 @@
+"""Tables and keys taken out of a person's TOML: nothing else is lost, and no comment."""
+
+import re
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gascity.source import toml
+from gascity.source.toml import parse
+from gascity_migrate.keys import translate
+from gascity_migrate.texts import (
+    add_lines,
+    comments,
+    drop,
+    rename_key,
+    rename_tables,
+    take_tables,
+)
+from gascity_migrate.words import fragments_text, pool_text
+
+NAMES = st.sampled_from(["nudge", "model", "args", "env", "pool", "x y", "name"])
+VALUES = st.sampled_from(
+    [
+        "1",
+        "'a # b'",
+        '"[[agent]]"',
+        '"""\n# in a text\n[[agent]]\n"""',
+        "[1, 2]",
+        '[\n  "a",  # {0}\n  "b",\n]',
+        "{ a = 1, b = 'x' }",
+    ]
+)
+COMMENTS = st.sampled_from(["", "", "# {0}", "  # {0} [[agent]]"])
+
+
+@st.composite
+def tables(draw: st.DrawFn, header: str) -> str:
+    """A table with comments above, behind and inside it."""
+    lines = []
+    if above := draw(COMMENTS):
+        lines.append(above)
+    lines.append(header + draw(COMMENTS))
+    for name in draw(st.lists(NAMES, max_size=3, unique=True)):
+        key = f'"{name}"' if " " in name else name
+        lines.append(f"{key} = {draw(VALUES)}{draw(COMMENTS)}")
+    lines += draw(st.lists(COMMENTS, max_size=2))
+    return "\n".join(lines) + "\n" * draw(st.integers(1, 3))
+
+
+HEADERS = st.sampled_from(["[[agent]]", "[[agent]]", "[[rigs]]", "[[named_session]]"])
+
+
+@st.composite
+def documents(draw: st.DrawFn) -> str:
+    """A city's file in which every comment is a different one."""
+    parts = [draw(st.sampled_from(["", "# {0}\n\n", "include = []  # {0}\n"]))]
+    for header in draw(st.lists(HEADERS, max_size=5)):
+        parts.append(draw(tables(header)))
+        if header == "[[agent]]" and draw(st.booleans()):
+            parts.append(draw(tables("[agent.limits]")))
+    text = "".join(parts)
+    number = 0
+    while "{0}" in text:
+        text = text.replace("{0}", f"note {number}.", 1)
+        number += 1
+    if draw(st.booleans()):
+        text = text.replace("\n", "\r\n")
+    return ("\ufeff" if draw(st.booleans()) else "") + text
+
+
+def notes(*texts: str) -> Counter[str]:
+    return Counter(note for text in texts for note in re.findall(r"# note \d+\.", text))
+
+
+@given(documents())
+def test_what_is_taken_out_and_what_stays_are_the_whole(text: str) -> None:
+    whole = parse(text.encode())
+    rest, taken = take_tables(text, "agent")
+    assert [parse(one.encode()) for one in taken] == whole.pop("agent", [])
+    assert parse(rest.encode()) == whole
+    assert notes(rest, *taken) == notes(text)
+
+
+@given(documents())
+def test_lines_that_stay_are_the_lines_that_were_there(text: str) -> None:
+    rest, _ = take_tables(text, "agent")
+    assert rest.startswith("\ufeff") == text.startswith("\ufeff")
+    lines = iter(text.lstrip("\ufeff").splitlines(keepends=True))
+    left = rest.lstrip("\ufeff").splitlines(keepends=True)
+    assert all(any(line == one for one in lines) for line in left)
+
+
+@given(documents())
+def test_a_key_that_goes_leaves_its_comments(text: str) -> None:
+    _, taken = take_tables(text, "agent")
+    for one in taken:
+        for name in parse(one.encode()):
+            left = drop(one, (name,))
+            whole = parse(one.encode())
+            del whole[name]
+            assert parse(left.encode()) == whole
+            if name != "limits":  # what stands inside a table goes with it
+                assert notes(left) == notes(one)
+
+
+def test_tables_in_one_line_become_lines() -> None:
+    text = 'agent = [{ name = "a", env = { X = "1" } }, {name="b", "x y".z = 2}]  # all\n[rest]\n'
+    rest, taken = take_tables(text, "agent")
+    assert rest == "[rest]\n"
+    assert taken == ['name = "a"\nenv = { X = "1" }\n', 'name="b"\n"x y".z = 2\n# all\n']
+
+
+def test_tables_of_an_entry_that_stand_far_from_it_are_found() -> None:
+    text = "[[agent]]\nname = 'a'\n[other]\nx = 1\n[ agent . 'env' ] # here\nY = '1'\n"
+    rest, taken = take_tables(text, "agent")
+    assert rest == "[other]\nx = 1\n"
+    assert taken == ["name = 'a'\n\n['env' ] # here\nY = '1'\n"]
+
+
+def test_lines_of_a_text_are_no_comments() -> None:
+    text = '[[a]]\nx = """\n# not one"""\n[[agent]]\nname = "b"\n'
+    rest, taken = take_tables(text, "agent")
+    assert (rest, taken) == ('[[a]]\nx = """\n# not one"""\n', ['name = "b"\n'])
+
+
+def test_comments_are_told_from_texts() -> None:
+    text = 'a = [ # one\n "#no", { b = "#no" }, # two\n] # three\n'
+    assert list(comments(text, 0, len(text))) == ["# one", "# two", "# three"]
+
+
+def test_a_key_is_renamed_where_it_stands() -> None:
+    text = "a  .  b   =   1 # x\n"
+    mark = toml.written(toml.marks(text), ("a", "b"))
+    assert mark is not None
+    assert rename_key(text, mark, "c") == "c   =   1 # x\n"
+
+
+def test_a_word_of_headers_is_renamed_where_it_stands() -> None:
+    text = '[[ rigs . "overrides" ]] # x\n[rigs.overrides.env]\n'
+    new = rename_tables(text, lambda path: 1 if "overrides" in path else None, "patches")
+    assert new == "[[ rigs . patches ]] # x\n[rigs.patches.env]\n"
+
+
+def test_lines_join_the_table_they_belong_to() -> None:
+    text = "[[a]]\n  x = 1\n# end\n[[a]]\ny = 2"
+    assert add_lines(text, ("a", 0), ["z = 3"]) == "[[a]]\n  x = 1\n  z = 3\n# end\n[[a]]\ny = 2"
+    assert add_lines(text, ("a", 1), ["z = 3"]) == text + "\nz = 3\n"
+    assert add_lines(text, (), ["z = 3"]) == "z = 3\n\n" + text
+    assert add_lines("# all", (), ["z = 3"]) == "# all\nz = 3\n"
+
+
+def test_comments_in_the_pool_of_a_patch_stay() -> None:
+    text = '[[patches.agent]]\nname = "a"\n# b\n[patches.agent.pool] # c\nmin = 1 # d\n# e\n'
+    today = translate({"name": "a", "pool": {"min": 1}}, patch=True)
+    assert pool_text(text, ("patches", "agent", 0), today) == (
+        '[[patches.agent]]\nname = "a"\n# b\n# c\nmin_active_sessions = 1 # d\n# e\n'
+    )
+
+
+POOLS = st.dictionaries(
+    st.sampled_from(["min", "max", "check", "drain_timeout", "namepool", "odd"]),
+    st.sampled_from(["1", '"a"', "'''\nb'''"]),
+    min_size=1,
+)
+
+
+@given(POOLS, st.sampled_from(["inline", "dotted", "table"]), st.booleans())
+def test_a_pool_is_written_out_however_it_was_written(
+    pool: dict[str, str], form: str, own: bool
+) -> None:
+    pairs = [f"{name} = {value}" for name, value in pool.items()]
+    said = {
+        "inline": f"pool = {{ {', '.join(pairs)} }}\nnudge = 'x'\n",
+        "dotted": "".join(f"pool.{pair}\n" for pair in pairs) + "nudge = 'x'\n",
+        "table": "nudge = 'x'\n\n[pool]\n" + "".join(f"{pair}\n" for pair in pairs),
+    }[form]
+    text = ("min_active_sessions = 7\n" if own else "") + said
+    today = translate(parse(text.encode()))
+    expected = {name: value for name, value in today.values.items() if name != "pool"}
+    written = parse(pool_text(text, (), today).encode())
+    written.pop("pool", None)
+    assert written == expected
+
+
+LISTS = st.lists(st.sampled_from("abc"), max_size=2, unique=True)
+
+
+@given(st.none() | LISTS, st.none() | LISTS, LISTS)
+def test_two_lists_of_fragments_become_the_one_that_is_wanted(
+    inject: list[str] | None, append: list[str] | None, wanted: list[str]
+) -> None:
+    lines = [f"append_fragments = {append}\n"] if append is not None else []
+    lines += [f"inject_fragments = {inject}  # why\n"] if inject is not None else []
+    new = fragments_text("".join(lines), (), wanted)
+    said = wanted or inject is not None or append is not None
+    assert parse(new.encode()) == ({"append_fragments": wanted} if said else {})

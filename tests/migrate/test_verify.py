@@ -1,0 +1,288 @@
+"""Whatever an agent, a rig, a provider or the city itself would lose or gain is noticed."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from gascity.pipeline import open_city
+from gascity_migrate.changes import MOVE, WRITE, Change
+from gascity_migrate.meant import Meant, shared_overlays
+from gascity_migrate.verify import Seen, differences, look
+from tests.support.trees import build_tree
+
+TODAY: dict[str, str | bytes] = {
+    "city.toml": """\
+implicit_agents = false
+[workspace]
+name = "town"
+provider = "claude"
+env = { TOWN = "1" }
+[agent_defaults]
+append_fragments = ["tone"]
+[providers.mine]
+base = "claude"
+args = ["--x"]
+[[rigs]]
+name = "dock"
+prefix = "dk"
+[[named_session]]
+template = "clerk"
+mode = "always"
+[imports.harbour]
+source = "./packs/harbour"
+[[patches.agent]]
+name = "harbour.pilot"
+nudge = "Steer."
+""",
+    "agents/mayor/prompt.template.md": "You are {{ .AgentName }}.\n",
+    "agents/mayor/agent.toml": 'max_active_sessions = 2\n[env]\nTOKEN = "abc"\nPLACE = "here"\n',
+    "agents/mayor/overlay/run.sh": "#!/bin/sh\n",
+    "agents/mayor/overlay/per-provider/claude/x.md": "x\n",
+    "agents/mayor/namepool.txt": "ash\n",
+    "agents/mayor/mcp/files.toml": 'name = "files"\ndescription = "F."\ncommand = "npx"\n',
+    "agents/clerk/prompt.md": "You write.\n",
+    "agents/clerk/agent.toml": 'depends_on = ["mayor"]\n',
+    "skills/knots/SKILL.md": "---\nname: knots\ndescription: Knots.\n---\nTie.\n",
+    "skills/knots/bin/tie.sh": "#!/bin/sh\n",
+    "template-fragments/tone.template.md": '{{ define "tone" }}Kind.{{ end }}\n',
+    "packs/harbour/pack.toml": '[pack]\nname = "harbour"\n',
+    "packs/harbour/agents/pilot/prompt.md": "You steer.\n",
+    "hud/line.md": "Up.\n",
+}
+
+
+def seen(root: Path) -> Seen:
+    return look(open_city(str(root), os.environ))
+
+
+def told(
+    tmp_path: Path, changes: Mapping[str, str | bytes | None], plan: Meant | None = None
+) -> list[str]:
+    """The differences that a change of some files makes; None is a file that is not there."""
+    build_tree(tmp_path / "before", TODAY)
+    files = {path: text for path, text in {**TODAY, **changes}.items() if text is not None}
+    build_tree(tmp_path / "after", files)
+    before, after = seen(tmp_path / "before"), seen(tmp_path / "after")
+    assert before.errors == ()
+    return [problem.message for problem in differences(before, after, plan or Meant())]
+
+
+def town(*edits: tuple[str, str]) -> dict[str, str | bytes | None]:
+    """city.toml with some words replaced."""
+    text = str(TODAY["city.toml"])
+    for old, new in edits:
+        assert old in text
+        text = text.replace(old, new)
+    return {"city.toml": text}
+
+
+def test_two_cities_of_the_same_files_are_the_same(tmp_path: Path) -> None:
+    build_tree(tmp_path / "one", TODAY)
+    build_tree(tmp_path / "two", TODAY)
+    assert differences(seen(tmp_path / "one"), seen(tmp_path / "two"), Meant()) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"agents/clerk/prompt.md": "You.\n"}, "agent `clerk`: `prompt` has another content"),
+        (
+            {"agents/clerk/agent.toml": ""},
+            "agent `clerk`: `depends_on` was ('mayor',) and would be ()",
+        ),
+        (
+            {"agents/clerk/agent.toml": 'depends_on = ["mayor"]\nprovider = "codex"\n'},
+            "agent `clerk`: `resolved provider` was 'claude' and would be 'codex'",
+        ),
+        (
+            {"agents/mayor/agent.toml": 'max_active_sessions = 2\n[env]\nTOKEN = "z"\n'},
+            "agent `mayor`: `env` differs in `PLACE`, `TOKEN`",
+        ),
+        ({"agents/mayor/namepool.txt": None}, "agent `mayor`: `namepool` is another file, or none"),
+        (
+            {"agents/mayor/overlay/run.sh": "#!/bin/bash\n"},
+            "agent `mayor`: `overlay` differs in `run.sh`",
+        ),
+        (
+            {
+                "agents/mayor/overlay/per-provider/claude/x.md": None,
+                "agents/mayor/overlay/x.md": "x\n",
+            },
+            "agent `mayor`: `overlay` differs in `x.md`, `x.md claude`",
+        ),
+        (
+            {"skills/knots/bin/tie.sh": None},
+            "agent `clerk`: `skills` differs in `knots/bin/tie.sh`",
+        ),
+        (
+            {"agents/mayor/mcp/files.toml": None},
+            "agent `mayor`: `mcp` differs in `files.toml`",
+        ),
+        (
+            {"template-fragments/tone.template.md": '{{ define "tone" }}Hard.{{ end }}\n'},
+            "agent `clerk`: `template-fragments` differs in `tone`",
+        ),
+        ({"hud/line.md": None}, "agent `clerk`: `hud` differs in `line.md`"),
+        (
+            {"agents/clerk/prompt.md": None},
+            "agent `clerk` has neither prompt, description nor start_command",
+        ),
+        (
+            {"agents/extra/prompt.md": "Hi.\n"},
+            "agent `extra` was not there before",
+        ),
+        (
+            {"packs/harbour/agents/pilot/prompt.md": "Steer!\n"},
+            "agent `harbour.pilot`: `prompt` has another content",
+        ),
+        (
+            town(('nudge = "Steer."', 'nudge = "Go."')),
+            "agent `harbour.pilot`: `nudge` was 'Steer.' and would be 'Go.'",
+        ),
+        (
+            town(('append_fragments = ["tone"]', "append_fragments = []")),
+            "agent `mayor`: `append_fragments` was ('tone',) and would be ()",
+        ),
+        (town(('prefix = "dk"', 'prefix = "do"')), "rig `dock`: `prefix` was 'dk' and would be"),
+        (
+            town(('args = ["--x"]', "args = []")),
+            "provider `mine`: `args` was ('--x',) and would be ()",
+        ),
+        (
+            town(('[[rigs]]\nname = "dock"\nprefix = "dk"\n', "")),
+            "rig `dock` is not there any more",
+        ),
+        (town(("[providers.mine]", "[providers.yours]")), "provider `mine` is not there any more"),
+        (town(('mode = "always"', 'mode = "on_demand"')), "the city: `named sessions` was"),
+        (town(('TOWN = "1"', 'TOWN = "2"')), "the city: `[workspace] env` differs in `TOWN`"),
+        (town(("[imports.harbour]", "[imports.port]")), "the city: `imports` was"),
+    ],
+)
+def test_a_difference_is_named(
+    tmp_path: Path, changes: dict[str, str | bytes | None], words: str
+) -> None:
+    found = told(tmp_path, changes)
+    assert any(words in one for one in found), found
+    assert not any("abc" in one for one in found)
+
+
+def test_a_mode_is_a_difference(tmp_path: Path) -> None:
+    build_tree(tmp_path / "town", TODAY)
+    before = seen(tmp_path / "town")
+    (tmp_path / "town/agents/mayor/overlay/run.sh").chmod(0o755)
+    (problem,) = differences(before, seen(tmp_path / "town"), Meant())
+    assert problem.code == "migrate-differs"
+    assert problem.message == "agent `mayor`: `overlay` differs in `run.sh`"
+
+
+def test_a_template_that_would_be_sent_as_it_stands_is_a_difference(tmp_path: Path) -> None:
+    text = TODAY["agents/mayor/prompt.template.md"]
+    found = told(
+        tmp_path, {"agents/mayor/prompt.template.md": None, "agents/mayor/prompt.md": text}
+    )
+    assert "agent `mayor`: `prompt is expanded` was True and would be False" in found
+
+
+def test_a_text_that_was_meant_as_a_template_may_become_one(tmp_path: Path) -> None:
+    root = build_tree(tmp_path / "town", {**TODAY, "agents/clerk/prompt.md": "I am {{ . }}.\n"})
+    before = seen(root)
+    (root / "agents/clerk/prompt.md").rename(root / "agents/clerk/prompt.template.md")
+    assert differences(before, seen(root), Meant()) == []
+
+
+def test_names_that_the_plan_lists_may_change_and_no_others(tmp_path: Path) -> None:
+    root = build_tree(tmp_path / "town", TODAY)
+    before = seen(root)
+    (root / "agents/mayor").rename(root / "agents/lord")
+    (root / "agents/clerk/agent.toml").write_text('depends_on = ["lord"]\n')
+    after = seen(root)
+    assert differences(before, after, Meant(renamed={"mayor": "lord"})) == []
+    assert [one.message for one in differences(before, after, Meant())] == [
+        "agent `clerk`: `depends_on` was ('mayor',) and would be ('lord',)",
+        "agent `lord` was not there before",
+        "agent `mayor` is not there any more",
+    ]
+
+
+def test_where_files_lie_is_no_difference(tmp_path: Path) -> None:
+    root = build_tree(tmp_path / "town", TODAY)
+    before = seen(root)
+    build_tree(
+        root,
+        {
+            "agents/mayor/agent.toml": 'prompt = "texts/mayor.template.md"\n'
+            'overlay_dir = "shared/desk"\nnamepool = "names"\n'
+            + str(TODAY["agents/mayor/agent.toml"]),
+            "shared/": "",
+        },
+    )
+    home = root / "agents/mayor"
+    (root / "texts").mkdir()
+    (home / "prompt.template.md").rename(root / "texts/mayor.template.md")
+    (home / "overlay").rename(root / "shared/desk")
+    (home / "namepool.txt").rename(root / "names")
+    assert [one.message for one in differences(before, seen(root), Meant())] == []
+
+
+def test_an_error_that_was_there_before_is_none_of_ours(tmp_path: Path) -> None:
+    root = build_tree(tmp_path / "town", {**TODAY, "agents/clerk/agent.toml": "typo = 1\n"})
+    before = seen(root)
+    assert len(before.errors) == 1
+    (root / "agents/clerk/agent.toml").write_text("\n\ntypo = 1\n")
+    assert differences(before, seen(root), Meant()) == []
+    (root / "agents/mayor/agent.toml").write_text("typo = 1\nmax_active_sessions = 2\n")
+    assert "unknown-key" in [one.code for one in differences(before, seen(root), Meant())]
+
+
+def test_links_among_files_are_followed_and_loops_end(tmp_path: Path) -> None:
+    root = build_tree(tmp_path / "town", TODAY)
+    (root / "skills/knots/again").symlink_to(".")
+    (root / "skills/knots/gone").symlink_to("nowhere")
+    before = seen(root)
+    assert before.agents["clerk"]["skills"]
+    (root / "skills/knots/gone").unlink()
+    (problem, *_) = differences(before, seen(root), Meant())
+    assert problem.message == "agent `clerk`: `skills` differs in `knots/gone`"
+
+
+class TestWhatIsMeant:
+    def test_shared_fragments_come_to_stand_before_an_agents_own(self) -> None:
+        meant = Meant(shared=("manners",))
+        was = ("books", "manners", "hours")
+        assert meant.allows("append_fragments", was, ("manners", "books", "hours"))
+        assert not meant.allows("append_fragments", was, ("manners", "hours", "books"))
+        assert not meant.allows("append_fragments", was, ("manners", "books"))
+        assert not Meant().allows("append_fragments", was, ("manners", "books", "hours"))
+
+    def test_only_as_many_sessions_end_as_the_plan_lists(self) -> None:
+        one, two = {"template": "a"}, {"template": "b"}
+        assert Meant(sessions=1).allows("named sessions", [one, two], [two])
+        assert not Meant(sessions=1).allows("named sessions", [one, two], [])
+        assert not Meant().allows("named sessions", [one, two], [two])
+        assert not Meant(sessions=1).allows("named sessions", [one], [two])
+        assert Meant({"a": "z"}).allows("named sessions", [one, two], [two, {"template": "z"}])
+
+    def test_a_directory_becomes_the_overlay_of_its_pack(self) -> None:
+        changes = [
+            Change(MOVE, "overlay/.editorconfig", "overlays/.editorconfig"),
+            Change(MOVE, "packs/x/overlay", "packs/x/overlays"),
+            Change(MOVE, "agents/mayor/overlay", "overlays/desk"),
+            Change(WRITE, "overlay/new", content=b"x"),
+        ]
+        assert shared_overlays(changes) == {".": "overlays", "packs/x": "packs/x/overlays"}
+
+
+def test_two_files_may_have_an_agent_of_one_name_each(tmp_path: Path) -> None:
+    root = build_tree(
+        tmp_path / "town",
+        {
+            "city.toml": 'include = ["more.toml"]\nimplicit_agents = false\n'
+            '[[rigs]]\nname = "dock"\n[[agent]]\nname = "bob"\ndescription = "One."\n',
+            "more.toml": '[[agent]]\nname = "bob"\ndir = "dock"\ndescription = "Another."\n',
+        },
+    )
+    city = open_city(str(root), os.environ, dialects=True)
+    told = {str(agent.name): agent.value("description") for agent in city.agents}
+    assert told == {"bob": "One.", "dock/dock--bob": "Another."}
