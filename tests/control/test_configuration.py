@@ -136,6 +136,28 @@ def test_agents_that_others_depend_on_are_woken_first(town: RunningCity) -> None
     town.until(lambda: not town.sessions())
 
 
+def test_an_agent_of_another_rig_is_the_one_that_is_woken(town: RunningCity) -> None:
+    shell = 'provider = "shell"\n'
+    rigs = "".join(f'[[rigs]]\nname = "{rig}"\npath = "{rig}"\n' for rig in ("dock", "pier"))
+    town.write(
+        {
+            "city.toml": (town.root / "city.toml").read_text() + rigs,
+            "dock/x": "",
+            "pier/x": "",
+            "agents/base/agent.toml": f'{shell}rigs = ["dock", "pier"]\n',
+            "agents/base/prompt.md": "Be there.\n",
+            "agents/top/agent.toml": f'{shell}rigs = ["pier"]\ndepends_on = ["dock/base"]\n',
+            "agents/top/prompt.md": "Work.\n",
+        }
+    )
+    town.start()
+    [work] = town.settled(town.sling("true", agent="pier/top"))
+    assert work.status == "done"
+    started = [e.data["agent"] for e in town.store.events() if e.type == "session.created"]
+    assert started == ["dock/base", "pier/top"]
+    town.until(lambda: not town.sessions())
+
+
 def test_a_changed_overlay_reaches_the_next_item_of_a_slot(town: RunningCity) -> None:
     pool = POOL.format(1) + "min_active_sessions = 1\n"
     town.write({"city.toml": pool, "overlay/deep/RULES": "old\n", "agents/x/prompt.md": "x\n"})

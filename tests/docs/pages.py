@@ -11,7 +11,8 @@ with a path (`# city.toml`) is that file; `# city.toml, at the end` is added to 
 block `$ ` begins a command, `> ` goes on with it, and what follows is the output; `…` stands for
 anything. `<!-- not run -->` above a block leaves it alone, `<!-- with errors -->` near the top of a
 page allows the city to have some, `<!-- needs: tmux -->` leaves the page alone where there is no
-such program. Whatever a page starts is ended with it. After a deliberate change of the program:
+such program. For git, `https://git.example.org/` is the directory `~/git/`. Whatever a page starts
+is ended with it. After a deliberate change of the program:
 
     python -m tests.docs.pages README.md docs/tutorial/*.md
 """
@@ -40,6 +41,8 @@ _GIT = {
     "GIT_CONFIG_NOSYSTEM": "1",
     **{f"GIT_{who}_NAME": "You" for who in ("AUTHOR", "COMMITTER")},
     **{f"GIT_{who}_EMAIL": "you@example.org" for who in ("AUTHOR", "COMMITTER")},
+    # So that a commit has the same name whenever and wherever a page is run.
+    **{f"GIT_{who}_DATE": "2026-01-02T03:04:05+00:00" for who in ("AUTHOR", "COMMITTER")},
 }
 _FENCE = re.compile(r"^(\s*)```(\S*)\s*$")
 _FILE = re.compile(r"^# ([\w./-]+\.toml)(, at the end)?$")
@@ -165,6 +168,9 @@ class Desk:
         self.home = scratch / "home" / "you"
         self.home.mkdir(parents=True)
         self.here = self.home
+        (self.home / ".gitconfig").write_text(
+            f'[url "file://{self.home}/git/"]\n\tinsteadOf = https://git.example.org/\n'
+        )
         self.bin = scratch / "bin"
         self.bin.mkdir()
         for tool in _TOOLS:

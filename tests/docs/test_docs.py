@@ -24,7 +24,8 @@ ERRORS = next(page for page in PAGES if page.name == "docs/reference/errors.md")
 WAITING = next(page for page in PAGES if page.name == "docs/reference/waiting.md")
 
 _MAKERS = frozenset(
-    ("Problem", "warning", "TomlFault", "StoreFault", "refuse", "_note", "skipped", "NotWritable")
+    "Problem warning TomlFault StoreFault SourceFault PackFault Bad refuse _refuse _note skipped"
+    " NotWritable".split()
 )
 _CAPS = {cap_code(what) for what in ("city", "rig name", "agent name")}
 _CODE = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*\Z")
@@ -51,8 +52,9 @@ def codes_of_waiting() -> set[str]:
 
 
 def _program() -> Iterator[ast.Module]:
-    for path in sorted((ROOT / "gascity").rglob("*.py")):
-        yield ast.parse(path.read_text())
+    for package in ("gascity", "migrate/gascity_migrate"):
+        for path in sorted((ROOT / package).rglob("*.py")):
+            yield ast.parse(path.read_text())
 
 
 def _constants(tree: ast.Module) -> dict[str, str]:
