@@ -9,7 +9,7 @@ import click
 
 from gascity.cli.context import Context, complete_agent, json_option, machine, pass_context
 from gascity.cli.output import BOLD, complain, paint, table
-from gascity.cli.problems import Locator, problems_json
+from gascity.cli.problems import Locator, problems_json, status_of
 from gascity.model.city import Agent, City
 from gascity.model.mcp import Server
 from gascity.model.problems import Place, Problem
@@ -42,9 +42,7 @@ class _Outcome(NamedTuple):
 
     @property
     def status(self) -> str:
-        if any(problem.is_error for problem in self.problems):
-            return "error"
-        return "warning" if self.problems else "ok"
+        return status_of(self.problems)
 
 
 def _seconds(context: click.Context, parameter: click.Parameter, value: str) -> float:

@@ -8,13 +8,13 @@ import click
 from gascity.cli.context import Context, json_option, pass_context
 from gascity.cli.output import BOLD, paint, table
 from gascity.cli.pack_rows import short, shown_source
-from gascity.cli.problems import Locator, problems_json
+from gascity.cli.problems import Locator, problems_json, status_of
 from gascity.model.city import City
-from gascity.model.lock import Locked
+from gascity.model.lock import Locked, other_wish
 from gascity.model.pack import Import
 from gascity.model.problems import KeyPath, Place, Problem, warning
 from gascity.packs.graph import NOT_INSTALLED, NOT_LOCKED, OK, edges, state
-from gascity.packs.pins import other_wish, unused
+from gascity.packs.pins import unused
 from gascity.source.agents import read_table
 from gascity.source.disk import Disk
 from gascity.source.imports import INSTALL
@@ -30,9 +30,7 @@ class _Result(NamedTuple):
 
     @property
     def status(self) -> str:
-        if any(problem.is_error for problem in self.problems):
-            return "error"
-        return "warning" if self.problems else "ok"
+        return status_of(self.problems)
 
 
 @click.command("check")
@@ -95,13 +93,8 @@ def _faults(one: Import, problems: Iterable[Problem], locks: Sequence[Locked]) -
 
 def _unlocked(one: Import, locks: Sequence[Locked]) -> str:
     """Nobody pinned it, or someone did when something else was asked for."""
-    other = other_wish(one, locks)
-    if other is None:
-        return f"{LOCK} says nothing of `{one.binding}`"
-    then, now = (
-        f"`{version}`" if version else "no version" for version in (other.version, one.version)
-    )
-    return f"`{one.binding}` was locked for {then}, and now asks for {now}"
+    wish = other_wish(locks, one.binding, one.remote, one.version) if one.remote else ""
+    return wish or f"{LOCK} says nothing of `{one.binding}`"
 
 
 def _by_pack(problems: Sequence[Problem], imports: Sequence[Import]) -> Mapping[str, list[Problem]]:

@@ -112,6 +112,12 @@ def _excerpt(source: str | None, col: int) -> list[str]:
     return [f"    {piece}", " " * (4 + min(col - 1, len(shown)) - start) + "^"]
 
 
+def status_of(problems: Iterable[Problem]) -> str:
+    """How something stands that was checked: `ok`, `warning` or `error`."""
+    found = [problem.is_error for problem in problems]
+    return "error" if any(found) else "warning" if found else "ok"
+
+
 def summary(problems: Sequence[Problem]) -> str:
     """`2 errors, 1 warning`, or nothing."""
     errors = sum(problem.is_error for problem in problems)

@@ -9,7 +9,7 @@ import click
 
 from gascity.cli.context import Context, complete_agent, json_option, pass_context
 from gascity.cli.output import BOLD, complain, paint, table
-from gascity.cli.problems import problems_json
+from gascity.cli.problems import problems_json, status_of
 from gascity.model.city import Agent, City
 from gascity.model.names import did_you_mean
 from gascity.model.problems import CityError, Problem, warning
@@ -33,9 +33,7 @@ class _Row(NamedTuple):
 
     @property
     def status(self) -> str:
-        if any(problem.is_error for problem in self.problems):
-            return "error"
-        return "warning" if self.problems else "ok"
+        return status_of(self.problems)
 
 
 @click.command("check")

@@ -3,7 +3,7 @@
 import click
 
 from gascity.cli.context import Context, json_option, pass_context
-from gascity.cli.problems import Locator, problems_json, summary
+from gascity.cli.problems import Locator, problems_json, status_of, summary
 from gascity.cli.skill_names import complete_skill, unknown_skill
 from gascity.model.problems import CityError
 from gascity.pipeline import every_skill
@@ -41,7 +41,7 @@ def check_skills(context: Context, names: tuple[str, ...]) -> int:
 
 
 def _result(skill: Skill, locator: Locator) -> dict[str, object]:
-    status = "error" if skill.broken else "warning" if skill.problems else "ok"
+    status = status_of(skill.problems)
     return {
         "name": skill.name,
         "path": skill.path,

@@ -56,6 +56,16 @@ def find(locks: Iterable[Locked], binding: str, remote: Remote, version: str) ->
     return found[0] if len({locked.commit for locked in found}) == 1 else None
 
 
+def other_wish(locks: Iterable[Locked], binding: str, remote: Remote, version: str) -> str:
+    """That a pack was pinned when something else was asked of it; "" where it was not."""
+    for lock in locks:
+        if lock.binding == binding and lock.version != version:
+            if find([lock], binding, remote, lock.version):
+                then, now = (f"`{one}`" if one else "no version" for one in (lock.version, version))
+                return f"`{binding}` was locked for {then}, and now asks for {now}"
+    return ""
+
+
 class _Identity(NamedTuple):
     repository: str
     ref: str

@@ -55,11 +55,6 @@ def unused(pack: Pack, rigs: Rigs, locks: Sequence[Locked]) -> list[Locked]:
     return [lock for lock in locks if lock.binding and key_of_lock(lock) not in used]
 
 
-def other_wish(one: Import, locks: Iterable[Locked]) -> Locked | None:
-    """What the pack of an import was locked for when something else was asked of it."""
-    return next((lock for lock in locks if key_of_lock(lock)[:3] == key_of(one)[:3]), None)
-
-
 def key_of(one: Import) -> Key:
     """What the pin of an import is for; only of a repository's."""
     assert one.remote is not None

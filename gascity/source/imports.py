@@ -181,18 +181,13 @@ class Finder:
 
     def _not_locked(self, written: Written, remote: "Remote", version: str) -> None:
         """Nobody pinned it, or someone did when something else was asked for."""
-        from gascity.model.lock import find
+        from gascity.model.lock import other_wish
 
-        for lock in self._locks or ():
-            if lock.binding == written.binding and lock.version != version:
-                if find([lock], lock.binding, remote, lock.version):
-                    then, now = (
-                        f"`{one}`" if one else "no version" for one in (lock.version, version)
-                    )
-                    words = f"`{lock.binding}` was locked for {then}, and now asks for {now}"
-                    self._note("import-not-locked", words, written.place, INSTALL)
-                    return
-        self._lacking("import-not-locked", written)
+        words = other_wish(self._locks or (), written.binding, remote, version)
+        if words:
+            self._note("import-not-locked", words, written.place, INSTALL)
+        else:
+            self._lacking("import-not-locked", written)
 
     def _lacking(self, code: str, written: Written) -> None:
         found = self._absent.setdefault(code, [])
