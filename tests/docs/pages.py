@@ -11,8 +11,9 @@ with a path (`# city.toml`) is that file; `# city.toml, at the end` is added to 
 block `$ ` begins a command, `> ` goes on with it, and what follows is the output; `…` stands for
 anything. `<!-- not run -->` above a block leaves it alone, `<!-- with errors -->` near the top of a
 page allows the city to have some, `<!-- needs: tmux -->` leaves the page alone where there is no
-such program. For git, `https://git.example.org/` is the directory `~/git/`. Whatever a page starts
-is ended with it. After a deliberate change of the program:
+such program. `<!-- at rest -->` above a block waits until what was slung before it has come to its
+end. For git, `https://git.example.org/` is the directory `~/git/`. Whatever a page starts is ended
+with it. After a deliberate change of the program:
 
     python -m tests.docs.pages README.md docs/tutorial/*.md
 """
@@ -58,7 +59,8 @@ class Block:
     lines: tuple[str, ...]
     line: int
     section: str
-    run: bool
+    run: bool = True
+    at_rest: bool = False
 
     @property
     def file(self) -> tuple[str, bool] | None:
@@ -128,7 +130,9 @@ def _blocks(lines: list[str]) -> Iterator[Block]:
             end = next(i for i in range(at + 1, len(lines)) if lines[i].strip() == "```")
             indent = len(fence[1])
             inside = tuple(one[indent:] for one in lines[at + 1 : end])
-            yield Block(fence[2], inside, at + 2, section, last.strip() != "<!-- not run -->")
+            word = last.strip()
+            runs, rests = word != "<!-- not run -->", word == "<!-- at rest -->"
+            yield Block(fence[2], inside, at + 2, section, runs, rests)
             at = end
         elif line.startswith("## "):
             section = line[3:].strip().strip("`")
@@ -222,12 +226,21 @@ class Desk:
         text = done.stdout.decode().replace(str(self.home), HOME)
         return [line.rstrip() for line in text.splitlines()]
 
+    def rest(self) -> None:
+        """Wait until nobody works, and nothing is there that somebody could take."""
+        for city in self._cities():
+            city.until(city.at_rest)
+            city.close()
+
     def end(self) -> None:
         """Nothing that was started here goes on: no controller, no session, no terminal."""
-        for database in self.home.rglob(".gc/city.db"):
-            city = RunningCity(database.parent.parent)
+        for city in self._cities():
             self.run(f'city --city "{city.root}" stop --force')
             city.end()
+
+    def _cities(self) -> list[RunningCity]:
+        found = self.home.rglob(".gc/city.db")
+        return [RunningCity(database.parent.parent) for database in found]
 
 
 @functools.cache
@@ -258,6 +271,8 @@ def _differences(page: Page, section: str, desk: Desk) -> Iterator[tuple[Block, 
         if block.file is not None:
             desk.write(block)
         elif block.kind == "console":
+            if block.at_rest:
+                desk.rest()
             for step in steps(block):
                 printed = desk.run(step.command)
                 if not matches(_trimmed(step.shown), _trimmed(printed)):
@@ -265,7 +280,7 @@ def _differences(page: Page, section: str, desk: Desk) -> Iterator[tuple[Block, 
     if not page.may_have_errors and (desk.here / "city.toml").exists():
         printed = desk.run("city check")
         if any(": error: " in line for line in printed):
-            nowhere = Block("console", (), 0, section, True)
+            nowhere = Block("console", (), 0, section)
             yield nowhere, Step("city check"), printed
 
 

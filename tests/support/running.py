@@ -96,6 +96,13 @@ class RunningCity:
         run = self.store.run(session.run)
         return run is not None and Path(run.exit_file).read_bytes().startswith(b"running")
 
+    def at_rest(self) -> bool:
+        """Does nobody work, and is there nothing that somebody could take?"""
+        if any(one.work for one in self.sessions()):
+            return False
+        now = time.time()
+        return not any(self.store.claimable(one, now, 1) for one in self.store.open_agents())
+
     def log(self, id: str) -> str:
         path = self.work(id).log
         return Path(path).read_text() if path else ""
@@ -126,5 +133,9 @@ class RunningCity:
         runtime.kill_all(runtime.strays(str(self.root), frozenset()))
         if self.root.exists() and shutil.which("tmux"):
             TmuxRuntime(str(self.root), os.environ).close()
+        self.close()
+
+    def close(self) -> None:
         if self._store is not None:
             self._store.close()
+            self._store = None
