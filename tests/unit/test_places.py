@@ -4,7 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from gascity.places import find_root, known_rigs, rig_register, rig_root, state_home
+from gascity.places import (
+    cache_home,
+    config_home,
+    find_root,
+    known_rigs,
+    rig_register,
+    rig_root,
+    state_home,
+)
 
 
 @pytest.fixture
@@ -127,8 +135,15 @@ def test_a_directory_in_place_of_the_register_is_no_register(environ: dict[str, 
         ({"XDG_STATE_HOME": "", "HOME": "/home/ann"}, "/home/ann/.local/state"),
         ({"HOME": "/home/ann"}, "/home/ann/.local/state"),
         ({}, "/.local/state"),
+        ({"XDG_STATE_HOME": "state", "HOME": "/home/ann"}, "/home/ann/.local/state"),
     ],
-    ids=["xdg", "empty-xdg", "home", "nothing"],
+    ids=["xdg", "empty-xdg", "home", "nothing", "relative-xdg"],
 )
 def test_state_is_where_the_person_keeps_it(environ: dict[str, str], home: str) -> None:
     assert state_home(environ) == home
+
+
+def test_a_relative_directory_is_none_for_the_cache_and_the_settings_either() -> None:
+    environ = {"XDG_CACHE_HOME": "cache", "XDG_CONFIG_HOME": "./config", "HOME": "/home/ann"}
+    assert cache_home(environ) == "/home/ann/.cache"
+    assert config_home(environ) == "/home/ann/.config"

@@ -348,12 +348,13 @@ def test_no_shape_is_answered_while_the_shell_completes(here: Path) -> None:
         ({"COLUMNS": "80"}, {"COLUMNS": "81"}),
         ({"HOME": "/a"}, {"HOME": "/b"}),
         ({"XDG_CONFIG_HOME": "/a"}, {"XDG_CONFIG_HOME": "/b"}),
+        ({"XDG_CACHE_HOME": "/a"}, {"XDG_CACHE_HOME": "/b"}),
         ({"NO_COLOR": "1"}, {}),
         ({"TERM": "dumb"}, {"TERM": "xterm"}),
         ({"HOME": "/a\nb"}, {"HOME": "/a"}),
         ({"HOME": "a", "XDG_CONFIG_HOME": ""}, {"HOME": "", "XDG_CONFIG_HOME": "a"}),
     ],
-    ids=["width", "home", "config-home", "no-color", "term", "newline", "swapped"],
+    ids=["width", "home", "config-home", "cache-home", "no-color", "term", "newline", "swapped"],
 )
 def test_what_an_answer_depends_on_makes_a_variant(
     one: dict[str, str], other: dict[str, str]

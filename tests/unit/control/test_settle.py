@@ -248,6 +248,10 @@ def test_our_stop_says_nothing_about_crashes() -> None:
         pytest.param(0.0, 4, NOW + 960.0, id="often"),
         pytest.param(0.0, 5, NOW + 1800.0, id="at-most-half-an-hour"),
         pytest.param(0.0, 5000, NOW + 1800.0, id="for-ever"),
+        pytest.param(NOW + 1.0, 0, NOW + 1.0, id="told-soon"),
+        pytest.param(NOW + 1.0, 6, NOW + 64.0, id="told-soon-again-and-again"),
+        pytest.param(NOW + 1.0, 5000, NOW + 1800.0, id="told-soon-for-ever"),
+        pytest.param(NOW + 777.0, 6, NOW + 777.0, id="told-later"),
     ],
 )
 def test_a_rate_limit_is_waited_out_by_session_and_work(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -164,12 +162,10 @@ CIRCLE.append(CIRCLE)
         pytest.param("{{.Gone" + "e" * 99_999 + "}}", id="long-name"),
     ],
 )
-def test_a_greedy_template_is_stopped_soon(text: str) -> None:
+def test_a_greedy_template_is_stopped(text: str) -> None:
     data = {"Huge": HUGE, "S": "abcdefgh<", "Many": list(range(50_000)), "Circle": CIRCLE}
-    start = time.perf_counter()
     with pytest.raises(TemplateError):
         render_text(text, data)
-    assert time.perf_counter() - start < 5
 
 
 def test_what_is_long_but_not_deep_is_fine() -> None:
@@ -192,18 +188,3 @@ def test_the_budget_is_the_callers(budget: Budget, message: str) -> None:
     with pytest.raises(TemplateError, match=message) as caught:
         render_text(text, {}, missing="default", budget=budget)
     assert caught.value.kind == "exec"
-
-
-def test_a_prompt_of_three_kilobytes_takes_a_few_milliseconds() -> None:
-    frag = '{{define "rules"}}## {{.Agent}}\n{{if .Rig}}In {{.Rig}}{{else}}no rig{{end}}\n{{end}}'
-    prose = "You are {{ .Agent }} and work in {{ .Dir }}; mind the branch. " + "More words. " * 16
-    part = prose + '\n{{ if and .Rig (ne .Branch "main") }}On {{ .Branch }}{{ end }}\n'
-    text = part * 10 + '{{ template "rules" . }}' * 3
-    data = {"Agent": "a", "Rig": "r", "Dir": "/d", "Branch": "b"}
-    assert len(text) > 3_000
-    times = []
-    for _ in range(20):
-        start = time.process_time()
-        render_text(text, data, defines={"one": frag, "two": "{{.Agent}}" * 5})
-        times.append(time.process_time() - start)
-    assert min(times) < 0.003

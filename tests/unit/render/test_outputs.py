@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gascity.model.provider import Provider
 from gascity.pipeline import open_city
-from gascity.render.output_formats import FORMATS, WHOLE
+from gascity.render.output_formats import FORMATS, UNFINISHED, WHOLE
 from gascity.render.outputs import Outcome, clean, parse
 from tests.support.city import CityBuilder
 
@@ -197,6 +197,34 @@ def test_an_error_that_was_overcome_is_forgotten() -> None:
         "codex-json", [json.dumps(one).encode() + b"\n" for one in lines], 0, pattern="429"
     )
     assert found == Outcome("Done.")
+
+
+@pytest.mark.parametrize("run", ["claude", "codex", "droid", "gemini", "opencode", "pi", "qwen"])
+def test_a_run_that_broke_off_before_it_said_anything_has_failed(
+    run: str, providers: Mapping[str, Provider]
+) -> None:
+    shape = providers[run].text("headless.output")
+    lines = (RECORDED / f"{run}.txt").read_bytes().splitlines(True)
+    begun = next(at for at in range(len(lines)) if _understood(shape, lines[at]))
+    assert parse(shape, lines[: begun + 1], 0).error == UNFINISHED
+    assert parse(shape, [*lines[: begun + 1], b"x" * 2_000_000], 0).error == "", "it may have been"
+    assert parse(shape, lines[: begun + 1], 1).error == "", "its exit code says it"
+    assert parse(shape, [b"no object at all\n"], 0).error == "", "a program of another kind"
+
+
+def _understood(shape: str, line: bytes) -> bool:
+    return parse(shape, [line], 0) not in (Outcome(), Outcome(line.decode().strip()))
+
+
+@pytest.mark.parametrize("ends", [0, 1])
+def test_a_result_of_an_error_counts_whatever_it_says_of_itself(ends: int) -> None:
+    said = {"type": "assistant", "message": {"content": [{"type": "text", "text": "Half of it."}]}}
+    over = {"type": "result", "subtype": "error_max_turns", "is_error": False}
+    lines = [json.dumps(one).encode() + b"\n" for one in (said, over)]
+    found = parse("claude-stream-json", lines, ends)
+    assert (found.summary, found.error) == ("Half of it.", "error_max_turns")
+    told = json.dumps({**over, "errors": ["Reached 3 turns."]}).encode()
+    assert parse("claude-stream-json", [told], ends).error == "Reached 3 turns."
 
 
 def test_the_end_of_a_limit_is_counted_from_now() -> None:
