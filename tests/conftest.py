@@ -6,9 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.support.city import CityBuilder
 from tests.support.command import Command
+
+# Other work on the machine must not fail a law.
+settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("unhurried")
 
 _OURS = ("CITY_", "GC_", "XDG_", "GIT_", "_CITY_COMPLETE")
 

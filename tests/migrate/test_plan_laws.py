@@ -4,7 +4,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gascity.pipeline import open_city
@@ -76,7 +76,7 @@ def agents(draw: st.DrawFn) -> str:
     return "".join(tables)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40)
 @given(agents(), OTHERS, WORKSPACE)
 def test_a_migrated_city_is_the_one_it_was(tables: str, others: list[str], workspace: str) -> None:
     text = f'[workspace]\nprovider = "claude"\n{workspace}\n{tables}{RIGS}{"".join(others)}'

@@ -97,9 +97,7 @@ def test_a_log_that_was_cut_may_grow_to_its_bound_again(log: Path) -> None:
     assert bound(str(log), LIMIT) == 0
 
 
-@settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=25, suppress_health_check=list(HealthCheck))
 @given(st.lists(st.tuples(st.integers(1, 6000), st.booleans()), min_size=1, max_size=6))
 def test_what_is_read_and_what_was_cut_are_together_what_was_written(
     log: Path, steps: list[tuple[int, bool]]

@@ -158,4 +158,4 @@ def outcome(deed: Callable[[], object]) -> object:
 
 
 TestWork = Both.TestCase
-TestWork.settings = settings(deadline=None, max_examples=40, stateful_step_count=25)
+TestWork.settings = settings(max_examples=40, stateful_step_count=25)
