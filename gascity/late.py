@@ -52,7 +52,18 @@ def _system() -> str:
     return os.uname().sysname
 
 
+def _as_written(text: str) -> str:
+    """`gettext.gettext`: click's words stay as they are, like ours, whatever the language."""
+    return text
+
+
+def _for_number(one: str, many: str, number: int) -> str:
+    """`gettext.ngettext`, likewise."""
+    return one if number == 1 else many
+
+
 _KNOWN: Mapping[str, Mapping[str, Callable[..., str]]] = {
     "inspect": {"cleandoc": _clean},
     "platform": {"system": _system},
+    "gettext": {"gettext": _as_written, "ngettext": _for_number},
 }

@@ -4,9 +4,9 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from gascity.model.provider import Provider
+from gascity.model.records import NamedTuple
 from gascity.model.secrets import hidden_in, is_secret, masked_line
 from gascity.render.launch import filled
 

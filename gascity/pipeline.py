@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from gascity.compose.catalogues import (
     AGENT_ORIGIN,
@@ -16,6 +16,7 @@ from gascity.model.city import Agent, City
 from gascity.model.names import near, parse_name, resolve, several
 from gascity.model.pack import CATALOGUES, AgentDir, Import
 from gascity.model.problems import CityError, Problem
+from gascity.model.records import NamedTuple
 from gascity.model.scope import allowed
 from gascity.places import cache_home, config_home
 from gascity.providers.registry import provider_files

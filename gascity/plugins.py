@@ -2,7 +2,9 @@
 
 import os
 import sys
-from typing import Any, NamedTuple
+from typing import Any
+
+from gascity.model.records import NamedTuple
 
 
 class _Installed(NamedTuple):

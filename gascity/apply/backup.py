@@ -5,11 +5,11 @@ import os
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from typing import NamedTuple
 
 from gascity.apply import BACKUPS, UNFINISHED, files
 from gascity.apply.clearing import clear
 from gascity.apply.ledger import damaged, from_json, to_json
+from gascity.model.records import NamedTuple
 
 MADE = "made"  # in a backup: a list of what was not there before
 _SCHEMA = 1

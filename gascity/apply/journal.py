@@ -8,11 +8,12 @@ undone it is called `undoing.json`, and afterwards, if something could not be pu
 import os
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 from gascity.apply.files import SCRATCH, make_private, write_private
 from gascity.apply.ledger import Roots, damaged, from_json, held_fields, held_from, to_json
 from gascity.model.plan import FILE, LINK, Held
+from gascity.model.records import NamedTuple
 
 KEPT = 10
 BEGUN, DONE, UNDOING, UNDONE = "begun.json", "done.json", "undoing.json", "undone.json"

@@ -7,11 +7,11 @@ import os
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from typing import NamedTuple
 
 from gascity.apply.files import refuse_links
 from gascity.model.plan import DIRECTORY, FILE, LINK
 from gascity.model.problems import Place, Problem
+from gascity.model.records import NamedTuple
 
 _MOST_SHOWN = 1 << 20  # bytes of a file whose differences are still worth a look
 

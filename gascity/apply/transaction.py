@@ -10,7 +10,6 @@ import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import NamedTuple
 
 from gascity.apply import BACKUPS
 from gascity.apply.backup import (
@@ -34,6 +33,7 @@ from gascity.apply.clearing import clear
 from gascity.apply.directory import ChangedMeanwhile
 from gascity.apply.files import SCRATCH, make_private, refuse_links, write_private
 from gascity.model.problems import CityError, Problem
+from gascity.model.records import NamedTuple
 from gascity.places import make_state
 
 _PATIENCE = 20.0  # seconds that one waits for another

@@ -3,9 +3,9 @@
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
 
 from gascity import git
+from gascity.model.records import NamedTuple
 
 _SHOWN = 5  # names in one sentence; the rest is counted
 _CHUNK = 1 << 20

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from typing import NamedTuple
 
 from gascity.apply.directory import ChangedMeanwhile, Directory
 from gascity.apply.journal import Deed, Record
@@ -12,6 +11,7 @@ from gascity.apply.markers import unsure
 from gascity.apply.perform import Workshop, missing
 from gascity.apply.recover import everything_in, keep_record, stands
 from gascity.model.plan import ABSENT, Change
+from gascity.model.records import NamedTuple
 
 
 class Undone(NamedTuple):

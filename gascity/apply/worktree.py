@@ -9,7 +9,6 @@ import os
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import count
-from typing import NamedTuple
 
 from gascity import git
 from gascity.apply.clearing import aside, clear
@@ -25,6 +24,7 @@ from gascity.apply.tree_state import (
 )
 from gascity.apply.worktree_record import Known, Rig, find, forget, is_linked, same
 from gascity.git import GitFault
+from gascity.model.records import NamedTuple
 
 BRANCHES = "city/"  # branches below this name are ours to delete
 _NO_HOOKS = "core.hooksPath=/dev/null"

@@ -3,10 +3,10 @@
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import NamedTuple
 
 from gascity import git
 from gascity.apply.tree_state import admin_of, has_repository
+from gascity.model.records import NamedTuple
 
 _HALF_MADE = "initializing"  # git's own lock on a worktree that it has not finished
 

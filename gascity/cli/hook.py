@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import click
 
@@ -11,6 +10,7 @@ from gascity.cli.identity import ask, caller, held, is_draining, present, sessio
 from gascity.cli.output import clean, say
 from gascity.cli.whom import agent_name
 from gascity.cli.work_rows import reminder, whole_row, work_text
+from gascity.model.records import NamedTuple
 from gascity.model.work import Session, Stale, Token, Work
 from gascity.store.port import Store
 

@@ -2,10 +2,10 @@
 
 import time
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from gascity.cli.context import Context
 from gascity.model.problems import CityError, Problem
+from gascity.model.records import NamedTuple
 from gascity.model.work import CLAIMED, DRAINING, HUMAN, Session, Token, Work
 from gascity.store.port import Store
 

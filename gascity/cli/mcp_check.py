@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,6 +13,7 @@ from gascity.cli.problems import Locator, problems_json, status_of
 from gascity.model.city import Agent, City
 from gascity.model.mcp import Server
 from gascity.model.problems import Place, Problem
+from gascity.model.records import NamedTuple
 
 if TYPE_CHECKING:
     from gascity.probe.talk import Answer, Call

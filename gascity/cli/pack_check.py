@@ -1,7 +1,6 @@
 """`city pack check`: is every import locked, installed, and what it was when it was pinned?"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 import click
 
@@ -13,6 +12,7 @@ from gascity.model.city import City
 from gascity.model.lock import Locked, other_wish
 from gascity.model.pack import Import
 from gascity.model.problems import KeyPath, Place, Problem, warning
+from gascity.model.records import NamedTuple
 from gascity.packs.graph import NOT_INSTALLED, NOT_LOCKED, OK, edges, state
 from gascity.packs.pins import unused
 from gascity.source.agents import read_table

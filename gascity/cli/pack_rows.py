@@ -1,12 +1,12 @@
 """Imports as rows: for the table, the tree and JSON."""
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from gascity.cli.context import Context
 from gascity.cli.output import BOLD, DIM, clean, paint, table
 from gascity.model.pack import Import, Pack, Sources
 from gascity.model.problems import Problem
+from gascity.model.records import NamedTuple
 from gascity.packs.graph import OK, Rigs, edges, rigs_of, state
 
 _SHORT = 7  # characters of a commit that people read

@@ -1,7 +1,6 @@
 """`city pack show`: all that one import brings, or the city itself."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 import click
 
@@ -15,6 +14,7 @@ from gascity.model.city import City
 from gascity.model.names import did_you_mean
 from gascity.model.pack import CATALOGUES, AgentDir, Import, Pack
 from gascity.model.problems import CityError, Problem
+from gascity.model.records import NamedTuple
 from gascity.source.carried_graph import Held, carried_by, held_by
 from gascity.source.catalogues import entry_names, read_skills
 from gascity.source.disk import Disk

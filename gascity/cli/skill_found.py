@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
 
 import click
 
@@ -13,6 +12,7 @@ from gascity.cli.skill_names import unknown_skill
 from gascity.model.city import City
 from gascity.model.names import did_you_mean
 from gascity.model.problems import CityError, Place, Problem
+from gascity.model.records import NamedTuple
 from gascity.model.skills import SKILL_FILE
 from gascity.pipeline import every_skill
 from gascity.plan.skills import skill_directories

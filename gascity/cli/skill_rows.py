@@ -1,12 +1,12 @@
 """Skills as rows: the JSON objects of the contract and the lines people read."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 from gascity.cli.context import Context
 from gascity.cli.output import BOLD, CYAN, DIM, YELLOW, paint, wrap
 from gascity.cli.problems import Locator, problems_json
 from gascity.model.city import Agent, City
+from gascity.model.records import NamedTuple
 from gascity.pipeline import ShelvedSkill, SkillsRead, agent_skills, skill_claim
 from gascity.source.disk import Disk
 

@@ -1,7 +1,6 @@
 """`city skill show`: what one skill says of itself, where it comes from, and its files."""
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
 import click
 
@@ -11,6 +10,7 @@ from gascity.cli.skill_names import complete_skill, unknown_skill
 from gascity.cli.skill_rows import reach, reach_row, skill_row
 from gascity.model.front_matter import Opaque
 from gascity.model.problems import CityError, Problem
+from gascity.model.records import NamedTuple
 from gascity.model.skills import SKILL_FILE, SkillFile, read_skill_text
 from gascity.pipeline import ShelvedSkill, list_skills
 from gascity.source.disk import Disk, is_utf8

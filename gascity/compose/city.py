@@ -1,7 +1,6 @@
 """From sources to a city: agents placed in city and rigs, each with all its layers and faults."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from gascity.compose.checks import agent_problems, reference_problems, unknown_provider
 from gascity.compose.definitions import Definition, Gathering, aim_patches, gather
@@ -14,6 +13,7 @@ from gascity.model.names import AgentName, did_you_mean, parse_name
 from gascity.model.pack import Pack, RigSource, Sources
 from gascity.model.problems import Place, Problem, warning
 from gascity.model.provider import Provider
+from gascity.model.records import NamedTuple
 from gascity.model.tables import RIG, WORKSPACE
 
 FALLBACK_PROVIDER = "claude"

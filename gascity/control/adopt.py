@@ -2,12 +2,12 @@
 
 import os
 from contextlib import suppress
-from typing import NamedTuple
 
 from gascity.control import places
 from gascity.control.crew import CONTROLLER, Crew, Going
 from gascity.control.endings import Endings
 from gascity.control.stops import Stops
+from gascity.model.records import NamedTuple
 from gascity.model.work import (
     CLAIMED,
     IDLE,

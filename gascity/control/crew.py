@@ -7,7 +7,6 @@ committed, so nothing runs that is not on record.
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from itertools import count
-from typing import NamedTuple
 
 from gascity.control.launch import Errand
 from gascity.control.roster import Roster
@@ -15,6 +14,7 @@ from gascity.control.workers import Workers
 from gascity.control.world import Blocked
 from gascity.materialise.furnish import Furnished
 from gascity.model.names import parse_name
+from gascity.model.records import NamedTuple
 from gascity.model.work import Decision, Run, Session, Stale, Token
 from gascity.runtimes.runtime import Handle, Runtime
 from gascity.store.port import Store

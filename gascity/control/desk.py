@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from gascity.control.world import Blocked, Limits, Named, Pool
 from gascity.model.city import Agent, City, Rig
@@ -13,6 +13,7 @@ from gascity.model.machine import Machine
 from gascity.model.names import parse_name
 from gascity.model.problems import CityError, Problem
 from gascity.model.provider import Provider
+from gascity.model.records import NamedTuple
 from gascity.model.tables import RIG, SESSION, WORKSPACE
 from gascity.pipeline import find_agent, open_agent, open_city
 from gascity.providers.registry import provider_files

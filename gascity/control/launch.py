@@ -5,7 +5,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from shutil import which
-from typing import NamedTuple
 
 from gascity.apply.files import make_private, write_private
 from gascity.control import places
@@ -15,6 +14,7 @@ from gascity.model.city import City
 from gascity.model.durations import seconds
 from gascity.model.layers import DEFINITION, Layer, fold_field
 from gascity.model.problems import CityError, Problem
+from gascity.model.records import NamedTuple
 from gascity.model.tables import SESSION
 from gascity.model.work import Mail, Nudge, Session, Work
 from gascity.render.argv import Invocation, Message, headless, interactive

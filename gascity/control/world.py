@@ -1,7 +1,6 @@
 """What deciding about sessions is made of, and what it comes to. Values only."""
 
-from typing import NamedTuple
-
+from gascity.model.records import NamedTuple
 from gascity.model.work import Session
 
 

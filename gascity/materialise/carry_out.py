@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import NamedTuple
 
 from gascity.apply import markers, worktree
 from gascity.apply.files import make_private, write_private
@@ -20,6 +19,7 @@ from gascity.materialise.launches import launch_file, marks_of, pending_launches
 from gascity.materialise.tell import excludes_file, tell
 from gascity.model.plan import KEEP, REMOVE, Step
 from gascity.model.problems import CityError, Problem
+from gascity.model.records import NamedTuple
 from gascity.plan.ground import Choices, waits_for_room
 from gascity.sites import WORKTREE as AS_WORKTREE
 from gascity.sites import Site

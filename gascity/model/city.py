@@ -1,7 +1,6 @@
 """The composed city: agents with their whole history, rigs, providers, and what is wrong."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from gascity.model.fields import AGENT, Kind
 from gascity.model.layers import Layer, Setting, fold, fold_field, with_defaults
@@ -9,6 +8,7 @@ from gascity.model.names import IMPLICIT, IMPORTED, OWN, AgentName, Named
 from gascity.model.pack import AgentDir, Import, NamedSession, Pack
 from gascity.model.problems import Problem
 from gascity.model.provider import Provider
+from gascity.model.records import NamedTuple
 
 SCALARS = frozenset(
     name

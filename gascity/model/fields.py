@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Mapping
 from enum import Enum
-from typing import NamedTuple
+
+from gascity.model.records import NamedTuple
 
 
 class Merge(Enum):

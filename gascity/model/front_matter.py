@@ -5,9 +5,9 @@ anchor, an alias or a tag is no fault, but its value is not followed.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from gascity.model.flow_yaml import YamlFault, closing, read_flow, unquoted
+from gascity.model.records import NamedTuple
 
 _NULLS = ("~", "null", "Null", "NULL")
 _BOOLEANS = ("true", "True", "TRUE", "false", "False", "FALSE")

@@ -1,10 +1,10 @@
 """Layers of written settings, and how they fold into one value each with its whole history."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 from gascity.model.fields import Edit, Field, Merge, Table
 from gascity.model.problems import KeyPath, Place
+from gascity.model.records import NamedTuple
 
 DEFAULT = "default"
 PROVIDER_LAYER = "provider"

@@ -1,6 +1,6 @@
 """The machine as far as prompts tell of it."""
 
-from typing import NamedTuple
+from gascity.model.records import NamedTuple
 
 
 class Machine(NamedTuple):

@@ -1,9 +1,9 @@
 """An MCP server as people write it, before any provider's words."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from gascity.model.problems import Problem
+from gascity.model.records import NamedTuple
 
 STDIO, HTTP, SSE = "stdio", "http", "sse"
 

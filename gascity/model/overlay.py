@@ -1,9 +1,8 @@
 """Overlay files as they were found."""
 
-from typing import NamedTuple
-
 from gascity.model.plan import Stamp
 from gascity.model.problems import Problem
+from gascity.model.records import NamedTuple
 
 PER_PROVIDER = "per-provider"
 

@@ -1,10 +1,11 @@
 """What was read from disk, before anything is put together."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from gascity.model.layers import Layer
 from gascity.model.problems import Place, Problem
+from gascity.model.records import NamedTuple
 
 if TYPE_CHECKING:  # most cities import nothing from a repository
     from gascity.model.lock import Locked

@@ -1,7 +1,8 @@
 """What is wrong, where, and what to do about it: values that stages return and `cli` prints."""
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+
+from gascity.model.records import NamedTuple
 
 ERROR = "error"
 WARNING = "warning"

@@ -1,10 +1,10 @@
 """Providers: facts in layers, folded like agents are."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from gascity.model.fields import AGENT
 from gascity.model.layers import PROVIDER_LAYER, Layer, Setting, fold, fold_field, with_defaults
+from gascity.model.records import NamedTuple
 from gascity.model.tables import PROVIDER
 
 _SHARED = frozenset(

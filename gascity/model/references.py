@@ -1,7 +1,8 @@
 """`${NAME}` in a value: a variable of the launch's environment, known by name until then."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+
+from gascity.model.records import NamedTuple
 
 _FIRST = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")
 _REST = _FIRST | frozenset("0123456789")

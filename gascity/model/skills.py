@@ -10,11 +10,11 @@ directory's, and further fields of another kind than the format has.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
 from gascity.model.front_matter import FrontMatter, read_front_matter
 from gascity.model.plan import Stamp
 from gascity.model.problems import Place, Problem, warning
+from gascity.model.records import NamedTuple
 
 SKILL_FILE = "SKILL.md"
 

@@ -1,9 +1,9 @@
 """A pack's definitions as parsed, before they are decoded: what a dialect reads and returns."""
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
 from gascity.model.problems import KeyPath, Problem
+from gascity.model.records import NamedTuple
 
 
 class TableAgent(NamedTuple):

@@ -1,9 +1,9 @@
 """Which commit of a repository a version means: ranges over its tags, or a tag, branch, commit."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NamedTuple
 
 from gascity.model.names import near
+from gascity.model.records import NamedTuple
 
 _HEX = frozenset("0123456789abcdef")
 _WORD = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-")

@@ -5,7 +5,8 @@ counts its generation up: the two together are the token of every claim.
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple
+
+from gascity.model.records import NamedTuple
 
 # What may become of work.
 OPEN, CLAIMED, DONE, FAILED, CANCELLED = "open", "claimed", "done", "failed", "cancelled"

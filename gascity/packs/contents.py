@@ -3,9 +3,10 @@
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from gascity.git import INERT, GitFault, environment, run
+from gascity.model.records import NamedTuple
 from gascity.packs.faults import PackFault
 from gascity.source.cached import FILE, FOLDER, LINK, PROGRAM
 

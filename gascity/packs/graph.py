@@ -1,10 +1,10 @@
 """The imports of a city as a graph: who imports what, how it stands, and every way to it."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from gascity.model.pack import Import, Pack, Sources
 from gascity.model.problems import Place, Problem
+from gascity.model.records import NamedTuple
 
 OK, NOT_LOCKED, NOT_INSTALLED = "ok", "not-locked", "not-installed"
 CHANGED, MISSING = "changed", "missing"

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import NamedTuple
 
 from gascity.model.lock import Locked
 from gascity.model.pack import Import, Pack
+from gascity.model.records import NamedTuple
 from gascity.model.repositories import Remote, canonical, is_remote, parse_remote
 from gascity.packs.graph import Rigs, edges
 

@@ -1,8 +1,8 @@
 """What a session starts with, as one hash a part, so that a change can be named and classed."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
+from gascity.model.records import NamedTuple
 from gascity.render.documents import digest
 
 HOT, NEXT_START, RESTART = "hot", "next start", "restart"

@@ -1,7 +1,6 @@
 """What all deciding code shares: how it learns what stands there, and how it says what to do."""
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
 from gascity.model.plan import (
     ABSENT,
@@ -20,6 +19,7 @@ from gascity.model.plan import (
     digest,
 )
 from gascity.model.problems import Place, Problem
+from gascity.model.records import NamedTuple
 
 FOREIGN = "it was there before"
 EDITED = "it was changed by hand since"

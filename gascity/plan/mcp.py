@@ -1,12 +1,12 @@
 """Which file or launch gives which servers to the agents that share one directory."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
 
 from gascity.model.mcp import Server
 from gascity.model.plan import Entry, Shape
 from gascity.model.problems import Problem
 from gascity.model.provider import Provider
+from gascity.model.records import NamedTuple
 from gascity.render.mcp import Native, native, skipped
 
 FILE, LAUNCH, NONE = "file", "launch", "none"

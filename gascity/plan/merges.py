@@ -5,7 +5,6 @@ touched.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from gascity.model.plan import (
     ABSENT,
@@ -22,6 +21,7 @@ from gascity.model.plan import (
     digest,
 )
 from gascity.model.problems import Place, Problem
+from gascity.model.records import NamedTuple
 from gascity.plan.ground import (
     EDITED,
     FOREIGN,

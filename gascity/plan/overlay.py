@@ -1,11 +1,11 @@
 """Which overlay files an agent gets: layer over layer, its provider's only."""
 
 from collections.abc import Callable, Collection, Sequence
-from typing import NamedTuple
 
 from gascity.model.names import did_you_mean
 from gascity.model.overlay import PER_PROVIDER, Overlay, OverlayFile
 from gascity.model.problems import Place, Problem, warning
+from gascity.model.records import NamedTuple
 
 
 class Layered(NamedTuple):

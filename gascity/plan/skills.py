@@ -5,11 +5,11 @@ what the others want there.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 from gascity.model.plan import FILE, LINK, Wanted
 from gascity.model.problems import Place, Problem
 from gascity.model.provider import Provider
+from gascity.model.records import NamedTuple
 from gascity.model.skills import SkillFile
 
 

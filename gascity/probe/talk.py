@@ -3,7 +3,8 @@
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple
+
+from gascity.model.records import NamedTuple
 
 PROTOCOL = "2025-06-18"
 MOST = 4 * 1024 * 1024  # bytes of answers; a server that says more is not listened to

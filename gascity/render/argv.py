@@ -1,11 +1,12 @@
 """The command that starts one run of an agent, from its provider's facts. Nothing is written."""
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from gascity.model.city import Agent
 from gascity.model.problems import Problem
 from gascity.model.provider import Provider
+from gascity.model.records import NamedTuple
 from gascity.render.options import chosen, own_args, written_by_agent
 from gascity.render.tool_flags import HEADLESS, INTERACTIVE, put, tool_flags
 

@@ -8,8 +8,9 @@ Of a key that is written twice the last one counts.
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+from gascity.model.records import NamedTuple
 from gascity.render.jsontree import JsoncFault as JsoncFault
 from gascity.render.jsontree import Node, Part, Path, find, known_tree, last_part, leaves_of, tree
 

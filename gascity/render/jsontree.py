@@ -8,8 +8,9 @@ import json
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
+from gascity.model.records import NamedTuple
 from gascity.render.faults import DocumentFault, position
 
 Path = tuple[str | int, ...]  # keys of objects and, as numbers, items of lists

@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
 from gascity.model.mcp import STDIO, Server
 from gascity.model.problems import Place, Problem, warning
 from gascity.model.provider import Provider
+from gascity.model.records import NamedTuple
 from gascity.model.references import Reference, parts
 from gascity.render.references import PLAIN, NotWritable, Writer, syntax_of
 

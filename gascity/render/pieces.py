@@ -1,8 +1,7 @@
 """The parts of a prompt: what it is made of, what came out, and one that no engine touches."""
 
-from typing import NamedTuple
-
 from gascity.model.problems import Place, Problem
+from gascity.model.records import NamedTuple
 
 PROMPT, FRAGMENT, APPENDED, GENERATED = "prompt", "fragment", "appended", "generated"
 

@@ -1,11 +1,11 @@
 """What a model is told: one text, every piece of it with the file and line it comes from."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 from gascity.gotemplate import Note, Span, Template, TemplateError, TemplateSet, parse, render
 from gascity.gotemplate.nodes import Text
 from gascity.model.problems import Place, Problem, warning
+from gascity.model.records import NamedTuple
 from gascity.render.pieces import (
     APPENDED,
     FRAGMENT,

@@ -3,9 +3,9 @@
 import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import NamedTuple
 
 from gascity.model.provider import Provider
+from gascity.model.records import NamedTuple
 from gascity.model.references import Reference, parts
 from gascity.model.secrets import is_secret
 

@@ -5,8 +5,9 @@ Hook entries, in the lists under a top-level `hooks`, are told apart by matcher 
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import Any
 
+from gascity.model.records import NamedTuple
 from gascity.render import jsonc
 from gascity.render.documents import canonical
 from gascity.render.jsonc import same

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from gascity.model.problems import KeyPath, Place, Problem, warning
+from gascity.model.records import NamedTuple
 
 if TYPE_CHECKING:
     from gascity.gotemplate import Note, Span, Template, TemplateError

@@ -1,10 +1,10 @@
 """The one table of template variables: prompts, fragments, servers, work_dir and commands."""
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
 from gascity.model.city import Agent, City, Rig
 from gascity.model.layers import fold_field
+from gascity.model.records import NamedTuple
 from gascity.model.tables import RIG
 
 _PROGRAM = "city"

@@ -3,8 +3,8 @@
 import functools
 import os
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
 
+from gascity.model.records import NamedTuple
 from gascity.runtimes.runtime import Handle
 
 _PROC = "/proc"

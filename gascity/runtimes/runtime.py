@@ -1,8 +1,9 @@
 """What a runtime must do. Every answer may be that it cannot tell; that is never "it is gone"."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
+from gascity.model.records import NamedTuple
 from gascity.model.work import Run
 
 # What is seen of a run.

@@ -5,8 +5,8 @@ import errno
 import os
 import signal
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
 
+from gascity.model.records import NamedTuple
 from gascity.runtimes import proc, trampoline
 from gascity.runtimes.process import ProcessRuntime
 from gascity.runtimes.runtime import Handle, Order, Seen

@@ -3,7 +3,8 @@
 import errno
 import os
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+
+from gascity.model.records import NamedTuple
 
 _OLDEST = (3, 2)  # the first whose `new-session` takes an environment and which reads scripts
 _WAIT = 5.0  # longest time that the server may take, in seconds

@@ -3,8 +3,9 @@
 import os
 import stat
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from gascity.model.records import NamedTuple
 from gascity.model.repositories import Remote, canonical
 from gascity.places import cache_home
 

@@ -2,9 +2,9 @@
 
 import os
 from collections.abc import Collection, Iterator, Mapping
-from typing import NamedTuple
 
 from gascity.model.problems import KeyPath, Place, Problem
+from gascity.model.records import NamedTuple
 from gascity.source.agents import read_table
 from gascity.source.disk import Disk, is_below
 

@@ -1,10 +1,10 @@
 """What the packs of a whole city bring and nothing runs yet: the nearer of one name wins."""
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import NamedTuple
 
 from gascity.model.pack import Import, Pack, downwards
 from gascity.model.problems import Problem
+from gascity.model.records import NamedTuple
 from gascity.source.carried import COMMAND, DOCTOR, KINDS, Carried, Entry, read_carried
 from gascity.source.disk import Disk
 

@@ -1,9 +1,9 @@
 """What stands on a shelf: the names in a catalogue, and the skills with what is wrong with them."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from gascity.model.problems import Place, Problem
+from gascity.model.records import NamedTuple
 from gascity.source.disk import Disk, bad_utf8
 
 _SUFFIXES = {

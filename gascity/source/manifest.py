@@ -1,7 +1,6 @@
 """city.toml, city.local.toml and pack.toml: tables to layers, patches, imports and rigs."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from gascity.model.fields import Table
 from gascity.model.ignored import (
@@ -22,6 +21,7 @@ from gascity.model.layers import (
 from gascity.model.names import did_you_mean, is_name, is_rig_name
 from gascity.model.pack import NamedSession, Patch
 from gascity.model.problems import KeyPath, Place, Problem, warning
+from gascity.model.records import NamedTuple
 from gascity.model.tables import (
     CITY_TABLES,
     IMPORT,

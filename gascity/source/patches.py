@@ -1,10 +1,9 @@
 """Patches wherever they stand, and the words manifests share when something has the wrong shape."""
 
-from typing import NamedTuple
-
 from gascity.model.layers import PACK_PATCH, Layer
 from gascity.model.pack import Patch
 from gascity.model.problems import KeyPath, Place, Problem, warning
+from gascity.model.records import NamedTuple
 from gascity.source.agents import decode_agent, is_path
 from gascity.source.decode import describe
 from gascity.source.disk import Disk

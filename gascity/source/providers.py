@@ -1,11 +1,11 @@
 """Provider files and tables, and the implicit agents that come with providers."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from gascity.model.layers import DEFINITION, Layer
 from gascity.model.names import parse_name
 from gascity.model.pack import AgentDir, Pack, Sources, downwards
+from gascity.model.records import NamedTuple
 from gascity.source.agents import read_agent, read_table
 from gascity.source.decode import decode_provider
 from gascity.source.disk import Disk

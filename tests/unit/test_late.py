@@ -43,3 +43,14 @@ def test_a_module_that_is_loaded_stays() -> None:
 def test_the_system_is_what_the_module_says() -> None:
     early = "import platform; early = platform.system()"
     assert ran(early, "platform.machine()", "print(early == platform.system())") == "True"
+
+
+def test_the_words_of_click_stay_as_they_are() -> None:
+    said = "print(gettext.gettext('Options'), gettext.ngettext('one', 'many', 2))"
+    assert ran("import gettext", said) == "Options many"
+    assert ran("import gettext", said, 'print("locale" in sys.modules)').endswith("False")
+
+
+def test_what_else_gettext_does_comes_from_the_module() -> None:
+    asked = "print(gettext.NullTranslations().gettext('Options'), gettext.gettext('Options'))"
+    assert ran("import gettext", asked) == "Options Options"
