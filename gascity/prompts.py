@@ -8,7 +8,7 @@ from gascity.compose.catalogues import Shelf, agent_shelves, lenient_packs
 from gascity.model.city import Agent, City
 from gascity.model.layers import CITY_DEFAULTS, DEFINITION, PACK_DEFAULTS, Setting
 from gascity.model.machine import Machine as Machine
-from gascity.model.names import did_you_mean
+from gascity.model.names import AgentName, did_you_mean
 from gascity.model.pack import unread
 from gascity.model.problems import Place, Problem, warning
 from gascity.pipeline import list_skills
@@ -60,6 +60,7 @@ class Prompts:
         rigs = (one for imports in city.rig_imports.values() for one in imports)
         self.incomplete = unread([*city.pack.imports, *rigs])
         self._fragments: dict[str, list[TemplateFile]] = {}
+        self._shelves: dict[AgentName, list[Shelf]] = {}
         self.parsed: dict[str, Template | None] = {}
 
     def seen_from(self, scene: Scene) -> "Prompts":
@@ -117,9 +118,15 @@ class Prompts:
             return skill_list([(one.skill.name, one.skill.description) for one in found])
         return environment(agent, scene)
 
+    def shelves(self, agent: Agent) -> list[Shelf]:
+        """Every shelf an agent sees, for whoever looks for something on them in turn."""
+        if agent.name not in self._shelves:
+            self._shelves[agent.name] = agent_shelves(self.city, agent)
+        return self._shelves[agent.name]
+
     def fragments(self, agent: Agent, home: str) -> list[TemplateFile]:
         """Fragment files an agent sees, lowest first; a patch brings those of its own pack."""
-        shelves = agent_shelves(self.city, agent)
+        shelves = self.shelves(agent)
         if home != agent.home.pack:
             shelves = [shelf for shelf in shelves if shelf.directory != home]
             shelves.append(Shelf(home, home, frozenset(("template-fragments",)), home))

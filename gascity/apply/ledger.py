@@ -7,11 +7,12 @@ hold, so nobody else may read them.
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 from gascity.apply.files import make_private, sweep, write_private
 from gascity.model.plan import FILE, Held, Shape
 from gascity.model.problems import CityError, Problem
+from gascity.model.records import NamedTuple
 
 SCHEMA = 1
 _DEFAULTS = Held("", "", "", ())._asdict()
@@ -48,9 +49,9 @@ class Ledger(NamedTuple):
 
 def ledger_key(root: str) -> str:
     """A short name for a directory, fit for a file name."""
-    from hashlib import sha256
+    from gascity.model.hashes import sha256_of
 
-    return sha256(os.fsencode(root)).hexdigest()[:16]
+    return sha256_of(os.fsencode(root))[:16]
 
 
 class Roots:

@@ -1,12 +1,12 @@
 """What an agent's options come to on its provider's command line, and in which mode it runs."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from gascity.model.city import Agent
 from gascity.model.layers import DEFAULT, PROVIDER_LAYER
 from gascity.model.problems import Place, Problem, warning
 from gascity.model.provider import Choice, Option, Provider
+from gascity.model.records import NamedTuple
 from gascity.render.tool_flags import HEADLESS, only_tools, restricted
 
 UNRESTRICTED = "unrestricted"  # the permission mode that lifts every check
@@ -29,6 +29,11 @@ def written_by_agent(agent: Agent, name: str) -> bool:
 def permission_mode(provider: Provider, agent: Agent, kind: str = HEADLESS) -> str:
     """The mode a run has; nothing where the provider's own default holds."""
     return _mode(provider, agent, kind)[0]
+
+
+def mode_problem(provider: Provider, agent: Agent, kind: str) -> Problem | None:
+    """A mode without checks that the agent's scope of tools rules out."""
+    return _mode(provider, agent, kind)[1]
 
 
 def chosen(provider: Provider, agent: Agent, kind: str) -> Chosen:

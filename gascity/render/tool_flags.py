@@ -3,18 +3,18 @@
 import re
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
-from typing import NamedTuple
 
 from gascity.model.city import Agent, City
 from gascity.model.layers import fold_field
 from gascity.model.problems import ERROR, Problem, warning
 from gascity.model.provider import Provider
+from gascity.model.records import NamedTuple
 from gascity.model.tables import SECURITY
 
 HEADLESS, INTERACTIVE = "headless", "interactive"
 UNENFORCEABLE = "unenforceable-scope"
 NEUTRAL = ("read", "edit", "write", "shell", "search", "fetch")
-_SHAPE = re.compile(r"(?P<name>[^()/]*)(?:\((?P<glob>.*)\)|/(?P<tool>.*))?", re.DOTALL)
+_SHAPE = r"(?P<name>[^()/]*)(?:\((?P<glob>.*)\)|/(?P<tool>.*))?"
 
 
 class Flags(NamedTuple):
@@ -109,7 +109,7 @@ class _Says(NamedTuple):
 
     def native(self, word: str) -> list[str]:
         """A neutral word in the provider's; nothing where it has none for it."""
-        found = _SHAPE.fullmatch(word)
+        found = re.fullmatch(_SHAPE, word, re.DOTALL)
         if found is None:
             return []
         if found["tool"] is not None:

@@ -9,11 +9,10 @@ from gascity.model.references import names_in, written
 from gascity.source.disk import Disk, is_below
 
 _UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
-_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
-_VARIABLE = re.compile(r"[^\s=\0-\x1f\x7f]+\Z")
-_ADDRESS = re.compile(
-    r"https?://(?:[^/?#\s]*@)?(?:\[[^\]\s]+\]|[^/?#:@\s\[\]]+)(?::[^/?#\s]+)?(?:[/?#]\S*)?\Z", re.I
-)
+# Compiled when there is something to match: most servers have neither address nor headers.
+_TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z"
+_VARIABLE = r"[^\s=\0-\x1f\x7f]+\Z"
+_ADDRESS = r"https?://(?:[^/?#\s]*@)?(?:\[[^\]\s]+\]|[^/?#:@\s\[\]]+)(?::[^/?#\s]+)?(?:[/?#]\S*)?\Z"
 
 
 def seconds(duration: str) -> float:
@@ -72,7 +71,7 @@ def check_names(file: str, values: Mapping[str, object]) -> Iterator[Problem]:
     for key, pattern, what in (("env", _VARIABLE, "variable"), ("headers", _TOKEN, "header")):
         table = values.get(key)
         for name, value in table.items() if isinstance(table, dict) else ():
-            if not pattern.match(name):
+            if not re.match(pattern, name):
                 words = f"`{name}` cannot be a {what}'s name"
                 yield Problem("bad-name", words, Place(file, (key,)))
             elif key == "headers" and any(char in value for char in "\r\n"):
@@ -84,7 +83,7 @@ def check_address(file: str, url: object) -> Iterator[Problem]:
     """An address needs a scheme and a host; a reference may stand for either."""
     if not isinstance(url, str) or not url.strip() or url.startswith("${"):
         return
-    if not _ADDRESS.match(re.sub(r"\$\{\w+\}", "0", url)):
+    if not re.match(_ADDRESS, re.sub(r"\$\{\w+\}", "0", url), re.I):
         yield Problem(
             "bad-url",
             "`url` is not the address of a server",

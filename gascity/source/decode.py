@@ -1,7 +1,7 @@
 """From parsed tables to settings: every key known, every value of its type, all faults at once."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from gascity.model.fields import Edit, Field, Kind, Table
 from gascity.model.ignored import NOT_ACTED_ON
@@ -10,7 +10,7 @@ from gascity.model.problems import KeyPath, Place, Problem, warning
 from gascity.model.secrets import is_secret
 from gascity.model.tables import OPTION, PROVIDER
 
-_DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h|d|w))+\Z")
+_SEVERAL = r"(?:\d+(?:\.\d+)?(?:ms|s|m|h|d|w))+\Z"
 
 # A variable as a shell would fill it in, which nothing does here.
 _BARE = r"\$[A-Z_][A-Z0-9_]*\b"
@@ -22,7 +22,12 @@ _ENV_HINTS = {
 
 # What published packs write where they mean off.
 _NO_TIME = frozenset(("", "0", "0ms", "0s", "0m", "0h"))
-_PLAIN_DURATION = re.compile(r"[1-9][0-9]*[smhdw]\Z")
+# Asking an enumeration for one of its members takes longer than most checks do.
+_SET = Edit.SET
+_STRING, _STRINGS, _STRING_MAP = Kind.STRING, Kind.STRINGS, Kind.STRING_MAP
+_DURATION, _INTEGER, _BOOLEAN = Kind.DURATION, Kind.INTEGER, Kind.BOOLEAN
+
+_UNITS = ("s", "m", "h", "d", "w")
 _LARGEST = 2**63 - 1
 
 # What the author of a pack would have to mend, and what may then be left out.
@@ -69,29 +74,27 @@ def decode(
     """Check a table against its fields. Keys in `apart` are read by someone else."""
     out = Decoded()
     odd = _take_the_plain(table, raw, "", out.values, apart)
-    for key, spelled, value in _leaves(table, odd, ""):
+    for key, spelled, value in _leaves(table, odd, "") if odd else ():
         path = spelled.split(".") if spelled.partition(".")[0] in odd else [spelled]
         _take(table, out, key, spelled, value, Place(file, (*at, *path)), not_acted_on or {})
     for wanted in table.required:
         if wanted.name not in out.values and wanted.name not in raw:
             words = f"`{wanted.name}` is missing: {wanted.doc}"
             out.problems.append(Problem("missing-key", words, Place(file, at)))
-    if "env" in out.values and table.name in _ENV_HINTS:
-        out.problems += _bare_references(out.values["env"], Place(file, (*at, "env")), table.name)
+    env = out.values.get("env")
+    if isinstance(env, dict) and table.name in _ENV_HINTS:
+        bare = [key for key, value in env.items() if "$" in value and re.search(_BARE, value)]
+        out.problems += (
+            [_bare_reference(bare, Place(file, (*at, "env")), table.name)] if bare else []
+        )
     return out
 
 
-def _bare_references(env: object, place: Place, where: str) -> Iterator[Problem]:
+def _bare_reference(found: list[str], place: Place, where: str) -> Problem:
     """Values that look like a shell's; only their keys are told, for some are secrets."""
-    found = [key for key, value in _pairs(env) if "$" in value and re.search(_BARE, value)]
-    if found:
-        keys = ", ".join(f"`{key}`" for key in found)
-        words = f"`env`: `$` before a name is text and is not filled in: {keys}"
-        yield warning("bare-reference", words, place, _ENV_HINTS[where])
-
-
-def _pairs(env: object) -> Iterator[tuple[str, str]]:
-    yield from env.items() if isinstance(env, dict) else ()
+    keys = ", ".join(f"`{key}`" for key in found)
+    words = f"`env`: `$` before a name is text and is not filled in: {keys}"
+    return warning("bare-reference", words, place, _ENV_HINTS[where])
 
 
 def _take_the_plain(
@@ -106,10 +109,11 @@ def _take_the_plain(
     Nearly everything is right, and cities are large.
     """
     odd: dict[str, object] = {}
+    keys = table.keys
     for name, value in raw.items():
-        known = table.keys.get(prefix + name)
         if name in apart and not prefix:
             continue
+        known = keys.get(prefix + name)
         if known is not None and "." not in name and _surely_fine(known[0], known[1], value):
             values[prefix + name] = tuple(value) if type(value) is list else value
         elif known is None and type(value) is dict and prefix + name in table.prefixes:
@@ -123,23 +127,35 @@ def _take_the_plain(
 
 def _surely_fine(field: Field, edit: Edit, value: object) -> bool:
     """The common right values, told quickly; False only means that a closer look is due."""
-    if type(value) is list:
-        listed = field.kind is Kind.STRINGS and not field.choices
-        return listed and all(type(item) is str and "\0" not in item for item in value)
-    if edit is not Edit.SET:
-        return False
-    if field.choices:
-        return type(value) is str and value in field.choices
     kind = field.kind
-    if kind is Kind.STRING:
-        return type(value) is str and "\0" not in value
-    if kind is Kind.INTEGER:
-        return type(value) is int and (field.minimum or 0) <= value <= _LARGEST
-    if kind is Kind.DURATION:
-        return type(value) is str and _PLAIN_DURATION.match(value) is not None
-    if kind is Kind.STRING_MAP and type(value) is dict:
-        return all(type(item) is str and "\0" not in key + item for key, item in value.items())
-    return kind is Kind.BOOLEAN and type(value) is bool
+    if type(value) is list:
+        return kind is _STRINGS and not field.choices and _plain_texts(value)
+    if edit is not _SET:
+        return False
+    if type(value) is str:
+        if field.choices:
+            return value in field.choices or (kind is _DURATION and _plain_duration(value))
+        return (
+            "\0" not in value if kind is _STRING else kind is _DURATION and _plain_duration(value)
+        )
+    if type(value) is dict:
+        return kind is _STRING_MAP and _plain_texts(value) and _plain_texts(value.values())
+    if type(value) is int:
+        return kind is _INTEGER and (field.minimum or 0) <= value <= _LARGEST
+    return kind is _BOOLEAN and type(value) is bool
+
+
+def _plain_texts(found: Iterable[object]) -> bool:
+    for text in found:  # noqa: SIM110 -- these are short, and a generator takes twice as long
+        if type(text) is not str or "\0" in text:
+            return False
+    return True
+
+
+def _plain_duration(value: str) -> bool:
+    """A whole number of one unit, which is what nearly everybody writes."""
+    count = value[:-1]
+    return value[-1:] in _UNITS and count.isdecimal() and count.isascii() and count[0] != "0"
 
 
 def _take(
@@ -277,7 +293,7 @@ def _bad_text(field: Field, kind: Kind, value: str) -> tuple[str, str, str | Non
         return "bad-value", "must not hold a NUL character", None
     if kind is Kind.DURATION:
         if value in field.choices or (
-            _DURATION.match(value) and any(c in value for c in "123456789")
+            re.match(_SEVERAL, value) and any(c in value for c in "123456789")
         ):
             return None
         return "bad-duration", f'should be {kind.value}, not "{value}"', "units: ms s m h d w"

@@ -3,7 +3,9 @@
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
+
+from gascity.model.records import NamedTuple
 
 if TYPE_CHECKING:
     import tomli
@@ -64,9 +66,8 @@ def has_bom(data: bytes) -> bool:
 def parse(data: bytes) -> dict[str, Any]:
     """Read TOML 1.1. Raises TomlFault, whatever the bytes, and nothing else."""
     if len(data) > MAX_BYTES:
-        raise TomlFault(
-            "too-large", f"The file is larger than {MAX_BYTES // 1024 // 1024} MiB", 1, 1
-        )
+        words = f"The file is larger than {MAX_BYTES // 1024 // 1024} MiB"
+        raise TomlFault("too-large", words, 1, 1)
     data = data.removeprefix(_BOM_BYTES)
     try:
         text = data.decode()
@@ -158,8 +159,7 @@ def value_position(text: str, path: Sequence[str | int]) -> tuple[int, int]:
 
 
 def _find(text: str, path: Sequence[str | int]) -> "Mark | None":
-    wanted = tuple(path)
-    best: Mark | None = None
+    wanted, best = tuple(path), None
     for mark in _marks_of(text):
         if wanted[: len(mark.path)] == mark.path and (best is None or _closer(mark, best)):
             best = mark
