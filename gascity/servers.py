@@ -2,20 +2,21 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from gascity.compose.catalogues import Shelf, agent_shelves
+from gascity.compose.catalogues import Shelf
 from gascity.model.city import Agent, City
 from gascity.model.mcp import Effective, Shadowed
 from gascity.model.problems import Problem
 from gascity.model.provider import Provider
 from gascity.model.references import filled
 from gascity.model.scope import allowed
+from gascity.model.secrets import agent_secrets
 from gascity.prompts import Prompts
 from gascity.providers.registry import provider_files
 from gascity.render.values import Terms
 from gascity.render.variables import functions, variables
 from gascity.source.disk import Disk
 from gascity.source.providers import read_provider
-from gascity.source.servers import Catalogue, Draft, Made, agent_secrets, expanded, read_drafts
+from gascity.source.servers import Catalogue, Draft, Made, expanded, read_drafts
 
 
 class Servers:
@@ -33,7 +34,7 @@ class Servers:
         """
         best: dict[str, tuple[Catalogue, Draft]] = {}
         covered: list[Draft] = []
-        for shelf in agent_shelves(self.prompts.city, agent):
+        for shelf in self.prompts.shelves(agent):
             if "mcp" not in shelf.catalogues:
                 continue
             catalogue, drafts = self._on(shelf, agent)
@@ -56,20 +57,18 @@ class Servers:
     def _on(self, shelf: Shelf, agent: Agent) -> tuple[Catalogue, list[Draft]]:
         directory = shelf.path("mcp")
         if directory not in self._read:
-            own = shelf.pack == "." or (shelf.directory == agent.home.directory and _own(agent))
-            catalogue = Catalogue(directory, shelf.pack, shelf.origin, own)
+            catalogue = Catalogue(directory, shelf.pack, shelf.origin, shelf.is_own(agent))
             self._read[directory] = (catalogue, read_drafts(self.prompts.disk, catalogue))
         return self._read[directory]
 
     def _made(self, agent: Agent, kept: list[tuple[Catalogue, Draft]]) -> list[Made]:
-        found = [Made(draft.server, draft.problems) for _, draft in kept]
+        found = [Made(draft.server, _told(one, draft.problems)) for one, draft in kept]
         if not any(draft.template for _, draft in kept):
             return found
         city, disk = self.prompts.city, self.prompts.disk
         scene, faults = self.prompts.scene(agent)
         names, calls = variables(city, agent, scene), functions()
-        env = agent.value("env")
-        secrets = agent_secrets(env if isinstance(env, Mapping) else {})
+        secrets = agent_secrets(agent.value("env"))
         provider = city.providers.get(agent.provider)
         takes_any = provider is not None and bool(provider.text("mcp.target"))
         for at, (catalogue, draft) in enumerate(kept):
@@ -77,14 +76,14 @@ class Servers:
                 terms = Terms(names, calls, catalogue.pack in self.prompts.lenient)
                 done = expanded(disk, catalogue, draft, terms, secrets)
                 # What is wrong for this agent alone matters only if somebody reads the result.
-                more = (*faults, *done.problems) if takes_any else ()
-                found[at] = Made(done.server, (*draft.problems, *more))
+                more = (*faults, *_told(catalogue, done.problems)) if takes_any else ()
+                found[at] = Made(done.server, (*found[at].problems, *more))
         return found
 
 
-def _own(agent: Agent) -> bool:
-    """Is it the user's own agent, whose files they can mend?"""
-    return agent.layer != "pack"
+def _told(catalogue: Catalogue, problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    """What is wrong with a server: in an imported pack it is left out, with a warning."""
+    return tuple(one if catalogue.own else one.softened() for one in problems)
 
 
 def launch_value(agent: Agent, environ: Mapping[str, str]) -> Callable[[str], str | None]:

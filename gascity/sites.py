@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import NamedTuple
 
 from gascity.model.city import Agent, City, Rig
-from gascity.model.layers import fold_field
-from gascity.model.problems import Problem, warning
+from gascity.model.layers import Setting, fold_field
+from gascity.model.problems import Place, Problem, warning
+from gascity.model.records import NamedTuple
 from gascity.model.tables import RIG
 from gascity.render.variables import Scene, functions, variables
 from gascity.source.disk import Disk, is_below
@@ -156,11 +156,11 @@ class Site:
     @cached_property
     def tracked(self) -> frozenset[str]:
         """Paths below the directory that git tracks; of a worktree to come, those of its base."""
-        from gascity import git
-
         if self.kind == OWN:
             return frozenset()
         if self.repository:
+            from gascity import git
+
             return git.tracked(self.workdir, self._sites.environ)
         return self._sites.base_paths(self) if self.kind == WORKTREE else frozenset()
 
@@ -227,9 +227,17 @@ class Sites:
 
     def default_branch(self, agent: Agent) -> str | None:
         """The branch a person said that work starts from."""
+        written = self._branch(agent)
+        return str(written.value) if written and written.value else None
+
+    def branch_place(self, agent: Agent) -> Place | None:
+        """Where they said so."""
+        written = self._branch(agent)
+        return written.place if written else None
+
+    def _branch(self, agent: Agent) -> Setting | None:
         rig = self.city.rig_of(agent)
-        written = fold_field(rig.layers, RIG, "default_branch").value if rig else None
-        return str(written) if written else None
+        return fold_field(rig.layers, RIG, "default_branch") if rig else None
 
     def base(self, site: Site) -> str:
         """The commit that a new worktree starts from, or nothing."""

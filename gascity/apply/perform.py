@@ -2,13 +2,13 @@
 
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 from gascity.apply.directory import ChangedMeanwhile, Directory
 from gascity.apply.journal import Deed, Journal, Record, Side
 from gascity.apply.ledger import Ledger, Ledgers
 from gascity.apply.markers import unsure
 from gascity.model.plan import ABSENT, BLOCKED, DOCUMENT, FILE, Change, Held, Stamp, Step, digest
+from gascity.model.records import NamedTuple
 
 _IN_MEMORY = 64 * 1024 * 1024  # content of planned files that is held until it is written
 _SMALL = 256 * 1024
@@ -49,10 +49,11 @@ def perform(
 ) -> Performed:
     """Do the steps that change something. The caller holds the directory's lock.
 
-    `records` is the ledger as it will be when all steps are done.
+    `records` is the ledger as it will be when all steps are done. `worktree`: the directory was
+    made just now, which is to be undone with it.
     """
     todo = _settled([step for step in steps if step.change is not None])
-    if not todo:
+    if not todo and not worktree:
         return Performed((), (), ledger._replace(paths=records))
     if not os.path.lexists(ledger.root):
         from gascity.apply.fresh import make_whole
@@ -70,7 +71,7 @@ def perform(
         ours = _tidied(directory, ledger, todo, done)
     result = unsure(ledger._replace(paths=after, directories=ours))
     shop.ledgers.write(result)
-    if done:
+    if done or worktree:
         shop.journal.finish(record, done)
     else:
         shop.journal.forget(record)

@@ -61,7 +61,7 @@ def directories(found: Yard) -> list[tuple[str, Sequence[Site]]]:
     for root, site in slot_sites(planner, found.agents).items():
         asked.setdefault(root, [site])
     if found.whose is None:
-        unclaimed = [root for root in planner.shop.ledgers.roots() if root not in asked]
+        unclaimed = [root for root in planner.ledgers.roots() if root not in asked]
         return [*asked.items(), *((root, ()) for root in _idle(planner.city.root, unclaimed))]
     others = planner.directories(agent for agent in planner.city.agents if not agent.broken)
     return [

@@ -1,17 +1,18 @@
 """`city overlay`: the files an agent gets in its working directory, layer by layer."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import click
 
 from gascity.cli.context import Context, complete_agent, json_option, pass_context
 from gascity.cli.groups import Group
-from gascity.cli.materials import yard
+from gascity.cli.materials import directories, yard
 from gascity.cli.output import BOLD, paint, table
 from gascity.cli.problems import problems_json
 from gascity.compose.catalogues import BUILT_IN_ORIGIN
 from gascity.materialise.overlays import Laid
-from gascity.materialise.yard import claims_of
+from gascity.model.plan import KEEP, Step
+from gascity.plan.ground import Choices
 
 
 @click.group(cls=Group)
@@ -19,7 +20,7 @@ def overlay() -> None:
     """The files laid over working directories."""
 
 
-@overlay.command("list")
+@overlay.command("list", short_help="List the files that an agent gets.")
 @click.option(
     "--agent",
     required=True,
@@ -33,9 +34,10 @@ def list_files(context: Context, agent: str) -> int:
     """List an agent's overlay files with the layer each comes from, and what they cover."""
     found = yard(context, agent)
     one = found.agents[0]
-    root, claims = claims_of(found, one)
-    laid = claims.overlays[str(one.name)]
-    answer = _answer(laid)
+    root, sites = directories(found)[0]  # its own; those of its sessions come after it
+    planned = found.planner.plan(root, sites, Choices(), found.whose)
+    laid = planned.claims.overlays[str(one.name)]
+    answer = _answer(laid, planned.steps)
     wrong = problems_json(laid.problems, context.locator())
     answer |= {"agent": str(one.name), "workdir": found.planner.disk.shown(root), "problems": wrong}
     context.say(answer, lambda: _lines(context, answer))
@@ -44,7 +46,14 @@ def list_files(context: Context, agent: str) -> int:
     return 1 if any(problem.is_error for problem in laid.problems) else 0
 
 
-def _answer(laid: Laid) -> dict[str, object]:
+def _answer(laid: Laid, steps: Sequence[Step]) -> dict[str, object]:
+    """The files with their layers; those that stay out are kept, with the reason."""
+    unused = [(one.path, one.source, _why(one.by)) for one in laid.chosen.kept]
+    foreign = [
+        (step.path, step.source, step.reason)
+        for step in steps
+        if step.op == KEEP and step.path in laid.chosen.files
+    ]
     return {
         "files": [
             {
@@ -59,8 +68,8 @@ def _answer(laid: Laid) -> dict[str, object]:
         ],
         "shadowed": [one._asdict() for one in laid.chosen.shadowed],
         "kept": [
-            {"path": one.path, "source": one.source, "reason": _why(one.by)}
-            for one in laid.chosen.kept
+            {"path": path, "source": source, "reason": reason}
+            for path, source, reason in sorted((*unused, *foreign))
         ],
     }
 
@@ -80,6 +89,8 @@ def _lines(context: Context, answer: dict[str, object]) -> Iterator[str]:
         yield from lines[1:]
     for one in shadowed:
         yield f"covered: {one['source']}, by {one['by']}"
+    for one in _maps(answer["kept"]):
+        yield f"kept out: {one['path']}, {one['reason']}"
 
 
 def _from(file: dict[str, str]) -> str:

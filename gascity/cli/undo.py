@@ -1,7 +1,6 @@
 """`city undo`: working directories put back as they were."""
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 import click
 
@@ -12,6 +11,7 @@ from gascity.cli.output import BOLD, paint
 from gascity.materialise.carry_out import SESSION_RUN
 from gascity.materialise.yard import Yard
 from gascity.model.plan import ABSENT, KEEP, REMOVE, WRITE, Step
+from gascity.model.records import NamedTuple
 
 
 class _Undone(NamedTuple):
@@ -58,7 +58,7 @@ def _undo(found: Yard, agent: str | None) -> list[_Undone]:
     hands = carrier(found)
     journal = found.planner.shop.journal
     own: list[str] = []
-    roots = journal.roots()
+    roots = sorted(journal.roots())
     if agent is not None:
         places = directories(found)
         own = [root for root, sites in places if not sites[0].mark]
@@ -71,8 +71,9 @@ def _undo(found: Yard, agent: str | None) -> list[_Undone]:
         records = [record for record in records if record.run == last]
     rows = []
     for record in records:
+        there = tuple(found.planner.shop.ledgers.read(record.root).agents)
         result = hands.undo(record.root, record.run)
-        names = record.agents or tuple(str(one.name) for one in found.agents)
+        names = record.agents or there or tuple(str(one.name) for one in found.agents)
         kept = tuple(Step(KEEP, deed.path, "", "", "it changed since") for deed in result.kept)
         rows.append(_Undone(record.root, names, tuple(map(_step, result.back)), kept))
     return rows

@@ -1,10 +1,10 @@
 """One precedence for overlays, skills, servers, fragments and HUD: the nearer to the agent wins."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from gascity.model.city import Agent, City
 from gascity.model.pack import Import, Pack, downwards
+from gascity.model.records import NamedTuple
 
 BUILT_IN_ORIGIN = "built-in"
 CITY_ORIGIN = "city"
@@ -27,6 +27,11 @@ class Shelf(NamedTuple):
         if self.itself:
             return self.directory
         return kind if self.directory == "." else f"{self.directory}/{kind}"
+
+    def is_own(self, agent: Agent) -> bool:
+        """Can the city's people mend what is here? The city's own, and its agents' directories."""
+        theirs = self.directory == agent.home.directory and agent.layer != "pack"
+        return self.pack == "." or theirs
 
 
 def city_shelves(city: City, agent: Agent | None = None) -> list[Shelf]:

@@ -56,14 +56,16 @@ def _bounds(agent: Agent) -> Iterator[Problem]:
 def _all_known(agent: Agent, provider: Provider) -> bool:
     """Is every option that any layer writes one of the provider's own? Nearly always, and told
     without folding anything."""
+    options = provider.options
     for layer in agent.layers:
-        for key, value in _pairs(layer.values.get("option_defaults")):
-            if key not in provider.options or value not in provider.options[key].values:
-                return False
-        model = layer.values.get("model")
-        if model is not None:
-            if "model" not in provider.options or model not in provider.options["model"].values:
-                return False
+        written = layer.values
+        if "option_defaults" in written:
+            for key, value in _pairs(written["option_defaults"]):
+                if key not in options or value not in options[key].values:
+                    return False
+        model = written.get("model")
+        if model is not None and ("model" not in options or model not in options["model"].values):
+            return False
     return True
 
 

@@ -7,7 +7,7 @@ from gascity.model.city import Agent, City
 from gascity.model.problems import Problem, warning
 from gascity.prompts import Machine, Prompts
 from gascity.providers.registry import provider_files
-from gascity.render.options import chosen
+from gascity.render.options import mode_problem
 from gascity.render.tool_flags import HEADLESS, restricted
 from gascity.sites import Site, Sites, nested
 from gascity.source.disk import Disk
@@ -43,6 +43,7 @@ def material_problems(city: City, disk: Disk, machine: Machine) -> list[Problem]
             found.update(dict.fromkeys(one for one in problems if one.code not in _LATER))
         for site in together:
             servers = claims.servers.get(str(site.agent.name))
+            found.update(dict.fromkeys(servers.problems if servers is not None else ()))
             if servers is not None and servers.servers:
                 found.update(dict.fromkeys(_unused_servers(city, site.agent)))
             found.update(dict.fromkeys(_not_lifted(city, site.agent)))
@@ -67,5 +68,6 @@ def _unused_servers(city: City, agent: Agent) -> Iterator[Problem]:
 def _not_lifted(city: City, agent: Agent) -> Iterator[Problem]:
     """A mode without checks that a person wrote, and that the agent's scope rules out."""
     provider = city.providers.get(agent.provider)
-    problems = chosen(provider, agent, HEADLESS).problems if provider else ()
-    yield from (problem for problem in problems if problem.place is not None)
+    problem = mode_problem(provider, agent, HEADLESS) if provider else None
+    if problem is not None and problem.place is not None:
+        yield problem

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
-from typing import NamedTuple
 
 from gascity.materialise.overlays import Laid, Overlays
 from gascity.model.mcp import Effective
 from gascity.model.plan import DOCUMENT, FILE, Wanted
 from gascity.model.problems import Place, Problem
 from gascity.model.provider import Provider
+from gascity.model.records import NamedTuple
 from gascity.pipeline import SkillsRead, skill_claim
 from gascity.plan.mcp import NONE, Claim, Delivery, Target, decide
 from gascity.plan.skills import SkillPlan, sink_plan
@@ -201,7 +201,8 @@ def gather_servers(
             continue
         effective = materials.seen_from(scenes.get(name)).servers.of(site.agent)
         claims.servers[name] = effective
-        claims.hold(name, effective.problems)
+        if provider.text("mcp.target"):  # to others it is nothing that a server is faulty
+            claims.hold(name, effective.problems)
         asked.append(
             Claim(name, provider, effective.servers, launch_value(site.agent, materials.environ))
         )

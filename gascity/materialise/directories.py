@@ -2,18 +2,15 @@
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
 
-from gascity import git
 from gascity.apply.directory import Directory
-from gascity.apply.ledger import Ledger
-from gascity.apply.perform import Workshop
-from gascity.apply.recover import everything_in, stands
-from gascity.apply.tree_state import loss, state
-from gascity.apply.worktree_record import is_whole
+from gascity.apply.ledger import Ledger, Ledgers
 from gascity.materialise.claims import Claims, Materials, gather
 from gascity.materialise.tracked import changed, original
 from gascity.model.city import Agent, City
-from gascity.model.plan import ABSENT, FILE, KEEP, REMOVE, WORKTREE, Found, Step, Wanted
+from gascity.model.plan import ABSENT, FILE, KEEP, REMOVE, WORKTREE, Found, Held, Step, Wanted
 from gascity.model.problems import Problem
 from gascity.plan.ground import Choices, Ground, Outcome
 from gascity.plan.steps import decide
@@ -21,6 +18,9 @@ from gascity.providers.registry import provider_files
 from gascity.render.variables import Scene
 from gascity.sites import PLACE, Site, Sites, nested
 from gascity.sites import WORKTREE as AS_WORKTREE
+
+if TYPE_CHECKING:
+    from gascity.apply.perform import Workshop
 
 _RACY = 20_000_000  # nanoseconds: a file system's clock is no finer than this
 
@@ -68,16 +68,24 @@ def _once(root: str) -> str:
 class Planner:
     """Plans of one city; catalogues are read once, directories looked at one by one."""
 
-    def __init__(self, materials: Materials, shop: Workshop) -> None:
+    def __init__(self, materials: Materials) -> None:
         self.materials = materials
         self.city: City = materials.prompts.city
         self.disk = materials.prompts.disk
         self.environ = materials.environ
         self.sites = Sites(self.city, self.disk, self.environ)
-        self.shop = shop
+        self.ledgers = Ledgers(self.city.root)
         self._known = frozenset((*provider_files()[0], *self.city.providers))
         self._contents: dict[str, bytes] = {}
         self._broken = frozenset(str(one.name) for one in self.city.agents if one.broken)
+
+    @cached_property
+    def shop(self) -> "Workshop":
+        """All the city's books, for who writes; a plan needs the ledgers only."""
+        from gascity.apply.journal import Journal
+        from gascity.apply.perform import Workshop
+
+        return Workshop(self.ledgers, Journal(self.city.root))
 
     def forget(self, sites: Sequence[Site]) -> None:
         """Ask git anew about directories that were just made."""
@@ -102,7 +110,7 @@ class Planner:
 
     def claims(self, root: str, sites: Sequence[Site]) -> Claims:
         """What everybody who works in one directory wants in it."""
-        ledger = self.shop.ledgers.read(root)
+        ledger = self.ledgers.read(root)
         with Directory(root) as directory:
             return self._claims(root, sites, ledger, directory, self._scenes(sites, ledger))
 
@@ -113,8 +121,32 @@ class Planner:
         choices: Choices,
         whose: frozenset[str] | None = None,
     ) -> Planned:
-        """What to do in one directory. With `whose`, only what concerns these agents."""
-        ledger = self.shop.ledgers.read(root)
+        """What to do in one directory. With `whose`, only what concerns these agents.
+
+        Where git fails nothing is done, and that is the fault of those who work there.
+        """
+        try:
+            return self._plan(root, sites, choices, whose)
+        except Exception as error:
+            from gascity.git import GitFault
+
+            if not isinstance(error, GitFault) or not sites:
+                raise
+            fault = Problem("git-failed", error.message, self.sites.branch_place(sites[0].agent))
+        ledger = self.ledgers.read(root)
+        claims = gather(self.materials, sites, lambda _: False, ask_git=False)
+        for site in sites:
+            claims.hold(str(site.agent.name), [fault])
+        return Planned(root, sites, ledger, claims, Outcome(ledger.paths))
+
+    def _plan(
+        self,
+        root: str,
+        sites: Sequence[Site],
+        choices: Choices,
+        whose: frozenset[str] | None,
+    ) -> Planned:
+        ledger = self.ledgers.read(root)
         with Directory(root) as directory:
             scenes = self._scenes(sites, ledger)
             claims = self._claims(root, sites, ledger, directory, scenes)
@@ -127,10 +159,11 @@ class Planner:
                 for path, record in ledger.paths.items()
                 if stuck.isdisjoint(record.agents)
             }
+            unwilling = _no_longer_covering(held, wanted, sites)
             free = {
                 path: one
                 for path, one in wanted.items()
-                if path in held or path not in ledger.paths
+                if (path in held or path not in ledger.paths) and path not in unwilling
             }
             outcome = decide(free, held, ground, choices, whose)
             for path, record in ledger.paths.items():
@@ -225,11 +258,13 @@ class Planner:
         self, root: str, sites: Sequence[Site], directory: Directory, tracked: frozenset[str]
     ) -> tuple[Callable[[str], Found], Callable[[str], bytes]]:
         """How to look at the directory; a worktree to come is looked at in its base commit."""
-        if not sites or sites[0].kind != AS_WORKTREE or is_whole(root):
+        if not sites or sites[0].kind != AS_WORKTREE or _is_whole(root):
             return directory.found, directory.read
         site = sites[0]
 
         def read(path: str) -> bytes:
+            from gascity import git
+
             named = f"{self.sites.base(site)}:{path}"
             return git.run(["cat-file", "blob", named], site.rig, self.environ).out
 
@@ -253,11 +288,7 @@ class Planner:
         wanted: Mapping[str, Wanted],
     ) -> frozenset[str]:
         """Tracked files of a worktree that ours may cover: those that nobody has changed."""
-        willing = {
-            str(site.agent.name)
-            for site in sites
-            if site.kind == AS_WORKTREE and site.agent.value("overlay_tracked") == "cover"
-        }
+        willing = _willing(sites)
         paths = [
             path
             for path, one in wanted.items()
@@ -269,12 +300,14 @@ class Planner:
 
     def _worktree(self, root: str, sites: Sequence[Site], stuck: set[str]) -> Step | None:
         site = next((site for site in sites if site.kind == AS_WORKTREE), None)
-        if site is None or is_whole(root) or str(site.agent.name) in stuck:
+        if site is None or _is_whole(root) or str(site.agent.name) in stuck:
             return None
         rig = site.agent.name.rig or ""
         return Step(WORKTREE, ".", self.disk.shown(site.rig), rig, f"on branch {site.branch}")
 
     def _removal(self, root: str, ledger: Ledger) -> Step:
+        from gascity.apply.tree_state import loss, state
+
         against = []
         if os.path.isdir(root):
             ours, covered = ours_in(ledger)
@@ -284,8 +317,34 @@ class Planner:
         return Step(KEEP if against else REMOVE, ".", self.disk.shown(ledger.rig), "", reason)
 
 
+def _willing(sites: Sequence[Site]) -> frozenset[str]:
+    """Agents whose files may cover tracked ones of their worktree."""
+    return frozenset(
+        str(site.agent.name)
+        for site in sites
+        if site.kind == AS_WORKTREE and site.agent.value("overlay_tracked") == "cover"
+    )
+
+
+def _no_longer_covering(
+    held: Mapping[str, Held], wanted: Mapping[str, Wanted], sites: Sequence[Site]
+) -> set[str]:
+    """Tracked files that we cover, while those who want ours there let git's be by now."""
+    covered = [path for path, record in held.items() if record.covers and path in wanted]
+    willing = _willing(sites) if covered else frozenset()
+    return {path for path in covered if willing.isdisjoint(wanted[path].agents)}
+
+
+def _is_whole(root: str) -> bool:
+    from gascity.apply.worktree_record import is_whole
+
+    return is_whole(root)
+
+
 def ours_in(ledger: Ledger) -> tuple[frozenset[str], dict[str, str]]:
     """What of a worktree is as we wrote it, and what we wrote over tracked files, by hash."""
+    from gascity.apply.recover import everything_in, stands
+
     covered = {path: held.sha256 for path, held in ledger.paths.items() if held.covers}
     with Directory(ledger.root) as directory:
         ours = {
@@ -298,6 +357,8 @@ def ours_in(ledger: Ledger) -> tuple[frozenset[str], dict[str, str]]:
 
 def rig_base(rig: str, environ: Mapping[str, str]) -> str:
     """A commit of the rig that is safe there, so that what came before it is not lost elsewhere."""
+    from gascity import git
+
     try:
         base = git.base_of(rig, None, environ)
     except git.GitFault:  # the rig is gone, or is no repository any more

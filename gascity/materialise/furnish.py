@@ -4,11 +4,9 @@ import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
 
 from gascity.apply import excludes, tree_state
-from gascity.apply.ledger import Ledger
-from gascity.apply.perform import Workshop
+from gascity.apply.ledger import Ledger, Ledgers
 from gascity.git import GitFault
 from gascity.materialise.carry_out import SESSION_RUN, Applied, Carrier
 from gascity.materialise.claims import Materials, gather
@@ -20,6 +18,7 @@ from gascity.materialise.tell import excludes_file
 from gascity.model.city import Agent, City
 from gascity.model.plan import Step
 from gascity.model.problems import Place, Problem
+from gascity.model.records import NamedTuple
 from gascity.model.references import filled
 from gascity.plan.ground import Choices
 from gascity.plan.mcp import LAUNCH, Delivery, Launch, launch_arguments
@@ -58,7 +57,7 @@ class _Desk:
 
     def __init__(self, city: City, environ: Mapping[str, str], machine: Machine) -> None:
         prompts = Prompts(city, Disk(city.root), machine)
-        self.planner = Planner(Materials.of(prompts, environ), Workshop.of(city.root))
+        self.planner = Planner(Materials.of(prompts, environ))
         self.fingerprints = Fingerprints(self.planner, steady=True)
         sound = (agent for agent in city.agents if not agent.broken)
         self.shared = {
@@ -138,7 +137,7 @@ class Furnisher:
         found += [f"{root}/{path}" for path in ledger.directories if path]
         agents = ledger.agents
         found += [launch_file(self.city.root, name, ledger.slot) for name in agents]
-        return [*found, Workshop.of(self.city.root).ledgers.file(root)]
+        return [*found, Ledgers(self.city.root).file(root)]
 
 
 def _looked_at(paths: Sequence[str] | Mapping[str, _Seen | None]) -> dict[str, _Seen | None]:

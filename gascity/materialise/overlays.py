@@ -1,21 +1,20 @@
 """An agent's overlay files as things wanted in its working directory."""
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
 
-from gascity.compose.catalogues import AGENT_ORIGIN, BUILT_IN_ORIGIN, Shelf, agent_shelves
+from gascity.compose.catalogues import AGENT_ORIGIN, BUILT_IN_ORIGIN, Shelf
 from gascity.model.city import Agent
 from gascity.model.overlay import Overlay, OverlayFile
 from gascity.model.plan import DOCUMENT, FILE, Wanted
 from gascity.model.problems import Place, Problem
 from gascity.model.provider import Provider
-from gascity.model.secrets import spellings
+from gascity.model.records import NamedTuple
+from gascity.model.secrets import agent_secrets, spellings
 from gascity.plan.overlay import Chosen, Layered, choose, fallback_notes, unknown_slots
 from gascity.prompts import Prompts
 from gascity.resources import data_dir
 from gascity.source.disk import bad_utf8
 from gascity.source.overlay import read_overlay
-from gascity.source.servers import agent_secrets
 
 
 class Laid(NamedTuple):
@@ -84,7 +83,7 @@ class Overlays:
     def _shelves(self, agent: Agent) -> list[Shelf]:
         home = f"{data_dir('system_agents')}/_shared"
         built_in = Shelf(BUILT_IN_ORIGIN, home, frozenset(("overlay",)), home)
-        found = [built_in, *agent_shelves(self.city, agent)]
+        found = [built_in, *self.prompts.shelves(agent)]
         return [
             shelf for shelf in found if "overlay" in shelf.catalogues or _elsewhere(shelf, agent)
         ]
@@ -94,7 +93,10 @@ class Overlays:
         if shelf.origin == AGENT_ORIGIN:
             directory = agent.text("overlay_dir") or directory
         if directory not in self._listed:
-            self._listed[directory] = read_overlay(self.disk, directory, shelf.origin, shelf.pack)
+            found = read_overlay(self.disk, directory, shelf.origin, shelf.pack)
+            if not shelf.is_own(agent):  # whatever is wrong is left out
+                found = found._replace(problems=tuple(one.softened() for one in found.problems))
+            self._listed[directory] = found
         return self._listed[directory]
 
     def _wanted(
@@ -185,6 +187,5 @@ def _shared_files(providers: Iterable[Provider]) -> frozenset[str]:
 
 def _holds_secret(data: bytes, agent: Agent) -> bool:
     """Did a template put a secret of the agent's environment into a text?"""
-    env = agent.value("env")
-    secrets = agent_secrets(env if isinstance(env, Mapping) else {}).values()
+    secrets = agent_secrets(agent.value("env")).values()
     return any(one.encode() in data for secret in secrets for one in spellings(secret))

@@ -41,7 +41,7 @@ def _numbered(planner: Planner, first: Site) -> Iterator[tuple[str, Site]]:
 
 def _personal(planner: Planner, agents: Iterable[Agent]) -> Iterator[tuple[str, Site]]:
     """Directories whose names have a session's in them."""
-    ledgers = planner.shop.ledgers
+    ledgers = planner.ledgers
     for root in ledgers.roots():
         alias = ledgers.read(root).session
         if not alias or not os.path.isdir(root):
@@ -58,5 +58,5 @@ def _personal(planner: Planner, agents: Iterable[Agent]) -> Iterator[tuple[str, 
 
 
 def _is_ours(planner: Planner, root: str, agent: Agent) -> bool:
-    ledger = planner.shop.ledgers.read(root)
+    ledger = planner.ledgers.read(root)
     return str(agent.name) in ledger.agents.keys() | ledger.claimants

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Iterator
 from itertools import count
-from typing import NamedTuple
 
 from gascity.apply import worktree
 from gascity.apply.ledger import Ledger
@@ -14,6 +13,7 @@ from gascity.git import GitFault, base_of
 from gascity.materialise.carry_out import rig_lock
 from gascity.materialise.directories import Planner, ours_in
 from gascity.model.city import Agent
+from gascity.model.records import NamedTuple
 from gascity.sites import PREPARED, Location, Site
 
 _LOOKED = 3  # so many of a slot's worktrees may have become clean since; more are not asked
@@ -60,7 +60,7 @@ def stand(planner: Planner, agent: Agent, seat: Seat) -> Stood:
         root = os.path.realpath(site.workdir)
         if root in seat.taken or site.workdir in seat.taken:
             continue
-        with planner.shop.ledgers.locked(root):
+        with planner.ledgers.locked(root):
             recover(planner.shop, root)
             found = _Worktree(planner, site, root, notes).taken_by(seat, same)
         if found is not None:
@@ -109,7 +109,7 @@ class _Worktree:
         return self._switched(wanted, base)
 
     def _made(self, branch: str, base: str, again: bool) -> Stood:
-        ledgers = self.planner.shop.ledgers
+        ledgers = self.planner.ledgers
         known = ledgers.read(self.root)
         ledgers.write(self._announced(known, branch))
         os.makedirs(os.path.dirname(self.root), exist_ok=True)
@@ -142,7 +142,7 @@ class _Worktree:
         return self._stood(now, base, going_on=True)
 
     def _switched(self, wanted: str, base: str) -> Stood | None:
-        ledger = self.planner.shop.ledgers.read(self.root)
+        ledger = self.planner.ledgers.read(self.root)
         ours, covered = ours_in(ledger)
         seen = state(self.root, ours, covered, self.environ, base, counted=False)
         if not reusable(seen):
@@ -176,7 +176,7 @@ class _Worktree:
         if gone:
             kept = {path: held for path, held in ledger.paths.items() if path not in gone}
             told = ledger.told._replace(covered=())
-            self.planner.shop.ledgers.write(ledger._replace(paths=kept, told=told))
+            self.planner.ledgers.write(ledger._replace(paths=kept, told=told))
 
     def _stood(self, branch: str, base: str, *, going_on: bool = False) -> Stood:
         self.site.standing = branch

@@ -22,7 +22,7 @@ def tell(planner: Planner, ledger: Ledger) -> Told:
     hashed = digest("\n".join(paths).encode("utf-8", "surrogateescape")) if paths else ""
     in_git = hashed != before.excluded and _is_in_git(planner, ledger)
     if in_git and before.excluded is not None:
-        planner.shop.ledgers.write(markers.unsure(ledger))
+        planner.ledgers.write(markers.unsure(ledger))
     marked = markers.write(planner.city.root, ledger)
     if not os.path.isdir(root):
         return Told("", (), marked)

@@ -2,12 +2,11 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
 
-from gascity.apply.perform import Workshop
 from gascity.materialise.claims import Claims, Materials
 from gascity.materialise.directories import Planner
 from gascity.model.city import Agent, City
+from gascity.model.records import NamedTuple
 from gascity.pipeline import find_agent, open_agent, open_city
 from gascity.prompts import Machine, Prompts
 from gascity.sites import OWN, WORKTREE, Site
@@ -42,7 +41,7 @@ def open_yard(
 def _planner(city: City, environ: Mapping[str, str], machine: Machine) -> Planner:
     everyone: Callable[[], City] = lambda: open_city(city.root, environ)  # noqa: E731
     prompts = Prompts(city, Disk(city.root), machine, everyone)
-    return Planner(Materials.of(prompts, environ), Workshop.of(city.root))
+    return Planner(Materials.of(prompts, environ))
 
 
 def _shares(planner: Planner, agent: Agent) -> bool:
@@ -50,7 +49,7 @@ def _shares(planner: Planner, agent: Agent) -> bool:
     site = planner.sites.of(agent)
     if site.kind not in (OWN, WORKTREE) or agent.value("work_dir"):
         return True
-    known = planner.shop.ledgers.read(os.path.realpath(site.workdir)).claimants
+    known = planner.ledgers.read(os.path.realpath(site.workdir)).claimants
     return bool(known - {str(agent.name)})
 
 

@@ -1,17 +1,12 @@
 """MCP servers as people write them: one TOML file each, checked, with a command that is found."""
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple
 
 from gascity.model.mcp import HTTP, SSE, STDIO, Server
 from gascity.model.names import is_name
 from gascity.model.problems import KeyPath, Place, Problem
-from gascity.model.secrets import (
-    hidden_in,
-    is_secret,
-    secrets_of_arguments,
-    secrets_of_pair,
-)
+from gascity.model.records import NamedTuple
+from gascity.model.secrets import hidden_in, secrets_of_arguments, secrets_of_pair
 from gascity.model.tables import MCP_SERVER
 from gascity.render.values import Terms, expand, expand_table, template_line
 from gascity.source.addresses import check_address, check_names, find_command, seconds
@@ -192,15 +187,6 @@ def _with_secrets(made: Made, known: set[str], problems: tuple[Problem, ...]) ->
             description=hidden_in(server.description, known), secrets=server.secrets | held
         )
     return Made(server, (*problems, *made.problems))
-
-
-def agent_secrets(env: Mapping[str, object]) -> dict[str, str]:
-    """Literal secrets among an agent's variables, by name."""
-    return {
-        key: value
-        for key, value in env.items()
-        if isinstance(value, str) and is_secret(key) and secrets_of_pair(key, value)
-    }
 
 
 def _server(

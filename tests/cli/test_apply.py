@@ -487,3 +487,55 @@ class TestInGit:
         assert (rig / ".git/info/exclude").read_bytes() == exclude
         assert not (town.root / ".gc/worktrees/dock").exists()
         assert git(rig, "branch", "--list", "city/*") == ""
+
+
+def test_a_faulty_server_holds_only_those_whose_provider_takes_servers(town: Town) -> None:
+    town.write({"mcp/m.toml": 'name = "other"\n', "overlay/notes": "ours\n"})
+    town.agent("mayor")
+    assert town.run("apply", "mayor").code == 1
+    town.agent("clerk", 'provider = "shell"')
+    town.fine("apply", "clerk")
+    assert "[name-mismatch]" in town.run("check").err
+
+
+def test_what_is_wrong_in_an_imported_pack_is_left_out_with_a_warning(town: Town) -> None:
+    town.write(
+        {
+            "city.toml": '[workspace]\nprovider = "claude"\n\n[imports.p]\nsource = "packs/p"\n',
+            "packs/p/pack.toml": '[pack]\nname = "p"\nschema = 2\n',
+            "packs/p/mcp/broken.toml": "command =\n",
+            "packs/p/mcp/gone.toml": 'name = "gone"\ndescription = "x"\ncommand = "./gone"\n',
+            "packs/p/mcp/fine.toml": 'name = "fine"\ndescription = "x"\ncommand = "fine"\n',
+            "packs/p/overlay/.git/hook": "x\n",
+            "packs/p/overlay/notes": "theirs\n",
+        }
+    )
+    town.agent("mayor")
+    said = town.fine("apply", "mayor").err
+    for code in ("bad-toml", "missing-command", "forbidden-path"):
+        assert f"[{code}]" in said
+    desk = town.root / ".gc/work/mayor"
+    assert (desk / "notes").read_text() == "theirs\n"
+    assert '"fine"' in (desk / ".mcp.json").read_text()
+    assert not (desk / ".git").exists()
+
+
+def test_a_rig_that_git_cannot_read_is_the_fault_of_its_agents_alone(
+    town: Town, git_here: None
+) -> None:
+    del git_here
+    rig = repository(town.rig(), {"README.md": "theirs\n"})
+    town.agent("pilot", 'scope = "rig"', **{"overlay/notes": "ours\n"})
+    town.agent("mayor", **{"overlay/notes": "ours\n"})
+    town.fine("apply")
+    (rig / ".git/config").write_text("not a config\n")
+    town.agent("mayor", **{"overlay/more": "ours\n"})
+    assert town.run("apply").code == 1
+    rows = town.rows("plan")
+    assert [one["code"] for one in rows["dock/pilot"]["problems"]] == ["git-failed"]
+    assert rows["mayor"]["steps"] == []
+    assert (town.root / ".gc/work/mayor/more").read_text() == "ours\n"
+    assert (town.root / ".gc/worktrees/dock/pilot/notes").read_text() == "ours\n"
+    (rig / ".git/config").write_text("")
+    town.fine("apply")
+    assert town.steps() == []

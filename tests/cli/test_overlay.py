@@ -138,3 +138,16 @@ def test_a_link_that_leaves_its_pack_is_not_followed(town: Town, tmp_path: Path)
     town.remove("agents/mayor/overlay/link")
     town.fine("apply")
     assert town.seen(".gc/work/mayor") == {"a": ("644", b"x\n"), "inside": ("644", b"x\n")}
+
+
+def test_a_file_that_is_not_ours_is_kept_with_the_reason(town: Town) -> None:
+    town.agent("mayor", 'work_dir = "desk"', **{"overlay/notes": "ours\n"})
+    town.write({"desk/notes": "mine\n"})
+    (kept,) = town.run("overlay", "list", "--agent", "mayor", "--json").json["kept"]
+    assert kept == {
+        "path": "notes",
+        "source": "agents/mayor/overlay/notes",
+        "reason": "it was there before",
+    }
+    shown = town.fine("overlay", "list", "--agent", "mayor").out
+    assert "kept out: notes, it was there before\n" in shown

@@ -152,6 +152,20 @@ class TestWorktrees:
         assert (step["op"], step["reason"]) == ("keep", "git tracks it")
         assert (town.root / ".gc/worktrees/dock/pilot/notes.md").read_text() == "tracked\n"
 
+    def test_what_is_covered_is_uncovered_when_that_is_turned_off(
+        self, town: Town, rig: Path
+    ) -> None:
+        del rig
+        overlay = {"overlay/notes.md": "ours\n"}
+        town.agent("pilot", 'scope = "rig"', **overlay)
+        town.fine("apply")
+        town.agent("pilot", 'scope = "rig"\noverlay_tracked = "keep"', **overlay)
+        assert town.steps() == ["remove notes.md"]
+        town.fine("apply")
+        worktree = town.root / ".gc/worktrees/dock/pilot"
+        assert (worktree / "notes.md").read_text() == "tracked\n"
+        assert (town.steps(), status(worktree)) == (["keep notes.md"], [])
+
 
 class TestSecrets:
     SECRET = "s3cr3t-of-the-harbour"

@@ -66,6 +66,14 @@ def test_the_program_itself_says_so_and_then_that_nothing_is_left(
     assert town.run("undo", "--json").json["agents"] == []
 
 
+def test_directories_are_told_in_the_order_of_their_paths(town: Town) -> None:
+    for name in "fbdaec":
+        town.agent(name, f'work_dir = "desks/{name}"', **{"overlay/a": "ours\n"})
+    town.fine("apply")
+    heads = [line for line in town.fine("undo").out.splitlines() if not line.startswith(" ")]
+    assert heads == [f"desks/{name}  ({name})" for name in "abcdef"]
+
+
 def test_each_undo_goes_one_further_and_ten_are_kept(town: Town, desk: Path) -> None:
     del desk
     seen = []
@@ -178,6 +186,15 @@ class TestInGit:
         assert git(rig, "worktree", "list", "--porcelain").count("worktree ") == 1
         town.fine("apply")
         assert town.steps() == []
+
+    def test_a_worktree_without_any_file_of_ours_goes_too(self, town: Town, rig: Path) -> None:
+        town.agent("pilot", 'scope = "rig"')
+        town.agent("mayor")
+        town.fine("apply")
+        assert list(town.rows("undo")) == ["dock/pilot"]
+        assert not (town.root / ".gc/worktrees/dock").exists()
+        assert git(rig, "branch", "--list", "city/*") == ""
+        assert town.fine("undo").out == "Nothing to undo.\n"
 
     def test_a_worktree_with_work_in_it_stays_and_the_reason_is_said(
         self, town: Town, rig: Path

@@ -113,7 +113,7 @@ def test_a_place_that_a_person_chose_stays(city: Quarters) -> None:
 
 def test_where_another_session_works_by_now_stays(city: Quarters) -> None:
     done = city.furnish("dock/cat", work="w-1")
-    assert remove(city, done, taken=[done.workdir], force=True) == []
+    assert remove(city, done, taken=lambda: [done.workdir], force=True) == []
     assert Path(done.workdir).exists()
 
 
