@@ -4,7 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import click
 
+from gascity.apply.files import locked
 from gascity.cli.context import Context, complete_agent, json_option, pass_context
+from gascity.cli.machine_files import refresh
 from gascity.cli.materials import (
     broken_rows,
     by_agent,
@@ -48,6 +50,9 @@ def apply(context: Context, agent: str | None, adopt: bool, force: bool) -> int:
         for root, sites in directories(found)
     ]
     hands.progress(0, 0)
+    if agent is None:
+        with locked(context.root):
+            refresh(context.root, found.planner.city)
     problems: list[Problem] = []
     rows = _rows(context, found, done, only, problems)
     context.say({"agents": rows}, lambda: _lines(context, found, done, only, rows))

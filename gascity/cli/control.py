@@ -23,13 +23,19 @@ _DOWN = 60.0  # longest time it may take to end, beyond what sessions are given
 @json_option
 @pass_context
 def start(context: Context, foreground: bool, detached: bool) -> int:
-    """Start the controller, which keeps sessions at work; without a terminal, unless asked."""
+    """Start the controller, which keeps sessions at work; in the background, unless asked."""
     root = context.root
     if foreground or detached:
         return _serve(context)
     state = controller_state(root)
     if not state.running:
-        context.mention(context.city().everything_wrong)  # whatever is wrong is said here
+        from gascity.apply.files import locked
+        from gascity.cli.machine_files import refresh
+
+        city = context.city()
+        context.mention(city.everything_wrong)  # whatever is wrong is said here
+        with locked(root):
+            refresh(root, city)
         launch_and_wait(context)
         state = controller_state(root)
         words = f"The controller runs (pid {state.pid}); `city status` shows what it does."

@@ -1,27 +1,27 @@
 """`city init`: a city that works, in one command and without a question."""
 
 import os
-import stat
 from collections.abc import Iterator
 
 import click
 
-from gascity.apply.files import create, locked, refuse_links, replace
+from gascity.apply.files import create, locked
 from gascity.cli.context import Context, json_option, pass_context
+from gascity.cli.machine_files import refresh, tree
 from gascity.cli.provider import find_program
 from gascity.model.city import City
 from gascity.model.names import did_you_mean
 from gascity.model.problems import CityError, Problem
 from gascity.pipeline import open_city, surroundings
-from gascity.resources import data_dir, package_dir
-from gascity.source.disk import Disk, read_plain
+from gascity.resources import data_dir
+from gascity.source.disk import Disk
 from gascity.source.edit import set_fields
 from gascity.source.providers import read_provider
 
 # Who stands first when several are installed.
 _PREFERRED = ("claude", "codex", "gemini", "opencode", "copilot")
-_RECORD = ".gc/system/written"
 _IGNORED = ".gc/\ncity.local.toml\n"
+_SEE = "city agent list"
 _CITY = """\
 #:schema .gc/schemas/city.schema.json
 # This city: providers, defaults, rigs and patches. Agents are folders under agents/.
@@ -68,7 +68,7 @@ def init(
     os.makedirs(root, exist_ok=True)
     with locked(root):
         made, kept = _write(root, files)
-        _refresh(root, _machine_files(open_city(root, context.environ)))
+        refresh(root, open_city(root, context.environ))
     context.chosen = root
     city = open_city(root, context.environ)
     answer = {
@@ -138,34 +138,7 @@ def _city_toml(root: str, providers: tuple[str, ...], name: str | None, unrestri
 
 
 def _example_files() -> dict[str, tuple[bytes, int]]:
-    return dict(_tree(data_dir("example_city"), ""))
-
-
-def _machine_files(city: City) -> dict[str, tuple[bytes, int]]:
-    """What the program itself brings: implicit agents as folders, and schemas for editors."""
-    files: dict[str, tuple[bytes, int]] = {".gc/.gitignore": (b"*\n", 0o644)}
-    shipped = data_dir("system_agents")
-    for agent in city.agents:
-        if agent.layer == "built-in":
-            family = city.providers[agent.provider].family
-            names = (agent.name.bare, family or "_default", "_default")
-            homes = (os.path.join(shipped, name) for name in names)
-            source = next(home for home in homes if os.path.isdir(home))
-            files |= dict(_tree(source, f".gc/system/agents/{agent.name.bare}/"))
-    files |= dict(_tree(package_dir("schemas"), ".gc/schemas/"))
-    return files
-
-
-def _tree(directory: str, prefix: str) -> Iterator[tuple[str, tuple[bytes, int]]]:
-    for name in sorted(os.listdir(directory)):
-        path = os.path.join(directory, name)
-        if name in (".gc", "__pycache__"):
-            continue
-        if os.path.isdir(path):
-            yield from _tree(path, f"{prefix}{name}/")
-        else:
-            with open(path, "rb") as file:
-                yield prefix + name, (file.read(), stat.S_IMODE(os.stat(path).st_mode))
+    return dict(tree(data_dir("example_city"), ""))
 
 
 def _write(root: str, files: dict[str, tuple[bytes, int]]) -> tuple[list[str], list[str]]:
@@ -176,27 +149,6 @@ def _write(root: str, files: dict[str, tuple[bytes, int]]) -> tuple[list[str], l
         plain = 0o755 if mode & 0o100 else 0o644
         (made if create(os.path.join(root, file), data, plain) else kept).append(file)
     return made, kept
-
-
-def _refresh(root: str, files: dict[str, tuple[bytes, int]]) -> None:
-    """Write what is the program's own; an older version of it too, unless a person changed it."""
-    import hashlib
-
-    record = os.path.join(root, _RECORD)
-    refuse_links(root, record)
-    lines = (read_plain(record) or b"").decode("utf-8", "replace").splitlines()
-    written = dict(line.split("  ", 1)[::-1] for line in lines if "  " in line)
-    for file, (data, mode) in files.items():
-        path = os.path.join(root, file)
-        refuse_links(root, path)
-        if not create(path, data, mode):
-            there = hashlib.sha256(read_plain(path) or b"").hexdigest()
-            if there == hashlib.sha256(data).hexdigest() or written.get(file) != there:
-                continue
-            replace(path, data)
-        written[file] = hashlib.sha256(data).hexdigest()
-    text = "".join(f"{digest}  {file}\n" for file, digest in sorted(written.items()))
-    replace(record, text.encode())
 
 
 def _lines(
@@ -222,4 +174,11 @@ def _lines(
     from shlex import quote
 
     step = "" if root == context.cwd else f"cd {quote(os.path.relpath(root, context.cwd))} && "
-    yield f"Next: {step}city agent list"
+    yield f"Next: {step}{_first_step(city)}"
+
+
+def _first_step(city: City) -> str:
+    """See it work where nothing was written yet; else see what is there."""
+    bare = all(agent.layer == "built-in" for agent in city.agents)
+    can_run = any(str(agent.name) == "shell" for agent in city.agents)
+    return "city sling shell 'echo hello from $(pwd)' --wait" if bare and can_run else _SEE

@@ -11,6 +11,7 @@ from tests.cli.shapes import CHECK, fits
 from tests.support.command import Command
 from tests.support.trees import build_tree
 
+FIRST_STEP = "city sling shell 'echo hello from $(pwd)' --wait"
 CITY_TOML = """\
 #:schema .gc/schemas/city.schema.json
 # This city: providers, defaults, rigs and patches. Agents are folders under agents/.
@@ -43,7 +44,7 @@ def test_a_fresh_city_is_said_file_by_file_with_the_next_command(run: Command, e
         "  city.toml\n"
         "  .gitignore\n"
         "Provider claude: `claude` is not on PATH yet\n"
-        "Next: city agent list\n"
+        f"Next: {FIRST_STEP}\n"
     )
     assert (empty / "city.toml").read_text() == CITY_TOML.format(
         name="lighthouse", provider="claude"
@@ -54,7 +55,7 @@ def test_a_fresh_city_is_said_file_by_file_with_the_next_command(run: Command, e
 def test_a_path_that_is_not_there_yet_is_made(run: Command, tmp_path: Path) -> None:
     ran = run("init", "far/away", cwd=tmp_path)
     assert ran.code == 0
-    assert ran.out.endswith("Next: cd far/away && city agent list\n")
+    assert ran.out.endswith(f"Next: cd far/away && {FIRST_STEP}\n")
     assert (tmp_path / "far/away/city.toml").read_text() == CITY_TOML.format(
         name="away", provider="claude"
     )
@@ -154,9 +155,21 @@ def test_a_second_run_says_what_is_there_and_changes_nothing(run: Command, empty
     assert ran.out == (
         "Already there, left as they are: city.toml, .gitignore\n"
         "Provider claude: `claude` is not on PATH yet\n"
-        "Next: city agent list\n"
+        f"Next: {FIRST_STEP}\n"
     )
     assert contents(empty, but=()) == before
+
+
+@pytest.mark.parametrize(
+    "theirs",
+    [{"agents/mayor/prompt.md": "Lead.\n"}, {"city.toml": "implicit_agents = false\n"}],
+    ids=["own-agents", "no-shell"],
+)
+def test_where_the_first_step_would_not_fit_the_next_is_to_see_the_agents(
+    run: Command, empty: Path, theirs: dict[str, str]
+) -> None:
+    build_tree(empty, theirs)
+    assert run("init", cwd=empty).out.endswith("Next: city agent list\n")
 
 
 def test_a_persons_files_are_left_alone(run: Command, empty: Path) -> None:

@@ -1,0 +1,66 @@
+"""What the program itself keeps in a city: its own agents as folders, and schemas for editors."""
+
+import os
+import stat
+from collections.abc import Iterator
+
+from gascity.apply.files import refuse_links, replace_alone, sweep, write_private
+from gascity.model.city import City
+from gascity.resources import data_dir, package_dir
+from gascity.source.disk import read_plain
+
+_RECORD = ".gc/system/written"
+
+
+def refresh(root: str, city: City) -> None:
+    """Write what is the program's own; an older version of it too, unless a person changed it.
+
+    The caller has the city locked. What a killed one of us left of it is taken away.
+    """
+    import hashlib
+
+    record = os.path.join(root, _RECORD)
+    refuse_links(root, record)
+    lines = (read_plain(record) or b"").decode("utf-8", "replace").splitlines()
+    written = dict(line.split("  ", 1)[::-1] for line in lines if "  " in line)
+    for file, (data, mode) in _files(city).items():
+        path = os.path.join(root, file)
+        refuse_links(root, path)
+        if os.path.lexists(path):
+            sweep(path)
+            there = hashlib.sha256(read_plain(path) or b"").hexdigest()
+            if there == hashlib.sha256(data).hexdigest() or written.get(file) != there:
+                continue
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        write_private(path, data, mode)
+        written[file] = hashlib.sha256(data).hexdigest()
+    text = "".join(f"{digest}  {file}\n" for file, digest in sorted(written.items()))
+    replace_alone(record, text.encode())
+
+
+def _files(city: City) -> dict[str, tuple[bytes, int]]:
+    files: dict[str, tuple[bytes, int]] = {".gc/.gitignore": (b"*\n", 0o644)}
+    shipped = data_dir("system_agents")
+    for agent in city.agents:
+        if agent.layer == "built-in":
+            provider = city.providers.get(agent.provider)
+            family = provider.family if provider else None
+            names = (agent.name.bare, family or "_default", "_default")
+            homes = (os.path.join(shipped, name) for name in names)
+            source = next(home for home in homes if os.path.isdir(home))
+            files |= dict(tree(source, f".gc/system/agents/{agent.name.bare}/"))
+    files |= dict(tree(package_dir("schemas"), ".gc/schemas/"))
+    return files
+
+
+def tree(directory: str, prefix: str) -> Iterator[tuple[str, tuple[bytes, int]]]:
+    """The files of a directory with their modes, named from `prefix` on."""
+    for name in sorted(os.listdir(directory)):
+        path = os.path.join(directory, name)
+        if name in (".gc", "__pycache__"):
+            continue
+        if os.path.isdir(path):
+            yield from tree(path, f"{prefix}{name}/")
+        else:
+            with open(path, "rb") as file:
+                yield prefix + name, (file.read(), stat.S_IMODE(os.stat(path).st_mode))
