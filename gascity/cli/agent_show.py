@@ -22,6 +22,7 @@ from gascity.cli.settings import may_reveal, reveal_option, setting_json, value_
 from gascity.model.city import Agent
 from gascity.model.layers import PROVIDER_LAYER, Setting
 from gascity.model.problems import CityError
+from gascity.model.secrets import agent_secrets, hidden_in
 from gascity.render.pieces import Rendered
 
 
@@ -48,10 +49,14 @@ def show_agent(context: Context, agent: str, rendered: bool, budget: bool, revea
         value |= {"budget": budget_json(city, one, done)} if budget else {}
         return {**value, "problems": problems_json(problems, locator)}
 
-    if rendered or budget:
-        context.say(answer, lambda: prompt_lines(context, city, one, done, rendered, budget))
-    else:
-        context.say(answer, lambda: _show_lines(context, one, settings, done, locator, open_))
+    def lines() -> Iterator[str]:
+        if rendered or budget:
+            return prompt_lines(context, city, one, done, rendered, budget)
+        return _show_lines(context, one, settings, done, locator, open_)
+
+    # A template may have put one into the prompt; `emit` is what prints it as it is.
+    secrets = () if open_ else agent_secrets(one.value("env")).values()
+    context.say(answer, lambda: (hidden_in(line, secrets) for line in lines()))
     if not context.as_json:
         context.print_problems(problems)
     return int(any(problem.is_error for problem in problems))
@@ -97,7 +102,7 @@ def _show_lines(
     stateful = row["session_state"] == "stateful"
     most = "no limit" if row["max"] is None else row["max"]
     facts = {
-        "Agent": paint(str(one.name), BOLD, context.colour),
+        "Agent": str(one.name),
         "Name": one.text("display_name"),
         "Description": one.text("description"),
         "Provider": " ".join(filter(None, (one.provider, one.text("model")))),
@@ -109,7 +114,7 @@ def _show_lines(
     for name, fact in facts.items():
         if fact:
             first, *rest = wrap(str(fact), context.width - 15)
-            yield f"{name + ':':<14} {first}"
+            yield f"{name + ':':<14} {paint(first, BOLD, context.colour and name == 'Agent')}"
             yield from (" " * 15 + line for line in rest)
     yield from _tool_lines(one)
     yield from _settings_lines(context, settings, locator, reveal)

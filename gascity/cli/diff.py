@@ -1,17 +1,23 @@
 """What a step would change, as a unified diff without any secret in it."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 
 from gascity.cli.output import BOLD, CYAN, RED, paint
 from gascity.materialise.directories import Planned, Planner
 from gascity.model.city import Agent
 from gascity.model.plan import ABSENT, FILE, LINK, Step
 from gascity.model.references import names_in
-from gascity.model.secrets import HIDDEN, hidden_in, is_secret, masked_line, spellings
+from gascity.model.secrets import (
+    HIDDEN,
+    agent_secrets,
+    hidden_in,
+    is_secret,
+    masked_line,
+    spellings,
+)
 from gascity.render import documents
 from gascity.servers import launch_value
-from gascity.source.servers import agent_secrets
 
 _GREEN = "32"
 _PAIR = re.compile(r'("(?P<key>(?:[^"\\]|\\.)+)"\s*:\s*)"(?:[^"\\]|\\.)*"')
@@ -102,8 +108,7 @@ def _hidden(planner: Planner, planned: Planned, step: Step, text: str) -> str:
 def _secrets(planner: Planner, planned: Planned) -> Iterable[str]:
     found: set[str] = set()
     for site in planned.sites:
-        env = site.agent.value("env")
-        found.update(agent_secrets(env if isinstance(env, Mapping) else {}).values())
+        found.update(agent_secrets(site.agent.value("env")).values())
         found |= _looked_up(planner, planned, site.agent)
     for effective in planned.claims.servers.values():
         for server in effective.servers:

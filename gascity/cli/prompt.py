@@ -24,13 +24,13 @@ def render(context: Context, city: City, agent: Agent) -> Rendered:
 
 def prompt_json(done: Rendered) -> dict[str, object]:
     """Files, hash and length of what `emit` prints; null where it prints nothing."""
-    import hashlib
+    from gascity.model.hashes import sha256_of
 
     known = not any(problem.is_error for problem in done.problems)
     files = dict.fromkeys(piece.file for piece in done.pieces)
     return {
         "files": list(files),
-        "sha256": hashlib.sha256(done.text.encode()).hexdigest() if known else None,
+        "sha256": sha256_of(done.text.encode()) if known else None,
         "chars": len(done.text) if known else None,
     }
 

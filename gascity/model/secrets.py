@@ -51,6 +51,15 @@ def _is_reference(value: str) -> bool:
     return value.startswith("${") and value.endswith("}") and value.count("${") == 1
 
 
+def agent_secrets(env: object) -> dict[str, str]:
+    """Literal secrets among an agent's variables, by name."""
+    return {
+        key: value
+        for key, value in (env.items() if isinstance(env, Mapping) else ())
+        if isinstance(value, str) and is_secret(key) and secrets_of_pair(key, value)
+    }
+
+
 def hidden_in(text: str, secrets: Iterable[str]) -> str:
     """A text with every one of the secrets in it hidden."""
     for secret in sorted(secrets, key=len, reverse=True):

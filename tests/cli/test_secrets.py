@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.command import Command, Ran
+from tests.support.trees import build_tree
 
 SECRET = "s3cr3t-harbour"
 
@@ -121,3 +122,21 @@ def test_a_secret_refused_by_set_is_not_printed_back(
     ran = run("agent", "set", "mayor", 'env={ API_KEY = ["k-12345"] }', cwd=root)
     assert ran.code == 1
     assert "k-12345" not in ran.out + ran.err
+
+
+def test_a_secret_in_a_rendered_prompt_is_hidden_wherever_it_is_shown(
+    run: Command, tmp_path: Path
+) -> None:
+    build_tree(
+        tmp_path / "quay",
+        {
+            "city.toml": "implicit_agents = false\n",
+            "agents/mayor/agent.toml": f'provider = "claude"\n[env]\nQUAY_TOKEN = "{SECRET}"\n',
+            "agents/mayor/prompt.template.md": "Say {{ .QUAY_TOKEN }} at the gate.\n",
+        },
+    )
+    for words in ((), ("--rendered",), ("--budget",), ("--rendered", "--json")):
+        shown = run("agent", "show", "mayor", *words, cwd=tmp_path / "quay")
+        assert SECRET not in shown.out + shown.err
+    told = run("agent", "emit", "mayor", cwd=tmp_path / "quay")
+    assert told.out == f"Say {SECRET} at the gate.\n", "the model is told what was written"
