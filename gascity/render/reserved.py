@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from gascity.model.city import Agent, City
-from gascity.model.scope import allowed
+from gascity.model.scope import may_sling
 from gascity.render.variables import Scene
 
 RESERVED = ("available-agents", "skills", "environment")
@@ -11,7 +11,7 @@ RESERVED = ("available-agents", "skills", "environment")
 
 def available_agents(city: City, agent: Agent) -> str:
     """The other agents this one may hand work to, as `- name: Display Name - description`."""
-    lines = [_line(other) for other in city.agents if may_see(agent, other)]
+    lines = [_line(other) for other in city.agents if _may_see(city, agent, other)]
     if not lines:
         return "There are no other agents to hand work to."
     return "\n".join(
@@ -30,16 +30,18 @@ def _line(agent: Agent) -> str:
     return f"- {agent.name}: {shown}" + (f" - {about}" if about else "")
 
 
-def may_see(agent: Agent, other: Agent) -> bool:
+def _may_see(city: City, agent: Agent, other: Agent) -> bool:
     """Is `other` visible to `agent`, and allowed by its filter?"""
     if other.name == agent.name or other.broken or other.value("hidden"):
         return False
     if other.value("mode") == "primary" or other.value("suspended"):
         return False
-    return allowed(
+    provider = city.providers.get(other.provider)
+    return may_sling(
         (str(other.name), other.name.without_rig, other.name.bare),
         agent.value("agents_filter.allow"),
         agent.value("agents_filter.deny"),
+        script=provider is not None and provider.value("script") is True,
     )
 
 

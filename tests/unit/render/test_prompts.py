@@ -291,6 +291,23 @@ def test_available_agents_respects_filter_visibility_and_mode(city: CityBuilder)
     ]
 
 
+@pytest.mark.parametrize(("allow", "told"), [("*", []), ("shell", ["- shell:"])])
+def test_who_runs_scripts_is_available_only_to_those_that_name_it(
+    city: CityBuilder, allow: str, told: list[str]
+) -> None:
+    opened = city(
+        {
+            "city.toml": 'implicit_agents = ["shell"]\n',
+            "agents/a/agent.toml": f'[agents_filter]\nallow = ["{allow}"]\n',
+            "agents/a/prompt.template.md": '{{ template "available-agents" . }}',
+        }
+    )
+    lines = rendered(opened, "a").text.splitlines()
+    assert [line.split(" ", 2)[:2] for line in lines if line.startswith("- ")] == [
+        line.split(" ") for line in told
+    ]
+
+
 def test_reserved_fragments_are_never_there_unasked(city: CityBuilder) -> None:
     opened = city({"agents/a/prompt.template.md": "just this"})
     assert rendered(opened, "a").text == "just this"
