@@ -256,7 +256,7 @@ def _resolve_path(
     root = pack
     if written.startswith("//"):
         root, target = disk.root, os.path.join(disk.root, written.lstrip("/"))
-    elif "//" in written and (other := disk.packs.get(written.partition("//")[0])):
+    elif "//" in written and (other := disk.named_pack(written.partition("//")[0])):
         root, target = other, os.path.join(other, written.partition("//")[2])
     elif written.startswith(("./", "../")):
         target = os.path.join(os.path.dirname(path), written)
@@ -306,7 +306,7 @@ def _called(disk: Disk, root: str) -> str:
 def _elsewhere(disk: Disk, root: str, written: str) -> str | None:
     """A patch's prompt is looked for under patches/; people often write that directory too."""
     if "//" in written.strip("/"):
-        return "a file of another pack cannot be named here; copy it"
+        return f"no pack that is imported calls itself `{written.partition('//')[0]}`"
     bare = written.removeprefix("patches/")
     if bare != written and disk.exists(f"{root}/{bare}"):
         return f'the path is relative to patches/: write "{bare}"'

@@ -24,10 +24,16 @@ class Disk:
         self.instead = instead or {}
         self.seen: dict[str, Stamp] = {}
         self.problems: list[Problem] = []
-        self.packs: dict[
-            str, str | None
-        ] = {}  # roots by the name a pack gives itself; None: several
+        # Roots by the name a pack gives itself; None: several.
+        self.packs: dict[str, str | None] = {}
+        self.awaited: set[str] = set()  # packs that were named before they were read
         self._inside = root.rstrip("/") + "/"
+
+    def named_pack(self, name: str) -> str | None:
+        """The root of the pack of that name; one that was not read yet is asked for."""
+        if name not in self.packs:
+            self.awaited.add(name)
+        return self.packs.get(name)
 
     def shown(self, path: str) -> str:
         """A path as people see it: relative to the city where it lies inside it."""
@@ -68,13 +74,25 @@ class Disk:
     def is_folder_of(self, path: str, within: str) -> bool:
         """Is there a directory that may be read? A file in its place, or a link that leads out
         of `within`, is a problem."""
-        if not self.is_directory(path):
-            if self.seen[path] is not None:
-                self.problems.append(self._misplaced(path))
-            elif os.path.islink(path):
-                self.problems.append(self._dangling(path))
+        try:
+            found = os.lstat(path)
+        except OSError:
+            self.seen[path] = None
             return False
-        return self.follow_directory(path, within)
+        if stat.S_ISLNK(found.st_mode):
+            return self._is_linked_folder(path, within)
+        self.stamp(path, found)
+        if not stat.S_ISDIR(found.st_mode):
+            self.problems.append(self._misplaced(path))
+            return False
+        return True
+
+    def _is_linked_folder(self, path: str, within: str) -> bool:
+        if not self.is_directory(path):
+            there = self.seen[path] is not None
+            self.problems.append(self._misplaced(path) if there else self._dangling(path))
+            return False
+        return self._stays(path, within)
 
     def exists(self, path: str) -> bool:
         try:

@@ -32,6 +32,17 @@ def load(
 
     With `dialects`, also the city's own files may be written in another layout than today's.
     """
+    found = _load(disk, around, only, all_providers, dialects)
+    if any(disk.packs.get(name) for name in disk.awaited):
+        disk.problems.clear()  # of files that another pack was to give, and can give now
+        disk.awaited.clear()
+        return _load(disk, around, only, all_providers, dialects)
+    return found
+
+
+def _load(
+    disk: Disk, around: Surroundings, only: str | None, all_providers: bool, dialects: bool
+) -> Sources:
     reader = _CityReader(disk, around, only, dialects)
     root = disk.root
     files = reader.city_files()

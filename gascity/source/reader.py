@@ -2,12 +2,12 @@
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
 
 from gascity.model.layers import Layer
 from gascity.model.names import is_name
 from gascity.model.pack import CATALOGUES, AgentDir, Import, Pack
 from gascity.model.problems import Place, Problem, warning
+from gascity.model.records import NamedTuple
 from gascity.model.tables import CITY_TABLES, PACK_TABLES
 from gascity.model.tree import TableAgent, Tree
 from gascity.source.agents import read_agents, read_table
@@ -188,8 +188,13 @@ class Reader:
         return self.packs[real]
 
     def _real(self, path: str) -> str:
+        """A path without links; what lies above several packs is asked about once."""
         if path not in self.real:
-            self.real[path] = os.path.realpath(path)
+            above, name = os.path.split(path)
+            if name in ("", ".", "..") or os.path.islink(path):
+                self.real[path] = os.path.realpath(path)
+            else:
+                self.real[path] = os.path.join(self._real(above), name)
         return self.real[path]
 
     def _read_pack(self, home: Home, place: Place, above: tuple[str, ...]) -> Pack | None:
@@ -223,7 +228,7 @@ class Reader:
         below = [self.depths[one.pack.root] for one in imports if one.pack is not None]
         self.depths[self.disk.shown(path)] = 1 + max(below, default=-1)
         name = str(values.get("name", ""))
-        self.disk.packs[name] = path if name not in self.disk.packs else None
+        self.disk.packs[name] = path if self.disk.packs.get(name, path) == path else None
         return Pack(
             name=name,
             root=self.disk.shown(path),

@@ -269,3 +269,32 @@ def test_a_pack_that_another_program_unpacks_is_left_out_with_a_warning(city: Ci
     problem = problem_of(town, "import-of-another")
     assert not problem.is_error
     assert "`core`" in problem.message
+
+
+@pytest.mark.parametrize("order", ["ab", "ba"])
+def test_a_file_of_another_pack_may_be_named_whichever_is_imported_first(
+    city: CityBuilder, order: str
+) -> None:
+    town = city(
+        {
+            "city.toml": "".join(f'[imports.{one}]\nsource = "packs/{one}"\n' for one in order),
+            "packs/a/pack.toml": '[pack]\nname = "alpha"\nschema = 2\n',
+            "packs/a/agents/scout/agent.toml": 'prompt = "beta//texts/scout.md"\n',
+            "packs/b/pack.toml": '[pack]\nname = "beta"\nschema = 2\n',
+            "packs/b/texts/scout.md": "Look around.\n",
+        }
+    )
+    scout = agent_of(town, "a.scout")
+    assert (scout.text("prompt"), town.everything_wrong) == ("packs/b/texts/scout.md", ())
+
+
+def test_a_pack_that_nobody_imports_is_named_in_the_hint(city: CityBuilder) -> None:
+    town = city(
+        {
+            "city.toml": '[imports.a]\nsource = "packs/a"\n',
+            "packs/a/pack.toml": '[pack]\nname = "alpha"\nschema = 2\n',
+            "packs/a/agents/scout/agent.toml": 'prompt = "beta//texts/scout.md"\n',
+        }
+    )
+    hints = [one.hint for one in town.everything_wrong if one.code == "missing-file"]
+    assert hints == ["no pack that is imported calls itself `beta`"]
