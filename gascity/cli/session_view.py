@@ -22,6 +22,8 @@ lines_option = click.option(
     "--lines", metavar="N", type=click.IntRange(min=0), help="Only so many of the last lines."
 )
 
+raw_option = click.option("--raw", is_flag=True, help="As it was printed: of models, mostly JSON.")
+
 
 @click.command("peek")
 @session_argument
@@ -36,9 +38,9 @@ def peek(context: Context, reference: str | None, lines: int | None) -> int:
         from gascity.runtimes.tmux import TmuxRuntime
 
         text = TmuxRuntime(context.root, context.environ).peek(handle_of(run), most)
+        _show(text.encode(errors="surrogateescape"))
     else:
-        text = tail(run.log, most)
-    _show(text.encode(errors="surrogateescape"))
+        print_log(run.log, most, form_of(context, session.agent, session))
     return 0
 
 
@@ -47,28 +49,66 @@ def peek(context: Context, reference: str | None, lines: int | None) -> int:
 @click.option("-f", "--follow", "follows", is_flag=True, help="Go on while the session runs.")
 @lines_option
 @click.option("--run", "number", metavar="N", type=int, help="Of this run: `session show` lists.")
+@raw_option
 @pass_context
 def logs(
-    context: Context, reference: str | None, follows: bool, lines: int | None, number: int | None
+    context: Context,
+    reference: str | None,
+    follows: bool,
+    lines: int | None,
+    number: int | None,
+    raw: bool,
 ) -> int:
-    """Show what a session's last run printed, or goes on printing."""
+    """Show what a session's last run printed, or goes on printing.
+
+    Of a model that is what it said, and which tools it used.
+    """
     session = the_session(context, reference)
+    form = "" if raw else form_of(context, session.agent, session)
     if follows:
         if number is not None:
             raise click.UsageError("--run shows one run, --follow those to come: choose one")
-        follow(context, session, lines)
+        follow(context, session, lines, form)
         return 0
-    print_log(_run(context, session, number).log, lines)
+    print_log(_run(context, session, number).log, lines, form)
     return 0
 
 
-def print_log(path: str, lines: int | None) -> None:
-    """What a run printed: all of it, or its last lines."""
-    if lines is not None:
+def form_of(context: Context, agent: str, session: Session | None) -> str:
+    """The shape of what an agent's runs print, if that is not for people to read."""
+    if session is not None and session.interactive:
+        return ""
+    from gascity.pipeline import open_agent
+
+    try:
+        city, found = open_agent(context.root, context.environ, agent)
+    except CityError:
+        return ""
+    provider = city.providers.get(found.provider)
+    form = provider.text("headless.output") if provider is not None else ""
+    return form if form != "text" else ""
+
+
+def print_log(path: str, lines: int | None, form: str = "") -> None:
+    """What a run printed: all of it, or its last lines; with a form, as people read it."""
+    if not os.path.exists(path):
+        return
+    if lines is not None and form:
+        told = b"".join(_as_read(form, read_log(path))).splitlines(keepends=True)
+        _show(b"".join(told[-lines:] if lines else []))
+    elif lines is not None:
         _show(tail(path, lines).encode(errors="surrogateescape"))
-    elif os.path.exists(path):
-        for line in read_log(path):
+    else:
+        for line in _as_read(form, read_log(path)):
             _show(line)
+
+
+def _as_read(form: str, lines: Iterable[bytes]) -> Iterable[bytes]:
+    if not form:
+        return lines
+    from gascity.render.outputs import readable
+
+    return readable(form, lines)
 
 
 def as_seen(context: Context, sessions: Iterable[Session]) -> list[Session]:
@@ -99,9 +139,12 @@ def _run(context: Context, session: Session, number: int | None) -> Run:
     raise CityError(Problem("no-run", words, None, f"it has {known}" if known else None))
 
 
-def follow(context: Context, session: Session, lines: int | None = None) -> None:
+def follow(
+    context: Context, session: Session, lines: int | None = None, form: str | None = None
+) -> None:
     """Print what its run prints, and that of runs to come, until the session runs nothing."""
     store = context.store()
+    shape = form_of(context, session.agent, session) if form is None else form
     current: Session | None = session
     seen = 0
     while current is not None and current.state == STARTING and not current.run:
@@ -110,7 +153,8 @@ def follow(context: Context, session: Session, lines: int | None = None) -> None
     run = next(iter(store.runs(session=session.id)), None)
     while run is not None and run.id != seen:
         seen = run.id
-        for piece in _growing(context, run, lines):
+        pieces = _growing(context, run, lines)
+        for piece in _as_read(shape, _whole_lines(pieces)) if shape else pieces:
             _show(piece)
         current = store.session(session.id)
         run = store.run(current.run) if current is not None and current.run else None
@@ -135,6 +179,15 @@ def _growing(context: Context, run: Run, lines: int | None) -> Iterator[bytes]:
         if over:
             return
         time.sleep(_PAUSE)
+
+
+def _whole_lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    rest = b""
+    for piece in pieces:
+        *lines, rest = (rest + piece).split(b"\n")
+        yield from (line + b"\n" for line in lines)
+    if rest:
+        yield rest
 
 
 def _read(path: str, at: int) -> tuple[bytes, int]:

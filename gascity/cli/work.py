@@ -11,7 +11,7 @@ from gascity.cli.output import complain
 from gascity.cli.whom import agent_name
 from gascity.cli.work_rows import find_work, show_lines, whole_row, work_lines, work_row
 from gascity.control.client import controller_state
-from gascity.model.names import did_you_mean, parse_name
+from gascity.model.names import parse_name, unknown_rig
 from gascity.model.problems import CityError, Problem
 from gascity.model.work import CANCELLED, CLAIMED, DONE, FAILED, OPEN, SETTLED, Result, Work
 from gascity.store.port import Store
@@ -43,7 +43,7 @@ def work() -> None:
     type=click.Choice((OPEN, CLAIMED, DONE, FAILED, CANCELLED)),
     help="Only what stands so; may be given several times.",
 )
-@click.option("--limit", metavar="N", type=click.IntRange(1, 1 << 32), help="Only the newest N.")
+@click.option("--limit", metavar="N", type=click.IntRange(min=1), help="Only the newest N.")
 @json_option
 @pass_context
 def list_work(
@@ -89,8 +89,7 @@ def _check_rig(context: Context, rig: str) -> None:
     """A rig that does not exist is no empty list."""
     known = [one.name for one in context.city().rigs]
     if rig not in known:
-        words = f"there is no rig `{rig}`"
-        raise CityError(Problem("unknown-rig", words, None, did_you_mean(rig, known)))
+        raise CityError(unknown_rig(rig, known))
 
 
 @click.command("show")

@@ -20,7 +20,9 @@ def find_work(store: Store | None, id: str) -> Work:
     work = store.work(id) if store is not None else None
     if work is None:
         known = [one.id for one in store.list_work(limit=_NEAR)] if store is not None else []
-        hint = did_you_mean(id, known) or "`city work list` shows what there is"
+        # One number is not a misspelling of another.
+        meant = None if id.rpartition("-")[2].isdecimal() and "-" in id else did_you_mean(id, known)
+        hint = meant or "`city work list` shows what there is"
         raise CityError(Problem("unknown-work", f"there is no work `{id}`", None, hint))
     return work
 
@@ -119,7 +121,7 @@ def show_lines(work: Work, store: Store, root: str, columns: int, colour: bool) 
     """Everything about one item, its text last."""
     now = time.time()
     facts = {
-        "Work": paint(work.id, BOLD, colour),
+        "Work": work.id,
         "Title": work.title,
         "Agent": work.agent,
         **dict(standing(work, store, now)),
@@ -133,7 +135,7 @@ def show_lines(work: Work, store: Store, root: str, columns: int, colour: bool) 
     for name, fact in facts.items():
         if fact:
             first, *rest = [one for line in fact.splitlines() for one in wrap(line, columns - 12)]
-            yield f"{name + ':':<11} {first}"
+            yield f"{name + ':':<11} {paint(first, BOLD, colour and name == 'Work')}"
             yield from (" " * 12 + line for line in rest)
     if work.body.strip() and work.body.strip() != work.title.strip():
         yield ""

@@ -1,10 +1,10 @@
 """Decide what the end of a run means for its work and its session. Failure is not loss."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from gascity.control.standing import span
 from gascity.control.world import Limits as Limits
+from gascity.model.records import NamedTuple
 from gascity.model.work import (
     BROKE,
     CANCELLED,
@@ -192,10 +192,14 @@ def _crashed(session: Session, outcome: str, reason: str, now: float) -> Settlem
 
 
 def _limited(session: Session, ending: Ending, reason: str, now: float) -> Settlement:
-    """The session waits; if nobody says how long, the longer the more often it happens in a row."""
-    told = ending.limited_until or 0.0
-    wait = min(LIMIT_WAIT * 2.0 ** min(session.crashes, 10), LONGEST_LIMIT_WAIT)
-    until = told if told > now else now + wait
+    """The session waits, the longer the more often it happens in a row.
+
+    What the provider says is heeded, but for one that says so again and again: soon, and soon.
+    """
+    told, often = ending.limited_until or 0.0, min(session.crashes, 11)
+    wait = min(LIMIT_WAIT * 2.0**often, LONGEST_LIMIT_WAIT)
+    soonest = now + min(2.0**often, LONGEST_LIMIT_WAIT) if often else now
+    until = max(told, soonest) if told > now else now + wait
     return Settlement(
         LIMITED,
         reason,

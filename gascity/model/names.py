@@ -1,9 +1,10 @@
 """Names of agents, and the one resolver behind commands, patches and references."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 from gascity.model.problems import Place, Problem
+from gascity.model.records import NamedTuple
 
 _FIRST = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
 _REST = _FIRST | frozenset("_-")
@@ -143,3 +144,8 @@ def several(reference: str, candidates: Sequence[str], place: Place | None = Non
     names = ", ".join(f"`{name}`" for name in candidates)
     words = f"`{reference}` may mean {names}"
     return Problem("ambiguous-name", words, place, "write one of them in full")
+
+
+def unknown_rig(rig: str, rigs: Iterable[str]) -> Problem:
+    """A rig was named that the city does not have."""
+    return Problem("unknown-rig", f"there is no rig `{rig}`", None, did_you_mean(rig, rigs))

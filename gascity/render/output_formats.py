@@ -1,7 +1,8 @@
 """Where each shape of output has its conversation, its last words, tokens, cost and faults."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
+
+from gascity.model.records import NamedTuple
 
 
 class Rule(NamedTuple):
@@ -17,6 +18,8 @@ class Rule(NamedTuple):
     usage, cost    of the whole run; more_usage, more_cost: of a part of it, and better known
     failed, error  whether, and in which words; status: the answer of the model's server
     fine           nothing: what failed before was overcome
+    over           nothing: it has come to its end, whichever that is
+    tool           what it makes use of; only for people to read
     wait, wait_ms  for how long a limit holds; until: to which second of the epoch
     """
 
@@ -26,7 +29,10 @@ class Rule(NamedTuple):
 
 _CLAUDE = (
     Rule({}, {"conversation": "session_id"}),
-    Rule({"type": "assistant"}, {"summary": "message.content.*.text"}),
+    Rule(
+        {"type": "assistant"},
+        {"summary": "message.content.*.text", "tool": "message.content.*.name"},
+    ),
     Rule(
         {"type": "system", "subtype": "api_retry"},
         {"status": "error_status", "wait_ms": "retry_delay_ms"},
@@ -45,23 +51,35 @@ _CLAUDE = (
             "failed": "is_error",
             "error": "error.message",
             "status": "api_error_status",
+            "over": "type",
         },
     ),
+    Rule(  # such as error_max_turns, which may come with `is_error` false
+        {"type": "result", "subtype": "error*"},
+        {"failed": "type", "error": "subtype"},
+    ),
+    Rule({"type": "result", "subtype": "error*"}, {"error": "errors.*"}),
 )
 _GEMINI = (
     Rule({"type": "init"}, {"conversation": "session_id"}),
     Rule({"type": "message", "role": "user"}, {"fresh": "type"}),
-    Rule({"type": "tool_use"}, {"fresh": "type"}),
+    Rule({"type": "tool_use"}, {"fresh": "type", "tool": "tool_name"}),
     Rule({"type": "message", "role": "assistant"}, {"piece": "content"}),
-    Rule({"type": "result"}, {"usage": "stats"}),
+    Rule({"type": "result"}, {"usage": "stats", "over": "type"}),
     Rule({"type": "result", "status": "error"}, {"failed": "status", "error": "error.message"}),
 )
 _OPENCODE = (
     Rule({}, {"conversation": "sessionID"}),
     Rule({"type": "text"}, {"summary": "part.text"}),
+    Rule({"type": "tool_use"}, {"tool": "part.tool"}),
     Rule(
         {"type": "step_finish"},
-        {"more_usage": "part.tokens", "more_cost": "part.cost", "fine": "type"},
+        {
+            "more_usage": "part.tokens",
+            "more_cost": "part.cost",
+            "fine": "type",
+            "over": "type",
+        },
     ),
     Rule(
         {"type": "error"},
@@ -70,25 +88,34 @@ _OPENCODE = (
             "error": "error.data.message",
             "status": "error.data.statusCode",
             "wait": "error.data.responseHeaders.retry-after",
+            "over": "type",
         },
     ),
 )
 _CODEX = (
     Rule({"type": "thread.started"}, {"conversation": "thread_id"}),
     Rule({"type": "item.completed", "item.type": "agent_message"}, {"summary": "item.text"}),
-    Rule({"type": "turn.completed"}, {"usage": "usage"}),
+    Rule({"type": "item.started", "item.type": "command_execution"}, {"tool": "item.command"}),
+    Rule({"type": "item.started", "item.type": "mcp_tool_call"}, {"tool": "item.tool"}),
+    Rule({"type": "turn.completed"}, {"usage": "usage", "over": "type"}),
     Rule({"type": "error"}, {"error": "message"}),
     Rule({"type": "turn.failed"}, {"failed": "type", "error": "error.message"}),
 )
 _COPILOT = (
     Rule({"type": "assistant.message"}, {"summary": "data.content"}),
     Rule({"type": "session.error"}, {"error": "data.message", "status": "data.statusCode"}),
-    Rule({"type": "result"}, {"conversation": "sessionId", "failed": "exitCode"}),
+    Rule(
+        {"type": "result"},
+        {"conversation": "sessionId", "failed": "exitCode", "over": "type"},
+    ),
 )
 _DROID = (
     Rule({}, {"conversation": "session_id"}),
     Rule({"type": "message", "role": "assistant"}, {"summary": "text"}),
-    Rule({"type": "completion"}, {"summary": "finalText", "usage": "usage", "fine": "type"}),
+    Rule(
+        {"type": "completion"},
+        {"summary": "finalText", "usage": "usage", "fine": "type", "over": "type"},
+    ),
     Rule({"type": "error"}, {"failed": "type", "error": "message"}),
 )
 _KIMI = (
@@ -102,7 +129,10 @@ _KIMI = (
 _GROK = (
     Rule({"type": "text"}, {"piece": "data"}),
     Rule({"type": "tool_call"}, {"fresh": "type"}),
-    Rule({"type": "end"}, {"conversation": "sessionId", "usage": "usage", "fine": "type"}),
+    Rule(
+        {"type": "end"},
+        {"conversation": "sessionId", "usage": "usage", "fine": "type", "over": "type"},
+    ),
     Rule({"type": "error"}, {"failed": "type", "error": "message"}),
 )
 _GOOSE = (
@@ -112,7 +142,7 @@ _GOOSE = (
         {"type": "message", "message.content.*.text": "Ran into this error:*"},
         {"failed": "type", "error": "message.content.*.text"},
     ),
-    Rule({"type": "complete"}, {"usage": ""}),
+    Rule({"type": "complete"}, {"usage": "", "over": "type"}),
     Rule({"type": "error"}, {"failed": "type", "error": "error"}),
 )
 _PI = (
@@ -124,6 +154,7 @@ _PI = (
             "more_usage": "message.usage",
             "more_cost": "message.usage.cost.total",
             "fine": "type",
+            "over": "type",
         },
     ),
     Rule(  # it ends with 0 all the same
@@ -134,7 +165,12 @@ _PI = (
 _CLINE = (
     Rule(
         {"type": "run_result"},
-        {"summary": "text", "usage": "aggregateUsage", "cost": "aggregateUsage.totalCost"},
+        {
+            "summary": "text",
+            "usage": "aggregateUsage",
+            "cost": "aggregateUsage.totalCost",
+            "over": "type",
+        },
     ),
     Rule({"type": "run_result", "finishReason": "error"}, {"failed": "type"}),
     Rule({"type": "error"}, {"error": "message"}),
@@ -154,6 +190,7 @@ _ANTIGRAVITY = (  # from documentation
 )
 
 TEXT = "text"
+UNFINISHED = "its output broke off: it ended without a result"
 FORMATS: Mapping[str, tuple[Rule, ...]] = {
     TEXT: (),
     "claude-stream-json": _CLAUDE,

@@ -4,13 +4,14 @@ import json
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
 
-from gascity.render.output_formats import FORMATS, TOKENS, WHOLE, Rule
+from gascity.model.records import NamedTuple
+from gascity.render.output_formats import FORMATS, TOKENS, UNFINISHED, WHOLE, Rule
 
 _LINE = 1_000_000  # bytes; longer lines are left out
 _SUMMARY, _TAIL = 2000, 500  # characters
 _LAST_LINES = 20
+_WORDS = ("summary", "piece", "error", "tool")
 _TOO_MANY = ("429", "529", "rejected", "rate_limit")
 _SIGNS = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?"
@@ -50,6 +51,9 @@ def parse(
     for line in _lines(chunks):
         seen.take(line)
     seen.finish()
+    if exit_code == 0 and seen.broke_off:
+        seen.put("failed", True)
+        seen.put("error", UNFINISHED)
     failed = seen.failed or bool(exit_code)
     tail = _ending(seen.plain)
     summary = seen.summary or "".join(seen.pieces)
@@ -62,6 +66,42 @@ def parse(
         clean(error) if failed else "",
         _limited(seen, f"{clean(error)}\n{tail}", pattern, now) if failed else None,
     )
+
+
+def readable(format: str, lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Lines of a run's output for people: what was said, and with what it was worked.
+
+    Lines that are no objects of the format stay as they are, and so does a format that has none.
+    """
+    rules = FORMATS.get(format, ()) if format not in WHOLE else ()
+    last, within = "", False  # the last words; and whether they go on
+    for line in lines:
+        found = _object(line) if rules else None
+        told = [("", "")] if found is None else list(_told(rules, found))
+        if within and any(what != "piece" for what, _ in told):
+            within = False
+            yield b"\n"
+        if found is None:
+            yield line
+        for what, text in told:
+            if what == "piece":
+                within, last = True, last + text
+                yield text.encode("utf-8", "replace")
+            elif what == "tool":
+                yield f"[{text}]\n".encode("utf-8", "replace")
+            elif text and text != last:  # a result says the last words once more
+                last = text
+                yield f"{text}\n".encode("utf-8", "replace")
+    if within:
+        yield b"\n"
+
+
+def _told(rules: Iterable[Rule], found: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    for rule in rules:
+        for what, path in rule.take.items() if _fits(rule, found) else ():
+            value = _at(found, path) if what in _WORDS else None
+            if what == "fresh" or (isinstance(value, str) and value):
+                yield what, str(value or "")
 
 
 def clean(text: str, most: int = _SUMMARY) -> str:
@@ -81,13 +121,25 @@ class _Seen:
         self.ended = False
         self.summary = self.conversation = self.error = self.status = ""
         self.failed = False
+        self.ends = any("over" in rule.take for rule in self.rules)  # in a way that can be told
+        self.begun = self.over = False
         self.usage: dict[str, int] | None = None
         self.cost: float | None = None
         self.parts: float | None = None  # of the cost
         self.wait = 0.0
         self.until = 0.0
 
-    def take(self, line: bytes) -> None:
+    @property
+    def broke_off(self) -> bool:
+        """Did it begin as it should, and neither say anything nor come to its end?"""
+        said = self.over or self.failed or self.summary or self.pieces
+        return self.ends and self.begun and not said
+
+    def take(self, line: bytes | None) -> None:
+        """A line; None: one that was left out, and may have been any."""
+        if line is None:
+            self.over = True
+            return
         found = _object(line) if self.rules else None
         if found is not None:
             self.heed(found)
@@ -109,6 +161,7 @@ class _Seen:
                 for what, path in rule.take.items():
                     value = _at(found, path)
                     if value is not None:
+                        self.begun = True
                         self.put(what, value)
 
     def put(self, what: str, value: object) -> None:
@@ -120,6 +173,8 @@ class _Seen:
                 self.say(what, value)
             case "failed" | "fine":
                 self.failed = what == "failed" and bool(value)
+            case "over":
+                self.over = True
             case _:
                 self.count(what, value)
 
@@ -168,8 +223,11 @@ def _number(value: object) -> float:
     return found if abs(found) < 1e15 else 0.0  # neither endless nor no number at all
 
 
-def _lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Lines of at most a fixed size; what was cut out of a log reads as zeros, and ends a line."""
+def _lines(chunks: Iterable[bytes]) -> Iterator[bytes | None]:
+    """Lines of at most a fixed size, None for longer ones.
+
+    What was cut out of a log reads as zeros, and ends a line.
+    """
     rest = b""
     skipping = False
     for chunk in chunks:
@@ -177,13 +235,15 @@ def _lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
             chunk = re.sub(rb"\0+", b"\n", chunk)
         *lines, last = chunk.split(b"\n")
         for line in lines:
-            if not skipping and len(rest) + len(line) <= _LINE:
-                yield rest + line
+            fits = not skipping and len(rest) + len(line) <= _LINE
+            yield rest + line if fits else None
             rest, skipping = b"", False
         rest = b"" if skipping else rest + last
         if len(rest) > _LINE:
             rest, skipping = b"", True
-    if rest:
+    if skipping:
+        yield None
+    elif rest:
         yield rest
 
 

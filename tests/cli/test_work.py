@@ -147,11 +147,18 @@ def test_an_item_that_was_worked_on_is_shown_with_its_session_log_and_result(kep
         assert line in text.splitlines()
 
 
-def test_an_unknown_id_is_answered_with_those_like_it(kept: Kept) -> None:
+@pytest.mark.parametrize(
+    ("id", "hint"),
+    [
+        pytest.param("w1", "did you mean `w-1`?", id="misspelt"),
+        pytest.param("w-2", "`city work list` shows what there is", id="another-number"),
+    ],
+)
+def test_an_unknown_id_is_answered_with_what_was_meant(kept: Kept, id: str, hint: str) -> None:
     kept.sling()
-    ran = kept("work", "show", "w-2", "--json")
+    ran = kept("work", "show", id, "--json")
     assert code_of(ran) == "unknown-work"
-    assert ran.json["problems"][0]["hint"] == "did you mean `w-1`?"
+    assert ran.json["problems"][0]["hint"] == hint
 
 
 @pytest.mark.parametrize("claimed", [False, True], ids=["open", "claimed"])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gascity.model.provider import Provider
 from gascity.pipeline import open_city
 from gascity.render.output_formats import FORMATS, UNFINISHED, WHOLE
-from gascity.render.outputs import Outcome, clean, parse
+from gascity.render.outputs import Outcome, clean, parse, readable
 from tests.support.city import CityBuilder
 
 RECORDED = Path(__file__).parent / "outputs"
@@ -225,6 +225,48 @@ def test_a_result_of_an_error_counts_whatever_it_says_of_itself(ends: int) -> No
     assert (found.summary, found.error) == ("Half of it.", "error_max_turns")
     told = json.dumps({**over, "errors": ["Reached 3 turns."]}).encode()
     assert parse("claude-stream-json", [told], ends).error == "Reached 3 turns."
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_people_read_what_was_said_once(run: str, providers: Mapping[str, Provider]) -> None:
+    lines = (RECORDED / f"{run}.txt").read_bytes().splitlines(True)
+    told = b"".join(readable(providers[run].text("headless.output"), lines)).decode()
+    assert told.splitlines()[-1] == ANSWER
+    assert told.count(ANSWER) == 1
+    assert '{"' not in told
+
+
+TOOLS = {
+    "claude-stream-json": {
+        "type": "assistant",
+        "message": {"content": [{"type": "tool_use", "name": "Bash", "input": {}}]},
+    },
+    "gemini-stream-json": {"type": "tool_use", "tool_name": "Bash", "parameters": {}},
+    "opencode-json": {"type": "tool_use", "part": {"type": "tool", "tool": "Bash"}},
+    "codex-json": {
+        "type": "item.started",
+        "item": {"type": "command_execution", "command": "Bash"},
+    },
+}
+
+
+@pytest.mark.parametrize("shape", TOOLS)
+def test_people_read_with_what_it_was_worked(shape: str) -> None:
+    lines = [json.dumps(TOOLS[shape]).encode() + b"\n", b"to its stderr\n", b"\xff\n"]
+    assert b"".join(readable(shape, lines)) == b"[Bash]\nto its stderr\n\xff\n"
+    assert b"".join(readable("text", lines)) == b"".join(lines)
+
+
+def test_pieces_are_read_in_one_line_until_something_else_happens() -> None:
+    said = [{"type": "message", "role": "assistant", "content": text} for text in ("Rea", "ding.")]
+    more = {"type": "message", "role": "assistant", "content": "Done."}
+    lines = [json.dumps(one).encode() for one in (*said, TOOLS["gemini-stream-json"], more)]
+    assert b"".join(readable("gemini-stream-json", lines)) == b"Reading.\n[Bash]\nDone.\n"
+
+
+@given(FACTS, st.lists(st.binary(max_size=60)))
+def test_whatever_was_printed_can_be_read(shape: str, lines: list[bytes]) -> None:
+    assert isinstance(b"".join(readable(shape, lines)), bytes)
 
 
 def test_the_end_of_a_limit_is_counted_from_now() -> None:
