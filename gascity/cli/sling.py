@@ -1,24 +1,17 @@
 """`city sling`: work handed to an agent."""
 
-import os
 import sys
 import time
-from collections.abc import Callable
 from typing import Any
 
 import click
 
 from gascity.cli.context import Context, complete_agent, json_option, machine, pass_context
-from gascity.cli.control import launch_and_wait
-from gascity.cli.output import complain, say, to_json
+from gascity.cli.output import complain
 from gascity.control.client import ask, controller_state, ensure_controller
-from gascity.model.names import parse_name
-from gascity.model.problems import CityError, Problem
-from gascity.model.work import DONE, SETTLED, Work
+from gascity.model.names import parse_name, unknown_rig
+from gascity.model.problems import CityError
 from gascity.slung import lines, new_key, tell
-
-_LOOKS = 50  # at the store, between two at whether there is a controller
-_MORE = 200  # bytes of a log beyond what is told of it
 
 
 @click.command()
@@ -65,6 +58,7 @@ def sling(
         "key": new_key(),
     }
     request |= _identity(context)
+    began = context.store().last_event() if wait else 0
     slung = ask(context.root, request)
     if slung is None or "work" not in slung:
         slung = _alone(context, request)
@@ -78,18 +72,30 @@ def sling(
         return 0
     if not context.as_json:
         complain("\n".join(lines(slung)))
-    return _await(context, slung, not no_start)
+    from gascity.cli.sling_wait import wait as wait_for
+
+    return wait_for(context, slung, not no_start, began)
 
 
 def _text(text: str | None, from_stdin: bool, file: str | None) -> str:
     if sum((text is not None, from_stdin, file is not None)) != 1:
         raise click.UsageError("give the text in one way: as TEXT, with --stdin or with --file")
     if from_stdin:
-        return sys.stdin.buffer.read().decode("utf-8", "replace")
+        return _decoded(sys.stdin.buffer.read(), "<stdin>")
     if file is not None:
-        with open(file, encoding="utf-8", errors="replace") as source:
-            return source.read()
+        with open(file, "rb") as source:
+            return _decoded(source.read(), file)
     return text or ""
+
+
+def _decoded(data: bytes, name: str) -> str:
+    """What is no text is refused: nobody could be told what it says."""
+    from gascity.source.disk import bad_utf8
+
+    fault = bad_utf8(data, name)
+    if fault is not None:
+        raise CityError(fault)
+    return data.decode().replace("\r\n", "\n")
 
 
 def _identity(context: Context) -> dict[str, object]:
@@ -110,60 +116,13 @@ def _alone(context: Context, request: dict[str, object]) -> dict[str, Any]:
     if "token" in request:
         city = context.city()  # who slings has a say in it too
     else:
-        named = parse_name(str(request["agent"]))
-        city, _ = context.agent(str(named.in_rig(str(request["rig"])) if request["rig"] else named))
+        named, rig = parse_name(str(request["agent"])), request["rig"]
+        try:
+            city, _ = context.agent(str(named.in_rig(str(rig)) if rig else named))
+        except CityError:
+            known = [one.name for one in context.city().rigs] if rig else []
+            if rig and rig not in known:
+                raise CityError(unknown_rig(str(rig), known)) from None
+            raise
     desk = Desk(city, context.environ, machine())
     return sling(desk, context.store(), Request.of(request), time.time()).as_object()
-
-
-def _await(context: Context, slung: dict[str, object], starts: bool) -> int:
-    """Wait until the item is settled, then say what came of it."""
-    from gascity.cli.work_rows import result_row
-
-    store = context.store()
-    work = store.work(str(slung["work"]))
-    try:
-        while work is not None and work.status not in SETTLED:
-            _pause(context, store.changed, starts)
-            work = store.work(work.id)
-    except KeyboardInterrupt:
-        complain(f"{slung['work']} goes on; `city work cancel {slung['work']}` would end it")
-        raise
-    if work is None:
-        raise CityError(Problem("unknown-work", f"{slung['work']} is gone"))
-    if context.as_json:
-        ended = {"session": work.session or None, "status": work.status}
-        say(to_json({**slung, **ended, "result": result_row(work.result)}))
-    else:
-        _say_result(work)
-    return 0 if work.status == DONE else 1
-
-
-def _pause(context: Context, changed: Callable[[], bool], starts: bool) -> None:
-    """Until somebody writes to the store; who would do the work has to be there meanwhile."""
-    for _ in range(_LOOKS):
-        if changed():
-            return
-        time.sleep(0.02)
-    if starts and not controller_state(context.root).running:
-        launch_and_wait(context)
-
-
-def _say_result(work: Work) -> None:
-    summary = work.result.summary if work.result else ""
-    told = work.status != DONE and work.reason != summary
-    say(f"{work.id} {work.status}" + (f": {work.reason}" if told and work.reason else ""))
-    if summary:
-        say(summary)
-    if _is_cut(work, summary):
-        complain(f"this is the end of it; `city work logs {work.id}` shows all of it")
-
-
-def _is_cut(work: Work, summary: str) -> bool:
-    """Is it only the end of what was printed? What a model says is not cut."""
-    if not summary or not work.log or not os.path.exists(work.log):
-        return False
-    from gascity.runtimes.logs import tail
-
-    longer = os.path.getsize(work.log) > len(summary) + _MORE
-    return longer and tail(work.log, 1).strip() == summary.splitlines()[-1].strip()

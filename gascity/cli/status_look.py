@@ -1,16 +1,18 @@
 """How the city stands: asked of its controller, else worked out from its files and its store."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from gascity.cli.context import Context, machine
 from gascity.control.client import ControllerState, ask, controller_state
-from gascity.control.inspect import NOBODY, status_object, take_census
+from gascity.control.inspect import NOBODY, everybody, status_object, take_census
 from gascity.model.problems import CityError, Problem
+from gascity.model.records import NamedTuple
 from gascity.model.work import Decision, Session
 from gascity.store.port import Store, StoreFault
 
 if TYPE_CHECKING:
+    from gascity.control.desk import Desk
     from gascity.control.world import Pool
     from gascity.model.city import City
 
@@ -114,8 +116,14 @@ class Lookout:
                 self._pools, self._config = [], error.problems
                 return self._pools
             desk = Desk(self.city, self._context.environ, machine())
-            posts = [desk.post(str(agent.name)) for agent in self.city.agents]
+            posts = [desk.post(name) for name in self._names(desk)]
             self._pools = [
                 post.pool._replace(blocked=desk.obstacles(post)) for post in posts if post
             ]
         return self._pools
+
+    def _names(self, desk: "Desk") -> list[str]:
+        try:
+            return everybody(desk, self._open()[0])
+        except StoreFault:  # of which more is said elsewhere
+            return everybody(desk, None)

@@ -6,49 +6,96 @@ import time
 from types import FrameType, TracebackType
 
 from gascity.cli.context import Context
-from gascity.cli.output import clean, say
+from gascity.cli.output import clean, complain, say
 from gascity.cli.status_frame import changes, frame
 from gascity.cli.status_look import Look, Lookout
-from gascity.control.inspect import at_rest
+from gascity.control.client import ask, controller_state, is_starting
+from gascity.control.inspect import at_rest, under_way
 
 _PAUSE = 0.2  # between two questions whether anything changed
 _TICK = 1.0  # after which ages are shown anew
+_ALONE = 2.0  # for which there may be no controller, while somebody restarts it
+_NAMED = 5  # items that are named of those that wait for the same
 _QUIT = (b"q", b"Q", b"\x03", b"\x04", b"")  # also Ctrl-C, Ctrl-D, and a terminal that is gone
 
 
 def watch_lines(context: Context, until_idle: bool) -> int:
     """A line for every change, until interrupted or, if so wished, until nothing is left to do."""
     lookout = Lookout(context)
+    rest = Rest(context.root)
     before: Look | None = None
     while True:
         found = lookout.look()
         for line in changes(before, found):
             say(clean(line))
         sys.stdout.flush()
-        if until_idle and at_rest(found.counts, found.sessions):
-            return 0
         before = found
-        while not lookout.changed():
+        while True:
+            ended = rest.ended(found) if until_idle else None
+            if ended is not None:
+                return rest.tell(ended)
+            if lookout.changed():
+                break
             time.sleep(_PAUSE)
 
 
 def watch_screen(context: Context, until_idle: bool) -> int:
     """The live view, until q or Ctrl-C."""
     lookout = Lookout(context)
+    rest = Rest(context.root)
     found = lookout.look()
     drawn_at = 0.0
     with Screen() as screen:
-        while not (until_idle and at_rest(found.counts, found.sessions)):
+        while (ended := rest.ended(found) if until_idle else None) is None:
             now = time.time()
             if now - drawn_at >= _TICK or screen.resized:
                 drawn_at = now
                 screen.draw(frame(found, now, *screen.size(), context.colour))
             if screen.quits(_PAUSE):
-                break
+                return 0
             if lookout.changed():
                 found = lookout.look()
                 drawn_at = 0.0
-    return 0
+    return rest.tell(ended)
+
+
+class Rest:
+    """Whether nothing happens any more: all is done, or what is left waits for a person."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._asked = -_TICK
+        self._alone: float | None = None  # since when there has been no controller
+        self._left: dict[str, str] = {}  # work that cannot go on, and why
+
+    def ended(self, found: Look) -> int | None:
+        """The exit code; None while there is something to wait for."""
+        if at_rest(found.counts, found.sessions):
+            return 0
+        now = time.monotonic()
+        if under_way(found.counts, found.sessions) or now - self._asked < _TICK:
+            return None
+        self._asked = now
+        self._left = self._stuck(now)
+        return 1 if self._left else None
+
+    def _stuck(self, now: float) -> dict[str, str]:
+        if controller_state(self._root).running:
+            self._alone = None
+            told = ask(self._root, {"op": "stuck"}) or {}
+            return {work: why["message"] for work, why in told.get("stuck", {}).items()}
+        self._alone = now if self._alone is None or is_starting(self._root) else self._alone
+        alone = now - self._alone >= _ALONE
+        return {"": "no controller runs; `city start` starts one"} if alone else {}
+
+    def tell(self, ended: int) -> int:
+        """Say what is left, a line for each reason."""
+        for why in dict.fromkeys(self._left.values() if ended else ()):
+            work = [one for one, said in self._left.items() if one and said == why]
+            more = f" and {len(work) - _NAMED} more" if len(work) > _NAMED else ""
+            words = f"{', '.join(work[:_NAMED])}{more} cannot go on: " if work else ""
+            complain(f"{words}{clean(why)}")
+        return ended
 
 
 class Screen:
@@ -95,9 +142,9 @@ class Screen:
         self.resized = True
 
     def size(self) -> tuple[int, int]:
-        """Columns and lines."""
-        found = os.get_terminal_size(sys.stdout.fileno())
-        return max(20, found.columns), max(5, found.lines)
+        """Columns and lines; a terminal that was never told its size has none."""
+        columns, lines = os.get_terminal_size(sys.stdout.fileno())
+        return max(20, columns or 80), max(5, lines or 24)
 
     def draw(self, lines: list[str]) -> None:
         """Write the lines that are not there already, in one go."""

@@ -4,8 +4,9 @@ Times are seconds since the epoch; whoever shows them puts them into words.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from gascity.model.records import NamedTuple
 from gascity.model.work import (
     CLAIMED,
     IDLE,
@@ -20,6 +21,7 @@ from gascity.store.port import Store
 
 if TYPE_CHECKING:
     from gascity.control.client import ControllerState
+    from gascity.control.desk import Desk
     from gascity.control.world import Pool
 
 CONFIG_PROBLEM = "config-problem"  # under which a controller leaves what it could not read
@@ -46,6 +48,13 @@ NOBODY = Census(_NO_COUNTS, {}, (), {}, ())
 def reason_key(agent: str) -> str:
     """Where the controller leaves why an agent's sessions are as they are."""
     return f"reason {agent}"
+
+
+def everybody(desk: "Desk", store: Store | None) -> list[str]:
+    """All agents of a city, and those of built-in providers that work waits for all the same."""
+    names = [str(agent.name) for agent in desk.city.agents]
+    named = [] if store is None else store.open_agents()
+    return names + [one for one in named if one not in names and desk.post(one) is not None]
 
 
 def take_census(pools: "Sequence[Pool]", store: Store) -> Census:
@@ -143,9 +152,14 @@ def _live(agent: str, census: Census) -> int:
 
 
 def at_rest(counts: Mapping[str, int], sessions: Iterable[Session]) -> bool:
-    """Is nothing waiting, held or under way? A terminal that stands open is no work by itself."""
+    """Is nothing waiting, held or under way?"""
+    return not (counts[OPEN] or under_way(counts, sessions))
+
+
+def under_way(counts: Mapping[str, int], sessions: Iterable[Session]) -> bool:
+    """Is anything being done? A terminal that stands open is no work by itself."""
     busy = (
         one.state in LIVE and one.state != IDLE and (bool(one.work) or not one.interactive)
         for one in sessions
     )
-    return not (counts[OPEN] or counts[CLAIMED] or any(busy))
+    return bool(counts[CLAIMED]) or any(busy)

@@ -5,9 +5,10 @@ import select
 from typing import TYPE_CHECKING
 
 from gascity.control.client import ControllerState
-from gascity.control.inspect import status_object, take_census
+from gascity.control.inspect import everybody, status_object, take_census
 from gascity.control.server import Line
 from gascity.control.slinging import Request, sling
+from gascity.control.stuck import Jam
 from gascity.model.names import parse_name
 from gascity.model.problems import CityError
 
@@ -76,6 +77,8 @@ class Requests:
             return self._sling(request)
         if op == "status":
             return self._status()
+        if op == "stuck":
+            return self._stuck(request.get("work"))
         if op == "stop":
             controller.leave("keep" if request.get("keep") else "stop")
             return {"runs": len(controller.crew.going)}
@@ -104,11 +107,26 @@ class Requests:
             return {**slung.as_object(), "note": note}
         return slung.as_object()
 
+    def _stuck(self, id: object) -> dict[str, object]:
+        """What only a person can take out of the way, by item: of one, or of all that is open.
+
+        Of all it is told only if none of them can go on.
+        """
+        controller = self.controller
+        store = controller.store
+        jam = Jam(controller.sources.desk, store, controller.crew.obstructed)
+        if id is None:
+            found = jam.of_all() or {}
+        else:
+            work = store.work(str(id))
+            why = jam.of(work) if work is not None else None
+            found = {str(id): why} if why is not None else {}
+        return {"stuck": {one: why._asdict() for one, why in found.items()}}
+
     def _status(self) -> dict[str, object]:
         controller = self.controller
         desk, survey = controller.sources.desk, controller.agenda.survey
-        names = [str(agent.name) for agent in desk.city.agents]
-        pools = [survey.pool(name) for name in names]
+        pools = [survey.pool(name) for name in everybody(desk, controller.store)]
         state = ControllerState(True, os.getpid(), self.since)
         stale = [
             {

@@ -1,15 +1,15 @@
 """Work handed to an agent: kept first, then told what stands in its way."""
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 from uuid import uuid4
 
 from gascity.control.desk import Desk, Post
 from gascity.control.world import Blocked
 from gascity.model.durations import spoken
-from gascity.model.names import parse_name
+from gascity.model.names import parse_name, unknown_rig
 from gascity.model.problems import CityError, Problem
-from gascity.model.scope import allowed
+from gascity.model.records import NamedTuple
+from gascity.model.scope import may_sling
 from gascity.model.work import (
     HUMAN,
     IDLE,
@@ -95,7 +95,7 @@ def sling(
     """Keep work for an agent. CityError if there is no such agent, or it may not be slung to."""
     post = desk.resolve(request.agent, request.rig)
     if post is None:
-        raise CityError(Problem("unknown-agent", f"there is no agent `{request.agent}`"))
+        raise CityError(_nobody(desk, request))
     if not request.text.strip():
         raise CityError(Problem("empty-work", "there is no text: nothing to do"))
     if not URGENT <= request.priority <= LAST:
@@ -119,7 +119,8 @@ def sling(
     try:
         work = store.put(new, now)
     except ValueError as error:
-        raise CityError(Problem("bad-dependency", str(error))) from error
+        hint = "`city work list` shows what there is"
+        raise CityError(Problem("bad-dependency", str(error), None, hint)) from error
     return Slung(
         work,
         store.position(work.id, now),
@@ -127,6 +128,13 @@ def sling(
         in_the_way(desk, store, post, work, now, live),
         post.rig,
     )
+
+
+def _nobody(desk: Desk, request: Request) -> Problem:
+    rigs = [rig.name for rig in desk.city.rigs]
+    if request.rig and request.rig not in rigs:
+        return unknown_rig(request.rig, rigs)
+    return Problem("unknown-agent", f"there is no agent `{request.agent}`")
 
 
 def _title(text: str) -> str:
@@ -145,7 +153,7 @@ def in_the_way(
     found += desk.obstacles(post)
     found += over_budget(desk, store, post, now)
     found += _held_back(store, post, now)
-    noted = store.noted(f"blocked {work.agent}")
+    noted = store.noted(f"blocked {work.agent}") if live is not None else ""  # else it may be old
     if noted and not found:
         code, _, message = noted.partition(" ")
         found.append(Blocked(code, message))
@@ -287,14 +295,11 @@ def _delegated(desk: Desk, store: Store, post: Post, request: Request) -> int:
 
 
 def _check_filter(mine: Post, post: Post) -> None:
-    """Does the agent's `[agents_filter]` let it sling there? To a script only if it is named."""
+    """Does the agent's `[agents_filter]` let it sling there?"""
     name = post.agent.name
     allow, deny = mine.agent.value("agents_filter.allow"), mine.agent.value("agents_filter.deny")
     names = tuple(dict.fromkeys((str(name), name.without_rig, name.bare)))
-    fine = allowed(names, allow, deny)
-    if post.script:
-        fine = fine and isinstance(allow, tuple) and not set(names).isdisjoint(allow)
-    if not fine:
+    if not may_sling(names, allow, deny, script=post.script):
         raise CityError(
             Problem(
                 "agent-not-allowed",

@@ -113,6 +113,8 @@ def test_wait_tells_failure_by_its_exit_code(awake: RunningCity) -> None:
     [
         (("nobody", "true"), "unknown-agent", 1),
         (("shel", "true"), "unknown-agent", 1),
+        (("shell", "true", "--rig", "nowhere"), "unknown-rig", 1),
+        (("shell", "--file", "noise"), "bad-utf8", 1),
         (("shell", " "), "empty-work", 1),
         (("shell", "true", "--after", "w-99"), "bad-dependency", 1),
         (("shell", "true", "--session", "latest"), "unknown-session", 1),
@@ -126,6 +128,7 @@ def test_wait_tells_failure_by_its_exit_code(awake: RunningCity) -> None:
 def test_what_cannot_be_slung_is_said_and_nothing_is_kept(
     awake: RunningCity, words: tuple[str, ...], code: str, exit_code: int, running: bool
 ) -> None:
+    (awake.root / "noise").write_bytes(b"\xff\n")
     if not running:
         awake.kill_controller()
     ran = awake.run("sling", *words, "--json", "--no-start" if not running else "--json")

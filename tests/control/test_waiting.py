@@ -1,0 +1,143 @@
+"""Waiting for work ends where nothing but a person can set it going."""
+
+import subprocess
+import sys
+
+import pytest
+
+from gascity.control.client import controller_state
+from gascity.model.work import CLAIMED, OPEN
+from tests.support.running import RunningCity
+
+PATCH = '[[patches.agent]]\nname = "shell"\n'
+SLEEPY = {
+    "agents/waker/agent.toml": 'description = "Wakes."\nprovider = "shell"\nsuspended = true\n',
+    "city.toml": f'{PATCH}depends_on = ["waker"]\n',
+}
+FOR_GOOD = [
+    pytest.param({"city.toml": f"{PATCH}suspended = true\n"}, "suspended", id="suspended"),
+    pytest.param({"city.toml": f"{PATCH}max_active_sessions = 0\n"}, "agent-cap", id="no-places"),
+    pytest.param(
+        {"city.toml": "[workspace]\nmax_active_sessions = 0\n"}, "city-cap", id="none-in-the-city"
+    ),
+    pytest.param(
+        {"city.toml": f'{PATCH}env = {{ A = "${{NOT_THERE}}" }}\n'}, "missing-env", id="no-variable"
+    ),
+    pytest.param(
+        {"city.toml": '[session]\nruntime = "moon"\n'}, "unknown-runtime", id="no-runtime"
+    ),
+    pytest.param(SLEEPY, "depends-on", id="needs-one-that-sleeps"),
+    pytest.param({"city.toml": f'{PATCH}work_dir = "/proc/x"\n'}, "refused", id="no-directory"),
+    pytest.param(
+        {"city.toml": '[providers.shell]\ncommand = "not-there"\n'}, "missing-binary", id="missing"
+    ),
+]
+
+
+@pytest.mark.parametrize(("files", "code"), FOR_GOOD)
+def test_waiting_ends_where_only_a_person_can_help(
+    town: RunningCity, files: dict[str, str], code: str
+) -> None:
+    town.write(files)
+    told = town.run("sling", "shell", "true", "--wait", "--json")
+    assert told.code == 1
+    assert [one["code"] for one in told.json["blocked_by"]] == [code]
+    assert (told.json["status"], told.json["result"]) == (OPEN, None)
+    assert town.work("w-1").status == OPEN, "it is kept"
+    said = town.run("sling", "shell", "true", "--wait")
+    assert (said.code, said.out.startswith("w-2 open: ")) == (1, True)
+    assert f"[{code}]" in said.out
+    watched = town.run("status", "--until-idle")
+    assert watched.code == 1
+    assert "w-1, w-2 cannot go on: " in watched.err
+
+
+def test_an_agent_that_was_broken_from_the_start_is_not_waited_for(town: RunningCity) -> None:
+    town.write({"agents/mayor/agent.toml": 'idle_timeout = "soon"\n', "agents/mayor/prompt.md": ""})
+    told = town.run("sling", "mayor", "look around", "--wait", "--json")
+    assert (told.code, [one["code"] for one in told.json["blocked_by"]]) == (1, ["broken"])
+
+
+def test_what_comes_after_a_failure_is_not_waited_for(awake: RunningCity) -> None:
+    awake.settled(awake.sling("exit 3"))
+    awake.sling("true", after=["w-1"])
+    told = awake.run("sling", "shell", "true", "--after", "w-2", "--wait")
+    assert told.code == 1
+    assert told.out == "w-3 open: it comes after w-1, which is failed [dependency]\n"
+    watched = awake.run("status", "--watch", "--until-idle")
+    assert watched.code == 1
+    assert watched.err == "w-2, w-3 cannot go on: it comes after w-1, which is failed\n"
+
+
+def test_a_long_row_of_work_is_seen_to_its_beginning(awake: RunningCity) -> None:
+    awake.settled(awake.sling("exit 3"))
+    for number in range(1, 500):
+        awake.sling("true", after=[f"w-{number}"])
+    assert awake.run("status", "--until-idle").code == 1
+    assert awake.run("sling", "shell", "true", "--after", "w-500", "--wait").code == 1
+
+
+def test_without_a_controller_that_one_may_start_nothing_is_waited_for(town: RunningCity) -> None:
+    told = town.run("sling", "shell", "true", "--wait", "--no-start", "--json")
+    assert (told.code, [one["code"] for one in told.json["blocked_by"]]) == (1, ["no-controller"])
+    assert town.run("status", "--until-idle").code == 1
+    assert not controller_state(str(town.root)).running
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ((), b"w-1 open: the city was stopped; `city start` starts it again [no-controller]\n"),
+        (
+            ("--keep-sessions",),
+            b"w-1 claimed: no controller runs; `city start` starts one [no-controller]\n",
+        ),
+    ],
+)
+def test_who_stops_the_controller_stops_those_who_wait_too(
+    awake: RunningCity, how: tuple[str, ...], said: bytes
+) -> None:
+    words = [sys.executable, "-m", "gascity", "sling", "shell", "sleep 1000", "--wait"]
+    with subprocess.Popen(words, cwd=awake.root, stdout=subprocess.PIPE) as waiting:
+        awake.until(lambda: any(one.status == CLAIMED for one in awake.store.list_work()))
+        awake.running("w-1")
+        assert awake.run("stop", *how).code == 0
+        out, _ = waiting.communicate(timeout=30)
+    assert (waiting.returncode, out) == (1, said)
+    assert not controller_state(str(awake.root)).running
+
+
+def test_a_restart_is_waited_through(awake: RunningCity) -> None:
+    words = [sys.executable, "-m", "gascity", "sling", "shell", "--wait"]
+    script = f"while [ ! -e {awake.root}/go ]; do sleep 0.02; done; echo done"
+    with subprocess.Popen([*words, script], cwd=awake.root, stdout=subprocess.PIPE) as waiting:
+        awake.until(lambda: any(one.pid for one in awake.sessions()))
+        assert awake.run("restart").code == 0
+        (awake.root / "go").touch()
+        out, _ = waiting.communicate(timeout=30)
+    assert (waiting.returncode, out) == (0, b"w-1 done\ndone\n")
+
+
+def test_what_an_earlier_controller_said_is_not_said_for_ever(town: RunningCity) -> None:
+    town.write({"city.toml": f"{PATCH}max_active_sessions = 1\n"})
+    town.start()
+    town.running(town.sling("sleep 1000"))
+    town.sling("true")
+    town.until(lambda: town.run("why", "shell", "--json").json["blocked_by"])
+    town.stop()
+    slung = town.run("sling", "shell", "true", "--no-start", "--json").json
+    assert [one["code"] for one in slung["blocked_by"]] == ["no-controller"]
+    for number in (1, 2, 3):
+        town.run("work", "cancel", f"w-{number}")
+    town.start()
+    [shell] = [one for one in town.run("status", "--json").json["agents"] if one["name"] == "shell"]
+    assert (shell["live"], shell["queued"], shell["reason"]) == (0, 0, "idle")
+
+
+def test_work_for_a_provider_that_is_not_configured_has_its_reason(town: RunningCity) -> None:
+    env = {"PATH": "/bin"}
+    town.run("sling", "vscode", "look", "--no-start", env=env)
+    for _ in range(2):
+        rows = {one["name"]: one for one in town.run("status", "--json", env=env).json["agents"]}
+        assert "has no launcher" in rows["vscode"]["reason"]
+        town.start()
