@@ -65,7 +65,12 @@ def session() -> None:
 @click.command("list")
 @click.option("--agent", metavar="NAME", shell_complete=complete_agent, help="Only of this agent.")
 @click.option(
-    "--state", "states", multiple=True, type=click.Choice(_STATES), help="Only in this state."
+    "--state",
+    "states",
+    multiple=True,
+    metavar="STATE",
+    type=click.Choice(_STATES),
+    help=f"Only in this state: {', '.join(_STATES)}.",
 )
 @click.option("--all", "everything", is_flag=True, help="Also all that ended.")
 @json_option

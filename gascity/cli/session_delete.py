@@ -11,10 +11,13 @@ from gascity.cli.identity import actor, caller
 from gascity.cli.session_ask import stop_and_wait
 from gascity.cli.session_names import session_argument, the_session
 from gascity.cli.session_rows import called, session_row, shown_path
+from gascity.control.client import controller_state
 from gascity.control.inspect import is_over
 from gascity.materialise.removal import remove_directory
 from gascity.model.problems import CityError, Problem
-from gascity.model.work import POOL, Session
+from gascity.model.work import POOL, STARTING, Session
+
+_PAUSE, _PATIENCE = 0.05, 20.0  # with others that are being started meanwhile
 
 
 @click.command("delete")
@@ -54,13 +57,31 @@ def _still_there(session: Session) -> Problem:
 
 def _remove_directory(context: Context, session: Session, force: bool) -> None:
     """Take its directory away unless another session has it; CityError if something would go."""
-    others = (one for one in context.store().sessions() if one.id != session.id)
-    # A pool's session that is over never comes back to where it worked.
-    taken = [one.workdir for one in others if not (is_over(one) and one.origin == POOL)]
-    against = remove_directory(
-        context.root, session.workdir, context.environ, taken=taken, force=force
-    )
+    deadline = time.monotonic() + _PATIENCE
+
+    def taken() -> list[str]:
+        others = [one for one in context.store().sessions() if one.id != session.id]
+        begins = (one for one in others if one.state == STARTING and one.agent == session.agent)
+        if any(begins) and controller_state(context.root).running:
+            if time.monotonic() < deadline:
+                raise _NotYet  # it may have been given this directory, and has not said so
+            return [session.workdir]
+        # A pool's session that is over never comes back to where it worked.
+        return [one.workdir for one in others if not (is_over(one) and one.origin == POOL)]
+
+    while True:
+        try:
+            against = remove_directory(
+                context.root, session.workdir, context.environ, taken=taken, force=force
+            )
+            break
+        except _NotYet:
+            time.sleep(_PAUSE)
     if against:
         words = f"{shown_path(context.root, session.workdir)}: {'; '.join(against)}"
         hint = "nothing was removed; save it, or --force loses it"
         raise CityError(Problem("would-lose", words, None, hint))
+
+
+class _NotYet(Exception):
+    """It cannot be told just now."""

@@ -63,14 +63,19 @@ class Agenda:
         self.drifts.look()
 
     def everything(self) -> None:
-        """Look at every agent that has work, sessions or mail, or wants to be there anyway."""
+        """Look at every agent that has work, sessions or mail, or wants to be there anyway.
+
+        Also at those of which something was said last that may not be so any more.
+        """
         crew, survey = self.crew, self.survey
         survey.unread = crew.store.unread()
         for agent, session in crew.store.reservations():
             survey.reserve(agent, session)
         mailed = [name for name in survey.unread if self.desk.post(name) is not None]
+        names = (str(agent.name) for agent in self.desk.city.agents)
+        told = [name for name in names if crew.store.noted(f"reason {name}") not in ("", "idle")]
         found = [*crew.store.open_agents(), *crew.roster.agents(), *self.desk.standing(), *mailed]
-        for agent in found:
+        for agent in (*found, *told):
             crew.touch(agent)
 
     def next_at(self) -> float | None:
@@ -142,7 +147,12 @@ class Agenda:
             self._guarded(agent)
 
     def _urgency(self, agent: str) -> tuple[int, float]:
-        head = self.crew.store.claimable(agent, self.crew.now, 1)
+        try:
+            head = self.crew.store.claimable(agent, self.crew.now, 1)
+        except StoreFault:
+            raise
+        except Exception:
+            return _LEAST  # it shows again, contained, when the agent is looked at
         return (head[0].priority, head[0].created) if head else _LEAST
 
     def _guarded(self, agent: str) -> None:

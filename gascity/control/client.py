@@ -111,6 +111,7 @@ def launch_controller(root: str, environ: Mapping[str, str]) -> int:
     os.makedirs(run_directory(root), mode=0o700, exist_ok=True)
     argv = [sys.executable, "-P", "-m", "gascity", "--city", root, "start", "--detached"]
     writing = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    os.close(os.open(log, writing | os.O_CLOEXEC, 0o600))  # spawning would not say what it cannot
     pid = os.posix_spawn(
         sys.executable,
         argv,

@@ -18,6 +18,7 @@ from gascity.control.agenda import Agenda
 from gascity.control.crew import CONTROLLER, Crew
 from gascity.control.endings import Endings
 from gascity.control.feed import Feed
+from gascity.control.ground import Ground, wall_ahead
 from gascity.control.requests import Requests
 from gascity.control.server import Server
 from gascity.control.sources import Sources
@@ -77,7 +78,8 @@ class Controller:
         self.leaving = ""  # stop: end the sessions first; keep: leave them
         self.reload_at: float | None = None
         self._look_again: dict[str, float] = {}  # sessions that could not be seen: when next
-        self._ahead = _wall_ahead()
+        self.ground = Ground(root)
+        self._ahead = wall_ahead(time.time())
         self._bell = -1
         self._faults: list[float] = []
         self._take_times()
@@ -148,7 +150,7 @@ class Controller:
     def _tell_time(self) -> None:
         crew = self.crew
         crew.now, crew.steady = time.time(), time.monotonic()
-        ahead = _wall_ahead()
+        ahead = wall_ahead(time.time())
         jump = ahead - self._ahead
         if abs(jump) > _JUMP:
             self.say(f"the clock was set by {jump:+.0f} seconds")
@@ -230,12 +232,12 @@ class Controller:
             self.say(f"adopted {found.going}, {found.ended} had ended, {found.strays} strays ended")
 
     def _gone(self) -> bool:
-        """Was the city deleted? Then we leave. Its directory says little: a run makes it again."""
-        gone = not os.path.exists(f"{self.root}/.gc/city.db")
-        if gone and not self.leaving:
-            self.say("the city is gone")
-            self.leave("stop")
-        return gone
+        """Was the city deleted, or is another its controller? Then we leave."""
+        words, how = self.ground.lost()
+        if words and not self.leaving:
+            self.say(words)
+            self.leave(how)
+        return bool(words)
 
     def _round(self, ready: set[int]) -> None:
         self._tell_time()
@@ -393,8 +395,3 @@ class Controller:
                     runtime.kill_all(runtime.strays(self.root, frozenset()))
             told = {"pid": os.getpid(), "sessions": self.leaving}
             self.store.record("controller.stopped", "controller", time.time(), told, CONTROLLER)
-
-
-def _wall_ahead() -> float:
-    """How far the wall clock is ahead of one that nobody sets and that no sleep stops."""
-    return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from gascity.control.crew import CONTROLLER, Crew, Going
 from gascity.control.desk import Desk, Post
@@ -10,6 +9,7 @@ from gascity.control.settle import FINISH, REOPEN, Limits, Settlement, settle
 from gascity.control.settle import Ending as Ended
 from gascity.control.starts import mail_of
 from gascity.materialise.furnish import commits
+from gascity.model.records import NamedTuple
 from gascity.model.work import (
     BROKE,
     ENDED_BY_US,
@@ -222,6 +222,7 @@ class Endings:
             "crashes": decided.crashes,
             "retry_at": decided.retry_at,
             "drain_by": None,
+            "busy_until": None,
             "asked": "",
             "idle_since": crew.now,
         }

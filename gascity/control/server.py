@@ -5,6 +5,7 @@ import os
 import socket
 import struct
 
+from gascity.control.ground import file_number
 from gascity.control.places import run_directory, socket_name
 
 _LARGEST = 32 << 20
@@ -43,6 +44,7 @@ class Server:
                 os.umask(before)
         finally:
             os.close(at)
+        self._number = file_number(self.path)
         self.listener.listen(_BACKLOG)
         self.listener.setblocking(False)
         self.lines: dict[int, Line] = {}
@@ -109,7 +111,7 @@ class Server:
         for line in list(self.lines.values()):
             self.close(line)
         self.listener.close()
-        if os.path.lexists(self.path):
+        if file_number(self.path) == self._number:  # else it is that of another after us
             os.unlink(self.path)
 
 

@@ -2,13 +2,13 @@
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple
 
 from gascity.control.crew import CONTROLLER
 from gascity.control.desk import Desk, errors_of, open_desk
 from gascity.control.places import stale_file
 from gascity.model.fields import AGENT
 from gascity.model.problems import CityError, Problem
+from gascity.model.records import NamedTuple
 from gascity.prompts import Machine
 from gascity.source.disk import is_below
 from gascity.store.port import Store
@@ -42,6 +42,8 @@ class Sources:
         self.desk: Desk = opened.desk
         self._look_at(opened.looked)
         self._mark()
+        if store.noted("config-problem"):
+            store.note("config-problem", "")  # one before us could not read what we have read
 
     def touched(self) -> bool:
         """Has any file that was looked at changed, or come, or gone?"""

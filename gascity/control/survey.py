@@ -6,7 +6,7 @@ from gascity.control.desk import Desk, Post
 from gascity.control.drifts import Drifts
 from gascity.control.slinging import cap_code, over_budget
 from gascity.control.world import Blocked, Demand, Facts, Pool, Room
-from gascity.model.work import LIVE, MANUAL, OPEN, STARTING, Session, Work
+from gascity.model.work import LIVE, MANUAL, OPEN, POOL, STARTING, Session, Work
 
 _MANY = 64  # items that are looked at for a pool without a limit
 
@@ -112,5 +112,7 @@ class Survey:
                 crew.roster.put(session)
         if session.asked == "start" and session.state not in LIVE:
             session = crew.renamed(session)
+            if session.interactive and session.origin == POOL:
+                session = crew.change(session, origin=MANUAL)  # it is for whoever had it started
             session = session._replace(state=STARTING, asked="", run=0, origin=MANUAL)
         return session

@@ -1,7 +1,7 @@
 """Where a session worked, taken away with the session, unless something would be lost."""
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 
 from gascity.apply import markers
@@ -22,24 +22,22 @@ def remove_directory(
     workdir: str,
     environ: Mapping[str, str],
     *,
-    taken: Collection[str] = (),
+    taken: Callable[[], Collection[str]] = tuple,
     force: bool = False,
 ) -> list[str]:
     """Remove a session's worktree or slot directory; what stands against it, and then it stays.
 
     The directory that `apply` makes for an agent of the city stays, and so does every place that
     a person chose or that one of `taken`, other sessions, works in: nothing stands against that.
+    Who is asked for while nobody can be given the directory.
     """
     root = os.path.realpath(workdir)
     shop = Workshop.of(city)
-    if (
-        not workdir
-        or root in taken
-        or workdir in taken
-        or not os.path.exists(shop.ledgers.file(root))
-    ):
+    if not workdir or not os.path.exists(shop.ledgers.file(root)):
         return []
     with shop.ledgers.locked(root):
+        if not {root, workdir}.isdisjoint(taken()):
+            return []
         recover(shop, root)
         ledger = shop.ledgers.read(root)
         if ledger.rig:

@@ -82,6 +82,16 @@ def test_a_city_that_cannot_be_read_stays_as_it_was(awake: RunningCity) -> None:
     awake.until(lambda: not awake.store.noted("config-problem"))
 
 
+def test_what_one_controller_could_not_read_is_no_problem_of_the_next(awake: RunningCity) -> None:
+    before = (awake.root / "city.toml").read_text()
+    (awake.root / "city.toml").write_text("not toml at all [")
+    awake.until(lambda: awake.store.noted("config-problem"))
+    awake.stop()
+    (awake.root / "city.toml").write_text(before)
+    awake.start()
+    assert awake.run("status", "--json").json["problems"] == []
+
+
 def test_files_beside_the_city_do_not_have_it_read_again(awake: RunningCity) -> None:
     awake.settled(awake.sling("true"))
     before = awake.store.last_event()

@@ -47,6 +47,27 @@ def test_a_models_answer_its_usage_and_its_cost_are_kept(town: RunningCity) -> N
     assert dict(work.result.usage)["input"] == 7
 
 
+def test_what_a_model_said_is_read_as_text_and_kept_as_it_was_printed(town: RunningCity) -> None:
+    uses = {"type": "assistant", "message": {"content": [{"type": "tool_use", "name": "Read"}]}}
+    model(town, f"printf '%s\\n' '{json.dumps(uses)}'; echo hum >&2\n{answer('all done')}")
+    town.start()
+    [work] = town.settled(town.sling("please", agent="asked"))
+    assert town.run("work", "logs", work.id).out == "[Read]\nhum\nall done\n"
+    assert town.run("session", "logs", work.session).out == "[Read]\nhum\nall done\n"
+    assert town.run("session", "peek", work.session, "--lines", "1").out == "all done\n"
+    assert town.run("work", "logs", work.id, "--follow").out == "[Read]\nhum\nall done\n"
+    printed = Path(work.log).read_text()
+    assert town.run("work", "logs", work.id, "--raw").out == printed
+    assert town.run("session", "logs", work.session, "--raw").out == printed
+
+
+def test_a_run_that_broke_off_has_failed(town: RunningCity) -> None:
+    model(town, """printf '%s\\n' '{"type":"system","subtype":"init","session_id":"c-1"}'""")
+    town.start()
+    [work] = town.settled(town.sling("please", agent="asked"))
+    assert (work.status, work.reason.startswith("its output broke off")) == (FAILED, True)
+
+
 def test_an_error_result_fails_the_work_although_the_program_ended_well(
     town: RunningCity,
 ) -> None:

@@ -136,6 +136,20 @@ def test_a_live_session_is_deleted_by_force_with_its_worktree(town: RunningCity)
     assert town.store.session(session.id) is None
 
 
+def test_who_takes_over_from_a_deleted_session_keeps_his_directory(town: RunningCity) -> None:
+    repository(town.root.parent / "rig", {"README.md": "Read.\n"})
+    rig = f'[[rigs]]\nname = "rig"\npath = "{town.root.parent}/rig"\n'
+    town.write({"city.toml": f"{POOL.format(1)}{rig}"})
+    town.start()
+    id = town.sling("sleep 60", "rig/shell")
+    first = town.running(id)
+    assert town.run("session", "delete", first.id, "--force").code == 0
+    other = town.running(id)
+    assert other.id != first.id
+    assert os.readlink(f"/proc/{other.pid}/cwd") == other.workdir
+    assert os.path.exists(f"{other.workdir}/README.md")
+
+
 def test_status_is_told_by_the_controller(awake: RunningCity) -> None:
     ids = [awake.sling("sleep 60") for _ in range(5)]
     awake.until(lambda: sum(one.work != "" for one in awake.sessions()) == 3)
@@ -157,6 +171,14 @@ def test_a_broken_file_that_is_not_in_force_is_in_the_status(awake: RunningCity)
     assert ran.code == 0
     assert [one["code"] for one in ran.json["problems"]] == ["config-problem"]
     assert [one["name"] for one in ran.json["agents"]] == ["shell"], "the last good one"
+
+
+def test_a_heartbeat_does_not_outlive_the_run_that_gave_it(town: RunningCity) -> None:
+    town.write({"city.toml": POOL.format(1)})
+    town.start()
+    town.settled(town.sling("city runtime heartbeat"))
+    town.settled(town.sling("true"))
+    town.until(lambda: not town.sessions())
 
 
 def test_work_is_watched_until_nothing_is_left_to_do(awake: RunningCity) -> None:

@@ -101,6 +101,23 @@ def test_a_changed_definition_restarts_it_and_a_pinned_one_waits(talking: Runnin
     talking.until(lambda: "told: --loud" in talking.run("session", "peek", boss.id).out)
 
 
+def test_one_of_the_pool_that_a_person_starts_again_stays(talking: RunningCity) -> None:
+    [boss] = talking.sessions()
+    talking.write({"city.toml": (talking.root / "city.toml").read_text().partition("[[")[0]})
+    talking.until(lambda: not talking.sessions())
+    id = talking.sling("rule", agent="mayor")
+    talking.until(lambda: [one.work for one in talking.sessions() if one.run] == [id])
+    assert talking.run("work", "done", id).code == 0
+    talking.until(lambda: not talking.sessions())
+    [pooled] = [one for one in talking.sessions(live=False) if one.id != boss.id]
+    assert talking.run("session", "wake", pooled.id).code == 0
+    talking.until(
+        lambda: [(one.id, one.state) for one in talking.sessions()] == [(pooled.id, "idle")]
+    )
+    talking.run("reload")
+    assert [one.id for one in talking.sessions()] == [pooled.id]
+
+
 def test_stop_ends_terminals_too(talking: RunningCity) -> None:
     assert talking.stop().code == 0
     assert (talking.sessions(), talking.leftovers()) == ([], [])

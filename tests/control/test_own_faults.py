@@ -1,0 +1,29 @@
+"""A fault of ours about one agent is that agent's alone."""
+
+import sqlite3
+
+from tests.support.running import RunningCity
+
+COOK = 'description = "Cooks."\nprovider = "shell"\n'
+
+
+def spoil(town: RunningCity, work: str) -> None:
+    """Make an item that no code of ours expects."""
+    with sqlite3.connect(town.root / ".gc/city.db") as database:
+        database.execute("UPDATE work SET summary = '', usage = '{' WHERE id = ?", (work,))
+    database.close()
+
+
+def test_a_fault_about_one_agent_leaves_the_others_at_work(town: RunningCity) -> None:
+    town.write({"agents/cook/agent.toml": COOK, "agents/cook/prompt.md": "Cook.\n"})
+    for agent in ("cook", "shell"):
+        assert town.run("sling", agent, "true", "--no-start").code == 0
+    spoil(town, "w-1")
+    town.start()
+    assert [one.status for one in town.settled("w-2", town.sling("true"))] == ["done", "done"]
+    said = (town.root / ".gc/logs/controller.log").read_text()
+    assert "a fault of ours about cook: Traceback" in said
+    status = town.run("status", "--json").json
+    (cook,) = [one for one in status["agents"] if one["name"] == "cook"]
+    assert "a fault of ours, see the log" in cook["reason"]
+    assert not town.sessions("cook")
