@@ -54,19 +54,24 @@ def known_rigs(environ: Mapping[str, str]) -> list[tuple[str, str]]:
 
 def state_home(environ: Mapping[str, str]) -> str:
     """The person's state directory."""
-    return environ.get("XDG_STATE_HOME") or os.path.join(
-        environ.get("HOME", "/"), ".local", "state"
-    )
+    return _home(environ, "XDG_STATE_HOME", ".local/state")
 
 
 def config_home(environ: Mapping[str, str]) -> str:
     """The person's configuration directory."""
-    return environ.get("XDG_CONFIG_HOME") or os.path.join(environ.get("HOME", "/"), ".config")
+    return _home(environ, "XDG_CONFIG_HOME", ".config")
 
 
 def cache_home(environ: Mapping[str, str]) -> str:
     """The person's cache directory."""
-    return environ.get("XDG_CACHE_HOME") or os.path.join(environ.get("HOME", "/"), ".cache")
+    return _home(environ, "XDG_CACHE_HOME", ".cache")
+
+
+def _home(environ: Mapping[str, str], name: str, usual: str) -> str:
+    """The directory that a variable names, else the usual one; a relative name does not count,
+    as it would mean another place in every directory."""
+    named = environ.get(name, "")
+    return named if named.startswith("/") else os.path.join(environ.get("HOME", "/"), usual)
 
 
 def make_state(root: str) -> None:

@@ -65,6 +65,7 @@ def variant(environ: Mapping[str, str]) -> str:
         environ.get("NO_COLOR", ""),
         environ.get("TERM", ""),
         environ.get("XDG_CONFIG_HOME", ""),
+        environ.get("XDG_CACHE_HOME", ""),
         environ.get("HOME", ""),
         *sys.path,
     )

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
 import click
 
@@ -18,6 +17,7 @@ from gascity.model.city import City
 from gascity.model.lock import lock_text
 from gascity.model.names import did_you_mean, is_name
 from gascity.model.pack import Import
+from gascity.model.records import NamedTuple
 from gascity.model.repositories import Remote, SourceFault, is_remote, parse_remote
 from gascity.model.versions import VersionFault, default_version, parse_wanted
 from gascity.packs.faults import PackFault
@@ -191,7 +191,8 @@ def _check_free(imports: object, binding: str, rig: str | None, file: str) -> No
         raise refuse("bad-type", words, hint)
     if isinstance(imports, dict) and binding in imports:
         words = f"{file} already imports something as `{binding}`"
-        hint = f"choose another --name, or `city pack remove {binding}` first"
+        of_rig = f" --rig {rig}" if rig else ""
+        hint = f"choose another --name, or `city pack remove {binding}{of_rig}` first"
         raise refuse("duplicate-name", words, hint)
 
 
@@ -272,6 +273,8 @@ def _unknown(city: City, name: str, rig: str | None, imports: tuple[Import, ...]
     other = next((row for row in rows if row.binding == name), None)
     if other is not None and other.rig and not rig:
         hint = f"rig `{other.rig}` does: `city pack remove {name} --rig {other.rig}`"
+    elif other is not None and other.parents == ("city",):
+        hint = f"the city does: `city pack remove {name}`"
     elif other is not None:
         hint = f"it comes with `{other.parents[0]}`; `city pack why {name}` shows how"
     return refuse("unknown-pack", f"{where} imports nothing as `{name}`", hint)

@@ -7,10 +7,11 @@ import click
 
 from gascity.apply.files import locked, replace_all
 from gascity.cli.context import Context, json_option, pass_context
-from gascity.cli.output import complain, table
+from gascity.cli.output import complain, table, wrap
 from gascity.cli.pack import complete_binding, read
 from gascity.cli.pack_progress import Progress
 from gascity.cli.pack_rows import row_json, rows_of, short
+from gascity.cli.problems import problems_json
 from gascity.model.lock import Locked
 from gascity.model.names import did_you_mean
 from gascity.model.problems import CityError, Problem
@@ -48,7 +49,7 @@ def install(context: Context) -> int:
     """
     with Progress(context) as progress:
         depot = Repositories(context.environ, progress)
-        found = _brought(context, depot, lambda _: False)
+        found = _brought(context, lambda: resolved(context, depot, {}, lambda _: False))
     context.say(lambda: _installed(context, depot, found), lambda: _install_lines(depot, found))
     return _left_out(found)
 
@@ -56,10 +57,12 @@ def install(context: Context) -> int:
 def _installed(context: Context, depot: Repositories, found: Resolution) -> dict[str, object]:
     sources = read(context)
     rows = rows_of(sources.pack, rigs_of(sources), sources.problems)
+    errors = [problem for problem in sources.problems if problem.is_error]
     return {
         "imports": [row_json(row) for row in rows],
         "fetched": [_pin(depot, lock) for lock in found.fetched],
         "changed": [LOCK] if found.text is not None else [],
+        "problems": problems_json(errors, context.locator()),
     }
 
 
@@ -71,16 +74,16 @@ def _left_out(found: Resolution) -> int:
     return int(found.unread > 0)
 
 
-def _brought(context: Context, depot: Repositories, anew: Callable[[str], bool]) -> Resolution:
+def _brought(context: Context, ask: Callable[[], Resolution]) -> Resolution:
     """Resolve, and write packs.lock where that changes it.
 
     Nothing is locked while it is fetched, which may take long; then all is at hand.
     """
-    found = resolved(context, depot, {}, anew)
+    found = ask()
     if found.text is None:
         return found
     with locked(context.root):
-        again = resolved(context, depot, {}, anew)
+        again = ask()
         if again.text is not None:
             replace_all({os.path.join(context.root, LOCK): again.text.encode()})
     return again._replace(fetched=found.fetched)
@@ -107,27 +110,38 @@ def update(context: Context, names: tuple[str, ...], dry_run: bool) -> int:
     """Pin the newest commits that the imports allow; of all, or of those named.
 
     A name may also be that of an import which a pack makes. What is fetched goes to the cache;
-    with --dry-run packs.lock stays as it is.
+    with --dry-run packs.lock stays as it is. Exits 1 when one cannot be had; it keeps its commit.
     """
     _check_names(context, names)
     anew: Callable[[str], bool] = names.__contains__ if names else lambda _: True
     before = context.city()
     with Progress(context) as progress:
         depot = Repositories(context.environ, progress)
-        found = resolved(context, depot, {}, anew) if dry_run else _brought(context, depot, anew)
+
+        def ask() -> Resolution:
+            return resolve(context.root, context.environ, depot, anew=anew)
+
+        found = ask() if dry_run else _brought(context, ask)
+    _tell_updates(context, depot, found, dry_run)
+    if found.text is not None and not dry_run:
+        from gascity.cli.edits import new_errors
+
+        context.mention(new_errors(before, context.city()))
+    return int(bool(found.problems))
+
+
+def _tell_updates(context: Context, depot: Repositories, found: Resolution, dry_run: bool) -> None:
     context.say(
         lambda: {
             "updates": [_move(depot, move) for move in found.moves],
             "changed": [LOCK] if found.text is not None and not dry_run else [],
             "dry_run": dry_run,
+            "problems": problems_json(found.problems, context.locator()),
         },
         lambda: _update_lines(context, depot, found, dry_run),
     )
-    if found.text is not None and not dry_run:
-        from gascity.cli.edits import new_errors
-
-        context.mention(new_errors(before, context.city()))
-    return 0
+    if not context.as_json:
+        context.print_problems(found.problems)
 
 
 def _check_names(context: Context, names: tuple[str, ...]) -> None:
@@ -145,7 +159,10 @@ def _update_lines(
 ) -> Iterator[str]:
     if not found.moves:
         newest = "Everything is at the newest commit that its import allows."
-        yield newest if found.locks else "No imports of repositories."
+        if found.problems:
+            yield f"{LOCK} is as it was"
+        else:
+            yield newest if found.locks else "No imports of repositories."
         return
     cells = []
     for move in found.moves:
@@ -154,10 +171,26 @@ def _update_lines(
         new = _called(depot, move.new) if move.new else "gone"
         cells.append([name, f"{old} -> {new}"])
     yield from table(cells, ("NAME", "COMMIT"), context.width)
+    for move in found.moves:
+        if _lost_tag(depot, move):
+            yield from wrap(_lost(move), context.width)
     yield f"{LOCK} is as it was" if dry_run else f"{LOCK} written"
 
 
 _NOBODY = Locked("", "", "", "", "")
+
+
+def _lost_tag(depot: Repositories, move: Move) -> bool:
+    """Was a pin made by a tag that has been moved or deleted since?"""
+    old = move.old
+    return old is not None and depot.is_untagged(parse_remote(old.source), old.commit, old.version)
+
+
+def _lost(move: Move) -> str:
+    old = move.old or _NOBODY
+    kind, _, tag = old.version.partition(":")
+    words = f"the tag {tag} was moved" if kind == "tag" else "its tag was moved or deleted"
+    return f"{old.binding}: {words} since {short(old.commit)} was pinned"
 
 
 def _called(depot: Repositories, lock: Locked) -> str:
@@ -178,4 +211,9 @@ def _pin(depot: Repositories, lock: Locked) -> dict[str, object]:
 
 def _move(depot: Repositories, move: Move) -> dict[str, object]:
     old, new = ((_pin(depot, lock) if lock else None) for lock in move)
-    return {"binding": (move.new or move.old or _NOBODY).binding, "from": old, "to": new}
+    return {
+        "binding": (move.new or move.old or _NOBODY).binding,
+        "from": old,
+        "to": new,
+        "tag_moved": _lost_tag(depot, move),
+    }

@@ -1,7 +1,6 @@
 """`city pack why`: by which imports a pack gets into the city."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
 
 import click
 
@@ -14,6 +13,7 @@ from gascity.cli.problems import Locator
 from gascity.model.city import City
 from gascity.model.names import near
 from gascity.model.pack import Import
+from gascity.model.records import NamedTuple
 from gascity.model.repositories import SourceFault, canonical, is_remote, parse_remote, shown
 from gascity.packs.graph import Way, edges, ways
 
@@ -33,7 +33,10 @@ class _Subject(NamedTuple):
 @json_option
 @pass_context
 def why_pack(context: Context, subject: str) -> int:
-    """Show every way from the city, or a rig, to a pack or to the pack of an agent."""
+    """Show every way from the city, or a rig, to a pack or to the pack of an agent.
+
+    RIG/NAME shows the ways from that rig alone.
+    """
     found = _subject(context.city(), subject)
     locator = context.locator()
     context.say(
@@ -52,7 +55,15 @@ def _subject(city: City, asked: str) -> _Subject:
     for kind, tells in (("binding", _is_bound(asked)), ("source", _is_from(asked))):
         if any(tells(one) for one in every):
             return _Subject(shown(asked), kind, ways(city.pack, city.rig_imports, tells, _MOST))
-    return _of_agent(city, asked, every)
+    return _of_rig(city, asked) or _of_agent(city, asked, every)
+
+
+def _of_rig(city: City, asked: str) -> _Subject | None:
+    """What `pack list` shows as `RIG/NAME`."""
+    rig, _, name = asked.partition("/")
+    rigs = {rig: city.rig_imports.get(rig, ())}
+    found = ways(city.pack._replace(imports=()), rigs, _is_bound(name), _MOST)
+    return _Subject(asked, "binding", found) if found else None
 
 
 def _is_bound(name: str) -> Callable[[Import], bool]:
@@ -119,8 +130,17 @@ def _why_lines(context: Context, found: _Subject, locator: Locator) -> Iterator[
         start = f"rig {way.rig}" if way.rig else "city"
         chain = " → ".join((start, *(one.binding for one in way.steps)))
         yield paint(chain, BOLD, context.colour)
-        for one in way.steps:
+        for before, one in zip((None, *way.steps), way.steps, strict=False):
             line, _ = locator.line_col(one.place)
-            yield clean(f"  {one.place.file}:{line}: {one.binding} = {shown_source(one)}")
+            file = _called(one.place.file, before)
+            yield clean(f"  {file}:{line}: {one.binding} = {shown_source(one)}")
     if len(found.ways) == _MOST:
         yield f"These are the first {_MOST} ways; there may be more."
+
+
+def _called(file: str, pack: Import | None) -> str:
+    """A file as people know it: where the cache keeps a pack tells them nothing."""
+    if pack is None or pack.remote is None or pack.directory is None:
+        return file
+    inside = file.removeprefix(f"{pack.directory}/")
+    return f"{pack.binding}//{inside}" if inside != file else file

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import NamedTuple
 
+from gascity.model.records import NamedTuple
 from gascity.model.repositories import Remote, SourceFault, canonical, parse_remote
 
 SCHEMA = 1
@@ -58,12 +58,15 @@ def find(locks: Iterable[Locked], binding: str, remote: Remote, version: str) ->
 
 def other_wish(locks: Iterable[Locked], binding: str, remote: Remote, version: str) -> str:
     """That a pack was pinned when something else was asked of it; "" where it was not."""
-    for lock in locks:
-        if lock.binding == binding and lock.version != version:
-            if find([lock], binding, remote, lock.version):
-                then, now = (f"`{one}`" if one else "no version" for one in (lock.version, version))
-                return f"`{binding}` was locked for {then}, and now asks for {now}"
-    return ""
+    pinned = {
+        lock.version
+        for lock in locks
+        if lock.binding == binding and find([lock], binding, remote, lock.version)
+    } - {version}
+    if not pinned:
+        return ""
+    *then, now = (f"`{one}`" if one else "no version" for one in (*sorted(pinned), version))
+    return f"`{binding}` was locked for {' and '.join(then)}, and now asks for {now}"
 
 
 class _Identity(NamedTuple):

@@ -1,7 +1,9 @@
 """Where a pack lies that is not on this disk: addresses of repositories, told apart and checked."""
 
-from typing import NamedTuple, NoReturn
+from functools import lru_cache
+from typing import NoReturn
 
+from gascity.model.records import NamedTuple
 from gascity.model.secrets import HIDDEN
 
 _PORTS = {"https": "443", "ssh": "22", "git": "9418", "file": ""}
@@ -68,6 +70,7 @@ def is_remote(source: str) -> bool:
     return bool(colon) and (rest[:1] == ":" or scheme.lower() in (*_PORTS, "http"))
 
 
+@lru_cache(maxsize=1024)  # a load asks of every import, of its lock and of its cache
 def parse_remote(source: str) -> Remote:
     """Read an address in any of the forms people write. Raises SourceFault for every other text.
 
@@ -94,6 +97,7 @@ def parse_remote(source: str) -> Remote:
     )
 
 
+@lru_cache(maxsize=1024)
 def canonical(url: str) -> str:
     """The identity of a repository: equal for two ways to write the same address."""
     address = _split(url)

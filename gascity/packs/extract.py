@@ -8,11 +8,11 @@ from hashlib import sha256
 from itertools import islice
 from shutil import rmtree
 from tempfile import mkdtemp
-from typing import NamedTuple
 
 from gascity.apply.files import locked, make_private
 from gascity.git import GitFault
 from gascity.model.names import near
+from gascity.model.records import NamedTuple
 from gascity.model.repositories import Remote, shown
 from gascity.packs.contents import Blob, Contents, Repository, bad_links, is_link, listed, refuse
 from gascity.packs.faults import PackFault, unwritable
@@ -124,7 +124,7 @@ def _other_places(repository: Repository, commit: str, path: str) -> str:
             folders.add(folder)
     last = os.path.basename(path)
     found = [folder for folder in sorted(folders) if os.path.basename(folder) == last]
-    found = found or near(path, folders) or sorted(folders)[:_SUGGESTED]
+    found = found or (near(path, folders) if path else []) or sorted(folders)
     if not found:
         return "no directory of it has a pack.toml; leave out `//` if its top is the pack"
     return f"it has packs in {', '.join(f'`{folder}`' for folder in found[:_SUGGESTED])}"

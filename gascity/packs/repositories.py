@@ -2,8 +2,9 @@
 
 import os
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from gascity.model.records import NamedTuple
 from gascity.model.repositories import Remote, canonical, shown
 from gascity.model.versions import Refs, VersionFault, is_commit, parse_wanted, pick, version_of
 from gascity.packs.faults import PackFault
@@ -66,6 +67,20 @@ class Repositories:
             meant = None
         newest = max(tags, key=lambda tag: (version_of(tag) or (), tag), default="")
         return meant.name if meant and meant.name in tags else newest
+
+    def is_untagged(self, remote: Remote, commit: str, version: str) -> bool:
+        """Did `version` mean a tag when a commit was pinned for it, and does that tag not lead
+        there any more, as far as the repository was asked?"""
+        refs = self._refs.get(canonical(remote.url))
+        try:
+            wanted = parse_wanted(version, remote.ref)
+        except VersionFault:  # a lock may say anything
+            return False
+        if refs is None or wanted.kind not in ("tag", "range"):
+            return False
+        if wanted.kind == "tag":
+            return refs.tags.get(wanted.text) != commit
+        return commit not in refs.tags.values()
 
     def install(self, remote: Remote, commit: str, sha256: str = "") -> Installed:
         """Have a pack in the cache as it was committed, and as `sha256` says if that is known.

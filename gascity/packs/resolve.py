@@ -2,11 +2,11 @@
 
 import os
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
 from gascity.model.lock import Locked, lock_text
 from gascity.model.pack import Import, Sources
 from gascity.model.problems import CityError, Place, Problem
+from gascity.model.records import NamedTuple
 from gascity.model.repositories import shown
 from gascity.model.versions import VersionFault, Wanted, nearest, parse_wanted, pick
 from gascity.packs.faults import PackFault
@@ -23,9 +23,10 @@ MOST = 1000  # packs that one city may import
 class Resolution(NamedTuple):
     """What a city's imports come to.
 
-    `text` is what packs.lock should say, None if it says so already or if there are problems.
-    `fetched` are the packs that the cache lacked, or had other than they should be; `unread`
-    counts imports that cannot be read for reasons which no fetching mends.
+    `problems` are those of imports that could not be settled; what such a one was pinned to stays.
+    `text` is what packs.lock should say then, None if it says so already. `fetched` are the packs
+    that the cache lacked, or had other than they should be; `unread` counts imports that cannot be
+    read for reasons which no fetching mends.
     """
 
     locks: tuple[Locked, ...]
@@ -53,10 +54,15 @@ def resolve(
 
 
 def locks_on_disk(root: str, texts: Mapping[str, bytes] | None = None) -> tuple[Locked, ...]:
-    """What packs.lock says. Raises CityError for one that would be lost if it were written."""
+    """What packs.lock says. Raises CityError for one that would be lost if it were written, and
+    for a link that leads nowhere: what is there belongs to whoever made the link."""
     disk = Disk(root, texts)
     locks = read_lock(disk)
-    wrong = [problem for problem in disk.problems if problem.is_error]
+    wrong = [
+        problem._replace(severity="error")
+        for problem in disk.problems
+        if problem.is_error or problem.code == "dangling-link"
+    ]
     if wrong:
         raise CityError(*wrong)
     return locks
@@ -113,8 +119,11 @@ class _Run:
             elif not self._is_read(one):
                 raise PackFault("pack-changed", f"`{one.binding}` changed while it was read")
         except PackFault as fault:
-            self.pins.pop(key, None)
-            self.failed[key] = Problem(fault.code, fault.message, _place(one, fault), fault.hint)
+            self.failed[key] = _problem(one, fault)
+            if self.pins.pop(key, None) is not None:
+                fresh.add(key)
+            elif one.locked is not None and one.directory is not None:
+                self.pins[key] = entry_of(one, one.locked.commit, one.locked.sha256)
 
     def _is_read(self, one: Import) -> bool:
         """Did the load read what the import is pinned to?"""
@@ -159,7 +168,7 @@ class _Run:
         if picked is None:
             near = " or ".join(f"`{name}`" for name in nearest(wanted, refs))
             words = f"{shown(one.remote.url)} has {_none(wanted)}"
-            raise PackFault("version-missing", words, near and f"there is {near}")
+            raise PackFault("version-missing", words, f"there is {near}" if near else None)
         return picked.commit
 
     def _answer(self, sources: Sources) -> Resolution:
@@ -167,10 +176,9 @@ class _Run:
         keys = [key_of(one) for one in every if one.remote is not None]
         failed = dict.fromkeys(self.failed[key] for key in keys if key in self.failed)
         locks = locks_in_use(sources.pack, rigs_of(sources), self.before)
-        changed = not failed and set(locks) != set(self.before)
         return Resolution(
             locks,
-            lock_text(locks) if changed else None,
+            lock_text(locks) if set(locks) != set(self.before) else None,
             tuple(self.fetched),
             tuple(moves(self.before, locks)),
             tuple(failed),
@@ -178,12 +186,18 @@ class _Run:
         )
 
 
-def _place(one: Import, fault: PackFault) -> Place:
-    """The line that a person would change."""
-    if fault.code in ("bad-version", "version-missing") and one.values.get("version"):
-        path = (*one.place.path[:-1], "version")
-        return one.place._replace(path=path, of_value=True)
-    return one.place
+def _problem(one: Import, fault: PackFault) -> Problem:
+    """A fault at the line that a person would change."""
+    version = str(one.values.get("version") or "")
+    if fault.code == "pack-commit-gone" and version.startswith("sha:"):
+        hint = "see that `version` names a commit that is there, in full"
+        return Problem(fault.code, fault.message, _at_version(one), hint)
+    wrong = version and fault.code in ("bad-version", "version-missing")
+    return Problem(fault.code, fault.message, _at_version(one) if wrong else one.place, fault.hint)
+
+
+def _at_version(one: Import) -> Place:
+    return one.place._replace(path=(*one.place.path[:-1], "version"), of_value=True)
 
 
 def _none(wanted: Wanted) -> str:

@@ -1,10 +1,11 @@
 """Where the pack of an import lies: on disk, in the program, or in the cache of repositories."""
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from gascity.model.names import did_you_mean
 from gascity.model.problems import Place, Problem, warning
+from gascity.model.records import NamedTuple
 from gascity.source.disk import Disk, is_below
 from gascity.source.manifest import Written
 
@@ -66,6 +67,8 @@ class Finder:
                     words = f"`{source}` is on this machine, and its importer comes from elsewhere"
                     return self._leaves(written, words)
                 return self._pinned(written, remote, str(written.values.get("version") or ""))
+        if written.values.get("version") and home.remote is None:
+            self._note_version(written.place)
         return self._local(written, source, home)
 
     def absences(self) -> list[Problem]:
@@ -112,6 +115,13 @@ class Finder:
         if is_below(path, home.tree):
             return Found(home._replace(root=path))
         return self._beside(written, source, home)
+
+    def _note_version(self, place: Place) -> None:
+        words = "`version` has no effect: a directory is read as it stands"
+        place = place._replace(path=(*place.path[:-1], "version"))
+        problem = warning("not-acted-on", words, place)
+        if problem not in self.disk.problems:
+            self.disk.problems.append(problem)
 
     def _of_another(self, name: str, place: Place) -> Found:
         """A pack that another program ships and unpacks for itself: ours of that name, if any."""

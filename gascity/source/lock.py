@@ -22,7 +22,7 @@ _AGAIN = "`city pack install` writes it anew once it is deleted"
 def read_lock(disk: Disk) -> tuple[Locked, ...]:
     """What the city's imports are pinned to, sorted; faulty entries are noted and left out."""
     raw = read_table(disk, f"{disk.root}/{LOCK}")
-    if raw is None:
+    if not raw:  # there is none, or nobody has written anything to it yet
         return ()
     lock = _Lock(disk)
     if not lock.is_readable(raw):

@@ -301,6 +301,8 @@ def test_a_name_that_is_taken_is_refused(run: Command, place: Path, crew: Origin
     assert "city.toml already imports something as `crew` [duplicate-name]" in ran.err
     assert "choose another --name, or `city pack remove crew` first" in ran.err
     assert run("pack", "add", crew.url, "--rig", "dock", cwd=place).code == 0
+    ran = run("pack", "add", crew.url, "--rig", "dock", cwd=place)
+    assert "or `city pack remove crew --rig dock` first" in ran.err
 
 
 def test_a_half_written_import_of_that_name_is_not_written_over(
@@ -350,6 +352,9 @@ def test_removing_what_a_pack_imports_says_where_it_comes_from(
     run("pack", "add", f"{crew.url}//tools", "--rig", "dock", cwd=place)
     ran = run("pack", "remove", "tools", cwd=place)
     assert "`city pack remove tools --rig dock`" in ran.err
+    run("pack", "add", "packs/own", cwd=place)
+    ran = run("pack", "remove", "own", "--rig", "dock", cwd=place)
+    assert "the city does: `city pack remove own`" in ran.err
 
 
 def test_what_is_still_used_is_not_removed(run: Command, place: Path) -> None:

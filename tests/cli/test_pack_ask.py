@@ -73,6 +73,13 @@ def test_why_takes_a_source_a_directory_and_an_agent(run: Command, place: Path) 
         fits(answer, {"subject": str, "kind": str, "chains": [[STEP]]})
 
 
+def test_an_import_of_a_rig_is_asked_for_as_the_list_shows_it(run: Command, place: Path) -> None:
+    ran = run("pack", "why", "dock/base", cwd=place)
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out == "rig dock → base\n  city.toml:12: base = packs/base\n"
+    assert run("pack", "why", "dock/nobody", cwd=place).code == 1
+
+
 def test_an_agent_of_the_city_itself_comes_from_no_import(run: Command, place: Path) -> None:
     ran = run("pack", "why", "mayor", cwd=place)
     assert ran.out == "mayor is the city's own, or built in: no import brings it.\n"
@@ -173,12 +180,50 @@ def test_a_version_that_changed_since_is_told_with_both(run: Command, far: Path)
     assert checked.found["packs.lock"] == ["warning", "lock-stale"]
 
 
+def test_all_versions_that_a_name_was_locked_for_are_told(run: Command, far: Path) -> None:
+    lock = (far / "packs.lock").read_text()
+    entry = lock.partition("[[pack]]")[2].replace("^1.0.0", "<2")
+    (far / "packs.lock").write_text(f"{lock}\n[[pack]]{entry}")
+    text = (far / "city.toml").read_text()
+    (far / "city.toml").write_text(text.replace("^1.0.0", "^1.1"))
+    said = Checked(run, far).problems["far"][0]["message"]
+    assert said == "`far` was locked for `<2` and `^1.0.0`, and now asks for `^1.1`"
+
+
 def test_a_pack_that_is_not_in_the_cache_is_an_error(
     run: Command, far: Path, private_home: Path
 ) -> None:
     shutil.rmtree(private_home / ".cache")
     checked = Checked(run, far)
     assert (checked.code, checked.found) == (1, {"far": ["error", "import-not-installed"]})
+
+
+def test_a_file_in_the_cache_is_called_after_its_pack(
+    run: Command, town: Callable[..., Path], tmp_path: Path
+) -> None:
+    tools = Origin(tmp_path / "origins" / "tools", pack("tools"))
+    crew = Origin(tmp_path / "origins" / "crew", pack("crew", imports(tools=tools.url)))
+    root = town({})
+    run("pack", "add", crew.url, cwd=root)
+    ran = run("pack", "why", "tools", cwd=root)
+    assert ran.out.splitlines()[2] == f"  crew//pack.toml:5: tools = {tools.url}"
+    (way,) = run("pack", "why", "tools", "--json", cwd=root).json["chains"]
+    assert way[1]["file"].endswith("/tree/pack.toml")
+
+
+def test_problems_in_fetched_packs_are_told_by_the_name_of_the_import(
+    run: Command, town: Callable[..., Path], tmp_path: Path
+) -> None:
+    odd = Origin(tmp_path / "origins" / "odd", pack("odd", "\n[nonsense]\n"))
+    bad = Origin(tmp_path / "origins" / "bad", {"pack.toml": "[pack\n"})
+    root = town({})
+    ran = run("pack", "add", bad.url, cwd=root)
+    assert (ran.code, "\nbad//pack.toml:1:6: error: " in ran.err) == (1, True)
+    assert run("pack", "add", odd.url, cwd=root).code == 0
+    ran = run("check", cwd=root)
+    assert (ran.code, ran.err.startswith("odd//pack.toml:4:1: warning: ")) == (0, True)
+    (told,) = run("check", "--json", cwd=root).json["problems"]
+    assert Path(told["file"]).read_text().endswith("[nonsense]\n")
 
 
 def test_an_entry_that_nobody_imports_is_a_warning_at_its_line(run: Command, far: Path) -> None:

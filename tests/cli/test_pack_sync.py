@@ -214,6 +214,118 @@ def test_a_deleted_tag_is_an_error_that_names_it_and_near_ones_and_the_lock_stay
     fits(run("pack", "update", "--json", cwd=place).json, PROBLEMS)
 
 
+def test_one_that_cannot_be_updated_keeps_its_pin_and_stops_no_other(
+    run: Command, place: Path, crew: Origin, tmp_path: Path
+) -> None:
+    other = Origin(tmp_path / "origins" / "other", pack("other"))
+    other.tag("v1.0.0")
+    new = f'\n[imports.new]\nsource = "file://{tmp_path}/nowhere"\nversion = "^1"\n'
+    wishes = imported(crew, "tag:v1.0.0") + "\n" + imported(other, "^1", "other")
+    (place / "city.toml").write_text(wishes)
+    run("pack", "install", cwd=place)
+    (place / "city.toml").write_text(wishes + new)
+    first = crew.head
+    released(crew, "v1.0.1")
+    crew.delete_tag("v1.0.0")
+    newer = released(other, "v1.1.0")
+    ran = run("pack", "update", "--json", cwd=place)
+    assert ran.code == 1
+    assert [one["code"] for one in ran.json["problems"]] == ["version-missing", "pack-unreachable"]
+    assert [one["binding"] for one in ran.json["updates"]] == ["other"]
+    assert ran.json["changed"] == ["packs.lock"]
+    rows = run("pack", "list", "--json", cwd=place).json["imports"]
+    assert [row["commit"] for row in rows] == [first, newer, None]
+    before = contents(place)
+    ran = run("pack", "update", cwd=place)
+    assert (ran.code, ran.out) == (1, "packs.lock is as it was\n")
+    assert "[version-missing]" in ran.err
+    assert contents(place) == before
+
+
+def test_a_pin_that_stays_is_known_with_a_cold_cache_too(
+    run: Command, place: Path, crew: Origin, private_home: Path
+) -> None:
+    (place / "city.toml").write_text(imported(crew, "tag:v1.0.0"))
+    run("pack", "install", cwd=place)
+    before = contents(place)
+    shutil.rmtree(private_home / ".cache")
+    crew.delete_tag("v1.0.0")
+    assert run("pack", "update", cwd=place).code == 1
+    assert contents(place) == before
+
+
+@pytest.mark.parametrize(
+    ("version", "said"),
+    [
+        ("tag:v1.0.0", "the tag v1.0.0 was moved since"),
+        ("^1", "its tag was moved or deleted since"),
+    ],
+)
+def test_a_tag_that_was_moved_is_pointed_out(
+    run: Command, place: Path, crew: Origin, version: str, said: str
+) -> None:
+    (place / "city.toml").write_text(imported(crew, version))
+    run("pack", "install", cwd=place)
+    old = crew.head
+    crew.commit({"agents/crew/prompt.md": "You are another.\n"})
+    crew.delete_tag("v1.0.0")
+    crew.tag("v1.0.0")
+    ran = run("pack", "update", "--dry-run", "--json", cwd=place)
+    assert [one["tag_moved"] for one in ran.json["updates"]] == [True]
+    ran = run("pack", "update", cwd=place)
+    assert ran.code == 0
+    assert f"crew: {said} {old[:7]} was pinned\n" in ran.out
+
+
+@pytest.mark.parametrize("version", ["^1", "branch:main"])
+def test_a_release_or_a_branch_that_went_on_is_no_moved_tag(
+    run: Command, place: Path, crew: Origin, version: str
+) -> None:
+    (place / "city.toml").write_text(imported(crew, version))
+    run("pack", "install", cwd=place)
+    released(crew, "v1.1.0")
+    ran = run("pack", "update", "--json", cwd=place)
+    assert [one["tag_moved"] for one in ran.json["updates"]] == [False]
+
+
+def test_a_commit_that_is_not_there_is_told_at_its_version(
+    run: Command, place: Path, crew: Origin
+) -> None:
+    (place / "city.toml").write_text(imported(crew, "sha:" + "0" * 40))
+    ran = run("pack", "install", cwd=place)
+    assert ran.code == 1
+    assert "city.toml:3:11: error: the commit 000000000000 is not in" in ran.err
+    assert "hint: see that `version` names a commit that is there" in ran.err
+
+
+def test_a_lock_with_nothing_in_it_is_as_good_as_none(run: Command, place: Path) -> None:
+    (place / "packs.lock").write_text("# to be filled\n")
+    assert "`city pack install`" in run("check", cwd=place).err
+    assert run("pack", "install", cwd=place).code == 0
+    assert run("check", cwd=place).code == 0
+
+
+def test_a_lock_that_is_a_link_to_nowhere_is_not_written_through(
+    run: Command, place: Path, tmp_path: Path
+) -> None:
+    (place / "packs.lock").symlink_to(tmp_path / "nowhere")
+    ran = run("pack", "install", cwd=place)
+    assert ran.code == 1
+    assert "packs.lock: error: the link leads to" in ran.err
+    assert not (tmp_path / "nowhere").exists()
+    assert (place / "packs.lock").is_symlink()
+
+
+def test_a_lock_that_is_a_link_stays_one(run: Command, place: Path) -> None:
+    run("pack", "install", cwd=place)
+    (place / "packs.lock").rename(place / "kept.lock")
+    (place / "packs.lock").symlink_to("kept.lock")
+    (place / "city.toml").write_text((place / "city.toml").read_text().replace("^1", "^1.0"))
+    assert run("pack", "install", cwd=place).code == 0
+    assert (place / "packs.lock").is_symlink()
+    assert 'version = "^1.0"' in (place / "kept.lock").read_text()
+
+
 def test_one_that_fails_keeps_the_lock_as_it_was_and_names_its_line(
     run: Command, place: Path, crew: Origin, tmp_path: Path
 ) -> None:
@@ -236,6 +348,8 @@ def test_an_import_that_no_fetching_mends_is_pointed_out(
     assert (place / "packs.lock").exists()
     ran = run("pack", "check", cwd=place)
     assert "city.toml:6:1: error: `http://` is not followed [url-scheme]" in ran.err
+    ran = run("pack", "install", "--json", cwd=place)
+    assert (ran.code, [one["code"] for one in ran.json["problems"]]) == (1, ["url-scheme"])
 
 
 def test_an_update_that_breaks_the_city_is_pointed_out(

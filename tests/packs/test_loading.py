@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from gascity.cli.problems import Locator
 from gascity.compose.catalogues import city_shelves
 from gascity.model.city import City
 from gascity.model.lock import Locked, lock_text
@@ -242,13 +243,22 @@ def test_an_agent_of_a_pack_that_is_not_here_is_told_by_its_import(
     assert [p.code for p in caught.value.problems] == ["import-not-locked", "unknown-agent"]
 
 
+def test_a_version_of_a_directory_is_told_to_have_no_effect(city: CityBuilder) -> None:
+    manifest = '[imports.own]\nsource = "packs/own"\nversion = "^1"\n'
+    city.write({"city.toml": manifest, "packs/own/pack.toml": '[pack]\nname = "own"\n'})
+    (problem,) = city.open().everything_wrong
+    assert (problem.code, problem.is_error) == ("not-acted-on", False)
+    assert Locator(str(city.root)).line_col(problem.place) == (3, 1)
+
+
 def test_a_repository_that_has_packs_in_directories_names_them(
     city: CityBuilder, tmp_path: Path
 ) -> None:
-    origin = Origin(tmp_path / "many", {"alpha/pack.toml": "", "beta/pack.toml": ""})
+    files = {"a/pack.toml": "", "beta/pack.toml": "", "gamma/pack.toml": ""}
+    origin = Origin(tmp_path / "many", files)
     city.write({"city.toml": imports(many=origin.url)})
     for _ in range(2):
         found = resolve(str(city.root), os.environ, Repositories(os.environ, Silent()))
         (problem,) = found.problems
         assert problem.message == f"{origin.url} has no pack.toml"
-        assert problem.hint == "it has packs in `alpha`, `beta`"
+        assert problem.hint == "it has packs in `a`, `beta`, `gamma`"

@@ -233,7 +233,25 @@ def test_one_failure_is_a_problem_at_its_import_and_the_others_are_fetched(
     ]
     assert found.problems[1].hint == "there is `v1.0.0`"
     assert [lock.binding for lock in found.fetched] == ["crew"]
-    assert found.text is None
+    assert [lock.binding for lock in found.locks] == ["crew"]
+
+
+def test_what_a_pack_imports_is_updated_though_the_pack_itself_cannot_be(
+    town: Town, origin: Make
+) -> None:
+    tools = origin("tools", pack("tools"))
+    crew = origin("crew", pack("crew", {"tools": (tools.url, "^1")}))
+    town.imports(crew=(crew.url, "tag:v1.0.0"))
+    first = crew.head
+    town.resolve()
+    crew.commit(pack("crew"))
+    crew.delete_tag("v1.0.0")
+    tools.commit({"agents/more/prompt.md": "You are more.\n"})
+    newer = tools.tag("v1.1.0")
+    found = town.tried(everything=True)
+    assert [problem.code for problem in found.problems] == ["version-missing"]
+    assert {lock.binding: lock.commit for lock in found.locks} == {"crew": first, "tools": newer}
+    assert found.text is not None
 
 
 def test_packs_that_import_each_other_do_not_keep_it_going(town: Town, origin: Make) -> None:
