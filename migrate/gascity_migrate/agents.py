@@ -4,6 +4,7 @@ import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from gascity.model.fields import AGENT
 from gascity.model.ignored import AGENT_NOT_ACTED_ON
 from gascity.model.names import is_name, is_rig_name
 from gascity.model.problems import KeyPath, Place, Problem
@@ -149,10 +150,13 @@ def _folder(draft: Draft, home: Home, one: Table, names: Names, common: Common) 
 
 
 def _lose(draft: Draft, one: Table, today: Translated) -> None:
-    """Keys that are left out, and keys that stay and do nothing."""
+    """Keys that are left out, and keys that stay and do nothing, or mean nothing."""
     lost = dict(today.dropped)
-    for name in today.values.keys() & AGENT_NOT_ACTED_ON.keys():
-        lost[today.written.get(name, name)] = AGENT_NOT_ACTED_ON[name]
+    for name in today.values:
+        if name in AGENT_NOT_ACTED_ON:
+            lost[today.written.get(name, name)] = AGENT_NOT_ACTED_ON[name]
+        elif not any(name in known for known in (AGENT.keys, AGENT.aliases, AGENT.prefixes)):
+            lost[name] = "there is no such setting; it is taken along"
     for spelled in lost:
         at = (*one.agent.at, *spelled.split("."))
         draft.lose(one.manifest, at, lost[spelled])

@@ -8,9 +8,9 @@ from typing import NamedTuple
 from gascity.model.problems import Place
 from gascity.source import toml
 from gascity.source.disk import is_below, read_plain
-from gascity_migrate.changes import LINK, Change
+from gascity_migrate.changes import LINK, REMOVE, Change
 from gascity_migrate.draft import Draft, Home, Manifest
-from gascity_migrate.files import retarget
+from gascity_migrate.files import goal_of, retarget
 from gascity_migrate.templates import is_template, template_name
 from gascity_migrate.texts import with_text
 
@@ -95,17 +95,22 @@ def walk(root: str) -> Found:
     return Found(tuple(links), tuple(files))
 
 
-def follow_links(root: str, links: Sequence[str], moved: Mapping[str, str]) -> list[Change]:
-    """Links that stay and whose goal moves lead to its new place."""
+def follow_links(
+    root: str, links: Sequence[str], moved: Mapping[str, str], gone: Sequence[str]
+) -> list[Change]:
+    """Links that stay and whose goal moves lead to its new place; those to directories that
+    nothing is left of go, too. `gone` is what is taken away, absolute."""
     found = []
     for link in links:
-        if any(is_below(link, source) for source in moved):
+        if any(is_below(link, source) for source in (*moved, *gone)):
             continue
+        path = link[len(root) + 1 :]
         new = retarget(link, link, moved)
         if new != os.readlink(link):
-            path = link[len(root) + 1 :]
             reason = "what it leads to has moved"
             found.append(Change(LINK, path, content=os.fsencode(new), reason=reason))
+        elif os.path.isdir(link) and any(is_below(goal_of(link), one) for one in gone):
+            found.append(Change(REMOVE, path, reason="what it leads to is gone"))
     return found
 
 

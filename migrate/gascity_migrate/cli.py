@@ -103,14 +103,13 @@ def _do(context: Context, root: str, plan: "Migration") -> int:
 
 def _next(context: Context, root: str) -> str:
     """What to do now: imports of repositories have to be fetched, and what is wrong is shown."""
-    from gascity.cli.problems import summary
     from gascity.pipeline import open_city
     from gascity_migrate.draft import disk_of
 
     found = open_city(root, context.environ, disk=disk_of(root)).everything_wrong
     if any(problem.code == "import-not-locked" for problem in found):
         return "Next: `city pack install` fetches and pins what is imported from repositories"
-    return f"Next: `city check` shows {summary(found)}" if found else "Next: `city agent list`"
+    return "Next: `city check` shows what is left" if found else "Next: `city agent list`"
 
 
 @contextmanager

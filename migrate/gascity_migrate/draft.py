@@ -184,11 +184,11 @@ class Draft:
         It is, behind a directory that is a link, and where a link leads out of the pack: nothing
         may be changed through the one, and the other may not stand in an agent's folder.
         """
-        path = self._followed(os.path.dirname(path)) + "/" + os.path.basename(path)
-        goal = self._followed(path)
+        path = self.followed(os.path.dirname(path)) + "/" + os.path.basename(path)
+        goal = self.followed(path)
         return path if is_below(goal, self.absolute(home.root)) else goal
 
-    def _followed(self, path: str) -> str:
+    def followed(self, path: str) -> str:
         """A path without links, as one of the city where it is in it."""
         goal, root = os.path.realpath(path), os.path.realpath(self.root)
         return self.root + goal[len(root) :] if is_below(goal, root) else goal

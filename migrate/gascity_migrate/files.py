@@ -233,8 +233,7 @@ class _Settling:
 
 def retarget(link: str, place: str, moved: Mapping[str, str]) -> str:
     """What a link has to say at `place`, so that it leads where it leads now, or its goal went."""
-    text = os.readlink(link)
-    goal = os.path.normpath(os.path.join(os.path.dirname(link), text))
+    text, goal = os.readlink(link), goal_of(link)
     new = _final(goal, moved)
     if os.path.isabs(text):
         return new if new != goal else text
@@ -242,9 +241,14 @@ def retarget(link: str, place: str, moved: Mapping[str, str]) -> str:
     return text if os.path.normpath(text) == relative else relative
 
 
+def goal_of(link: str) -> str:
+    """The path that a link names, absolute; other links on the way are not followed."""
+    return os.path.normpath(os.path.join(os.path.dirname(link), os.readlink(link)))
+
+
 def _stays_broken(want: _Want) -> bool:
     """Does a link lead to what is not there, in a directory that goes along with it?"""
-    goal = os.path.normpath(os.path.join(os.path.dirname(want.source), os.readlink(want.source)))
+    goal = goal_of(want.source)
     inside = want.whole and not os.path.isabs(os.readlink(want.source))
     return bool(inside) and is_below(goal, want.whole) and not os.path.lexists(goal)
 
@@ -278,9 +282,8 @@ def _leaving(source: str) -> Iterator[str]:
     """Links in a directory that lead out of it by a relative path."""
     for one in _inside(_Want(source, "", "", None, False)):
         if os.path.islink(one.source):
-            text = os.readlink(one.source)
-            goal = os.path.normpath(os.path.join(os.path.dirname(one.source), text))
-            if not os.path.isabs(text) and not is_below(goal, source):
+            outside = not is_below(goal_of(one.source), source)
+            if outside and not os.path.isabs(os.readlink(one.source)):
                 yield one.source
 
 

@@ -132,12 +132,13 @@ def _migration(draft: Draft) -> Migration:
     if not changes:
         return Migration(notes=tuple(draft.outside))
     found = walk(draft.root)
-    changes += follow_links(draft.root, found.links, settled.moved)
+    empty = [draft.absolute(one.path) for one in changes if one.op == REMOVE]
+    changes += follow_links(draft.root, found.links, settled.moved, empty)
     for home in draft.homes:
         for manifest in home.manifests:
             list_losses(draft, manifest)
     texts = {
-        draft.absolute(one.path): one.content.decode("utf-8", "replace")
+        draft.followed(draft.absolute(one.path)): one.content.decode("utf-8", "replace")
         for one in changes
         if one.op in (EDIT, WRITE)
     }

@@ -4,17 +4,19 @@ import os
 from collections.abc import Iterator, Mapping
 
 from gascity.model.problems import KeyPath
-from gascity.render.lines import newline, put_block
+from gascity.render.lines import line_end, newline, put_block
 from gascity.source import toml
 from gascity.source.disk import read_plain
 from gascity.source.edit import declare_rig, rig_entry, set_fields
 from gascity_migrate.draft import CITY, INCLUDED, Draft, Manifest
 from gascity_migrate.site import read_site
 from gascity_migrate.texts import (
+    comments,
     cut_tables,
     drop,
     rename_key,
     rename_tables,
+    replace,
     table_begin,
 )
 
@@ -83,10 +85,12 @@ def move_paths(draft: Draft) -> None:
             if not everything and path[:1] not in ("/", "~"):
                 continue
             moved = True
-            text_left = drop(manifest.text, ("rigs", index, "path"))
-            manifest.change(text_left, f"paths of rigs are in {LOCAL}")
-            if "path" not in (rig_entry(text, name) or {}):
-                text = declare_rig(text, name, {"path": path})
+            known = "path" in (rig_entry(text, name) or {})
+            new = text if known else declare_rig(text, name, {"path": path})
+            at = None if known else _end_of_path(new, name)
+            left, behind = _without_path(manifest.text, index, keep=at is None)
+            manifest.change(left, f"paths of rigs are in {LOCAL}")
+            text = f"{new[:at]}  {behind}{new[at:]}" if behind else new
     if not moved:
         return
     if local is not None:
@@ -96,6 +100,25 @@ def move_paths(draft: Draft) -> None:
         mode = next(one.new_mode for one in draft.city.manifests if one.kind == CITY)
         draft.files.write(LOCAL, text.encode(), mode, "where rigs are is this machine's to say")
     _ignore_local(draft)
+
+
+def _without_path(text: str, index: int, *, keep: bool) -> tuple[str, str]:
+    """The text without a rig's path, and what was said behind it; with `keep` that stays."""
+    where = ("rigs", index, "path")
+    mark = toml.written(toml.marks(text), where)
+    if mark is None or mark.kind != "key" or keep:
+        return drop(text, where), ""
+    behind = " ".join(comments(text, mark.end, line_end(text, mark.end)))
+    return replace(text, mark, (), keep=False), behind
+
+
+def _end_of_path(text: str, name: str) -> int | None:
+    """Where something can be said behind a rig's path; None inside an inline table."""
+    rigs = toml.parse(text.encode())["rigs"]
+    named = (isinstance(rig, Mapping) and rig.get("name") == name for rig in rigs)
+    index = list(named).index(True)
+    mark = toml.written(toml.marks(text), ("rigs", index, "path"))
+    return mark.end if mark and mark.kind == "key" else None
 
 
 def _with_site(draft: Draft, text: str) -> str:

@@ -25,6 +25,25 @@ def test_a_prompt_behind_a_linked_directory_is_moved_itself(tmp_path: Path) -> N
     (tmp_path / "prompts").symlink_to("real")
     assert migrated(tmp_path, "prompt") == {"a": "agents/a/prompt.md"}
     assert not (tmp_path / "real").exists()
+    assert not os.path.lexists(tmp_path / "prompts")
+
+
+def test_a_linked_directory_of_which_something_is_left_keeps_its_link(tmp_path: Path) -> None:
+    tables = '[[agent]]\nname = "a"\nprompt_template = "prompts/a.md"\n'
+    files = {"city.toml": QUIET + tables, "real/a.md": "A", "real/b.md": "B"}
+    build_tree(tmp_path, files)
+    (tmp_path / "prompts").symlink_to("real")
+    assert migrated(tmp_path, "prompt") == {"a": "agents/a/prompt.md"}
+    assert (tmp_path / "prompts/b.md").read_text() == "B"
+
+
+def test_a_manifest_behind_a_link_is_not_told_to_mention_what_it_no_longer_says(
+    tmp_path: Path,
+) -> None:
+    tables = '[[agent]]\nname = "a"\nprompt_template = "prompts/a.md"\n'
+    build_tree(tmp_path, {"kept/city.toml": QUIET + tables, "prompts/a.md": "A"})
+    (tmp_path / "city.toml").symlink_to("kept/city.toml")
+    assert plan_migration(str(tmp_path), os.environ).notes == ()
 
 
 def test_what_lies_outside_the_city_is_copied_through_links_too(tmp_path: Path) -> None:
@@ -69,3 +88,32 @@ def test_a_directory_of_prompts_among_the_agents_was_never_one(tmp_path: Path) -
         },
     )
     assert migrated(tmp_path, "prompt") == {"a": "agents/a/prompt.md"}
+
+
+def test_a_text_that_grows_meanwhile_and_is_left_alone_stops_nothing(tmp_path: Path) -> None:
+    """`city migrate > log`, in the city."""
+    tables = '[[agent]]\nname = "a"\nprompt_template = "prompts/a.md"\n'
+    build_tree(tmp_path, {"city.toml": QUIET + tables, "prompts/a.md": "A", "log": ""})
+    plan = plan_migration(str(tmp_path), os.environ)
+    (tmp_path / "log").write_text("moved prompts/a.md\n")
+    perform(str(tmp_path), os.environ, plan)
+    assert (tmp_path / "agents/a/prompt.md").read_text() == "A"
+
+
+def test_what_is_said_behind_a_path_is_not_lost_where_it_cannot_go_along(tmp_path: Path) -> None:
+    rig = '[[rigs]]\nname = "r"\npath = "/srv/r"  # the old disk\n'
+    files = {"city.toml": f"{QUIET}{rig}", "city.local.toml": 'rigs = [{ name = "r" }]\n'}
+    build_tree(tmp_path, files)
+    perform(str(tmp_path), os.environ, plan_migration(str(tmp_path), os.environ))
+    assert '"/srv/r"' in (tmp_path / "city.local.toml").read_text()
+    assert "# the old disk" in (tmp_path / "city.toml").read_text()
+
+
+def test_a_key_that_nobody_knows_is_taken_along_and_told(tmp_path: Path) -> None:
+    """With everything that an agent may say: only what nobody knows is told."""
+    known = 'tools = { allow = ["read"] }\nenv = { A = "1" }\npre_start_append = ["true"]\n'
+    tables = f'[[agent]]\nname = "a"\ndescription = "A."\nfrobnicate = 1\n{known}'
+    build_tree(tmp_path, {"city.toml": QUIET + tables})
+    (lost,) = plan_migration(str(tmp_path), os.environ).not_carried
+    assert (lost.file, lost.line, lost.key) == ("city.toml", 5, "agent.frobnicate")
+    assert lost.reason == "there is no such setting; it is taken along"
