@@ -147,8 +147,11 @@ def _interrupted(context: Context) -> int:
 
 def _refused(error: OSError) -> Problem:
     """The machine said no: a file cannot be written, a disk is full; or we did, for its sake."""
-    ours = error.errno in (errno.ESTALE, errno.ELOOP)
-    hint = "nothing was changed" + ("" if ours else "; check permissions and free space")
+    hint = "nothing was changed"
+    if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.EISDIR):
+        hint += "; check the path"
+    elif error.errno not in (errno.ESTALE, errno.ELOOP):
+        hint += "; check permissions and free space"
     return Problem("refused", f"{error.filename}: {error.strerror}", None, hint)
 
 

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from gascity.store.sqlite import SqliteStore
 
 
+_FETCHED = "/gascity/packs/"  # is in the path of everything that was fetched
+
+
 class Context:
     """The directory, the environment and the city a command was called for."""
 
@@ -52,6 +55,23 @@ class Context:
                 _make_whole(root)
         return root
 
+    def _city_root(self) -> str:
+        """The root, where it holds a city; else what is wrong with how it was named."""
+        root = self.root
+        try:
+            os.stat(f"{root}/{MARK}")
+            return root
+        except NotADirectoryError:
+            words = f"{root} is not a directory"
+        except FileNotFoundError:
+            words = f"there is no {MARK} in {root}"
+        except OSError:
+            return root  # whoever reads it says what is wrong
+        hint = f"name the directory that {MARK} is in"
+        if not self.chosen and self.environ.get("CITY_ROOT"):
+            words, hint = f"{words}, which CITY_ROOT names", f"unset CITY_ROOT, or {hint}"
+        raise CityError(Problem("no-city", words, None, f"{hint}; `city init PATH` makes a city"))
+
     @property
     def colour(self) -> bool:
         return use_colour(sys.stdout, self.environ)
@@ -68,13 +88,13 @@ class Context:
         """The whole city; options are those of `pipeline.open_city`."""
         from gascity.pipeline import open_city
 
-        return open_city(self.root, self.environ, **options)
+        return open_city(self._city_root(), self.environ, **options)
 
     def agent(self, reference: str) -> "tuple[City, Agent]":
         """One agent by name, read without reading the others."""
         from gascity.pipeline import open_agent
 
-        city, agent = open_agent(self.root, self.environ, reference)
+        city, agent = open_agent(self._city_root(), self.environ, reference)
         if agent.name.bare in city.spare and agent is city.spare[agent.name.bare]:
             complain(f"note: provider `{reference}` is built in but not configured in this city")
         return city, agent
@@ -84,11 +104,7 @@ class Context:
         if self._store is None:
             from gascity.store.sqlite import open_store
 
-            root = self.root
-            if not os.path.exists(f"{root}/{MARK}"):
-                words = f"there is no {MARK} in {root}"
-                raise CityError(Problem("no-city", words, None, "`city init` makes a city here"))
-            self._store = open_store(root)
+            self._store = open_store(self._city_root())
         return self._store
 
     def store_if_any(self) -> "SqliteStore | None":
@@ -101,7 +117,12 @@ class Context:
         locator = self.locator()
         colour = use_colour(sys.stderr, self.environ)
         for problem in in_order(problems, locator):
-            complain(problem_text(problem, locator, colour))
+            text = problem_text(problem, locator, colour)
+            if _FETCHED in text:
+                from gascity.cli.fetched import by_name
+
+                text = by_name(text, locator.root, self.environ, self.tried)
+            complain(text)
 
     def mention(self, problems: Iterable[Problem]) -> None:
         """One line on stderr for errors that this command can live with."""

@@ -3,7 +3,6 @@
 import sys
 import time
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import click
 
@@ -11,6 +10,7 @@ from gascity.cli.context import Context, json_option, pass_context
 from gascity.cli.output import DIM, clean, moment, paint, say, to_json
 from gascity.cli.session_rows import cut
 from gascity.model.durations import seconds
+from gascity.model.records import NamedTuple
 from gascity.model.work import Event
 from gascity.store.port import Store
 from gascity.watch import WRITES, Watch
@@ -51,7 +51,9 @@ def _duration(ctx: click.Context, _: click.Parameter, value: str | None) -> floa
 @click.option("--follow", is_flag=True, help="Go on with what happens from now.")
 @click.option("--watch", is_flag=True, help="Wait for the next event, show it, and end.")
 @click.option("--timeout", metavar="TIME", callback=_duration, help="Wait no longer than this.")
-@click.option("--type", "types", metavar="TYPE", multiple=True, help="Only work.done, or all work.")
+@click.option(
+    "--type", "types", metavar="TYPE", multiple=True, help="Only work.done, say; work: all of its."
+)
 @click.option("--after", metavar="SEQ", type=_NUMBER, help="Only what came after this number.")
 @click.option("--since", metavar="TIME", callback=_duration, help="Only of the last 10m, 2h …")
 @click.option("--limit", metavar="N", type=click.IntRange(1, _LAST), help="At most so many.")

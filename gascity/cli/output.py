@@ -36,9 +36,10 @@ def width(environ: Mapping[str, str]) -> int:
     if written.isdigit() and int(written) > 0:
         return max(40, int(written))
     try:
-        return max(40, os.get_terminal_size(sys.stdout.fileno()).columns)
+        columns = os.get_terminal_size(sys.stdout.fileno()).columns
     except (OSError, ValueError, AttributeError):
         return 80
+    return max(40, columns) if columns else 80  # a terminal that was never told its size has none
 
 
 def wrap(text: str, columns: int) -> list[str]:

@@ -7,7 +7,7 @@ import click
 
 from gascity.cli.context import Context, json_option, pass_context
 from gascity.cli.groups import Group
-from gascity.cli.output import BOLD, DIM, paint, table
+from gascity.cli.output import BOLD, DIM, paint, table, wrap
 from gascity.cli.problems import Locator
 from gascity.cli.provider_check import check_provider
 from gascity.cli.settings import setting_json, value_text, where
@@ -123,7 +123,10 @@ def _show_lines(
     yield f"Program:   {program if row['command'] else 'none'}"
     if one.family and one.family != one.name:
         yield f"Based on:  {one.family}"
-    yield from (f"Option:    {_option_text(one, option)}" for option in one.options.values())
+    for option in one.options.values():
+        first, *rest = wrap(_option_text(one, option), context.width - 11)
+        yield f"Option:    {first}"
+        yield from (" " * 11 + line for line in rest)
     for name, setting in settings.items():
         if setting.layer is not None and name != "options_schema":
             yield f"  {name} = {value_text(setting)}"

@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,6 +14,7 @@ from gascity.model.city import Agent, City
 from gascity.model.names import did_you_mean
 from gascity.model.problems import CityError, Problem, warning
 from gascity.model.provider import Provider
+from gascity.model.records import NamedTuple
 
 if TYPE_CHECKING:
     from gascity.listing import Listed, Listings
@@ -36,7 +37,7 @@ class _Row(NamedTuple):
         return status_of(self.problems)
 
 
-@click.command("check")
+@click.command("check", short_help="Ask a provider's program what it loads.")
 @click.argument("name")
 @click.option(
     "--agent", metavar="NAME", shell_complete=complete_agent, help="Compare with its plan."

@@ -37,7 +37,8 @@ def add_rig(
     root = context.root
     target = os.path.normpath(os.path.join(context.cwd, os.path.expanduser(path)))
     if not os.path.isdir(target):
-        raise refuse("rig-missing", f"there is no directory {target}")
+        hint = "PATH is the project's directory, seen from where you are"
+        raise refuse("rig-missing", f"there is no directory {target}", hint)
     name = name or os.path.basename(target)
     if not is_rig_name(name):
         raise refuse(
@@ -186,7 +187,7 @@ def _sweep(context: Context, rig: str) -> list[str]:
 
     found = yard(context, None, going_back=True)
     hands = carrier(found)
-    ledgers = found.planner.shop.ledgers
+    ledgers = found.planner.ledgers
     swept = []
     for root, sites in directories(found):
         if rig in (root, ledgers.read(root).rig):

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import click
 
@@ -14,6 +13,8 @@ from gascity.cli.work_rows import standing
 from gascity.control.client import controller_state
 from gascity.control.inspect import reason_key
 from gascity.control.world import Blocked
+from gascity.model.problems import CityError, Problem
+from gascity.model.records import NamedTuple
 from gascity.model.work import CLAIMED, LIVE, OPEN, Decision, Session, Work
 from gascity.store.port import Store
 
@@ -59,10 +60,24 @@ def _case(context: Context, store: Store | None, reference: str) -> Case:
     work = store.work(reference) if store is not None else None
     if work is not None and store is not None:
         return _of_work(context, store, work)
-    found = agent_or_session(context, store, reference)
+    try:
+        found = agent_or_session(context, store, reference)
+    except CityError as error:
+        raise CityError(*(_nothing(reference, one) for one in error.problems)) from None
     if isinstance(found, Session):
         return Case("session", found.id, tuple(_session_facts(found)), (found.id,))
     return _of_agent(context, store, found)
+
+
+def _nothing(reference: str, problem: Problem) -> Problem:
+    """What is no agent's name is no work's and no session's either: say all three."""
+    if problem.code != "unknown-agent":
+        return problem
+    words = f"there is no work, session or agent `{reference}`"
+    hint = problem.hint
+    if hint is None or "did you mean" not in hint:
+        hint = "`city work list`, `city session list` and `city agent list` show what there is"
+    return problem._replace(message=words, hint=hint)
 
 
 def _of_work(context: Context, store: Store, work: Work) -> Case:

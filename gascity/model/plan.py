@@ -4,7 +4,8 @@ All paths are relative to the directory, with `/`; `source` is as people see it.
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple
+
+from gascity.model.records import NamedTuple
 
 Stamp = tuple[int, int, int, int]  # mtime, ctime, size, inode: is a file still as it was?
 
@@ -137,6 +138,6 @@ class Step(NamedTuple):
 
 def digest(data: bytes) -> str:
     """The hash by which content is known: in the ledger, the journal and plans."""
-    from hashlib import sha256
+    from gascity.model.hashes import sha256_of
 
-    return sha256(data).hexdigest()
+    return sha256_of(data)

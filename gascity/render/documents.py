@@ -100,9 +100,9 @@ def canonical(value: object) -> bytes:
 
 
 def digest(value: object) -> str:
-    import hashlib
+    from gascity.model.hashes import sha256_of
 
-    return hashlib.sha256(canonical(value)).hexdigest()
+    return sha256_of(canonical(value))
 
 
 def _canonical(value: Any) -> Any:

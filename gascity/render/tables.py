@@ -8,8 +8,9 @@ import json
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
+from gascity.model.records import NamedTuple
 from gascity.render.faults import DocumentFault, position
 from gascity.render.jsonc import same
 from gascity.render.lines import (
@@ -26,23 +27,23 @@ Path = tuple[str | int, ...]
 
 _GONE = object()
 
-_BLANK = re.compile(r"(?:[ \t\r\n]+|#[^\n]*)*")
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
+# Compiled when a text is read: most plans have documents of the other format only.
+_BLANK = r"(?:[ \t\r\n]+|#[^\n]*)*"
+_BARE = r"[A-Za-z0-9_-]+"
 _NAME = r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')"""
 _DOTTED = rf"{_NAME}(?:[ \t]*\.[ \t]*{_NAME})*"
-_HEADER = re.compile(rf"\[(\[?)[ \t]*({_DOTTED})[ \t]*\]\]?")
-_KEY = re.compile(rf"({_DOTTED})[ \t]*=[ \t]*")
-_TOKEN = re.compile(
-    r'"""(?:[^\\]|\\.)*?"{3,5}'
+_HEADER = rf"\[(\[?)[ \t]*({_DOTTED})[ \t]*\]\]?"
+_KEY = rf"({_DOTTED})[ \t]*=[ \t]*"
+_TOKEN = (
+    r'(?s)"""(?:[^\\]|\\.)*?"{3,5}'
     r"|'''.*?'{3,5}"
     r'|"(?:[^"\\\n]|\\.)*"'
     r"|'[^'\n]*'"
     r"|\#[^\n]*"
     r"|[\[\]{}\n]"
-    r"""|[^\[\]{}\n"'\#]+""",
-    re.DOTALL,
+    r"""|[^\[\]{}\n"'\#]+"""
 )
-_PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
+_PLACE = r" \(at (?:line (\d+), column (\d+)|end of document)\)$"
 
 
 class Statement(NamedTuple):
@@ -62,7 +63,7 @@ def parse(text: str) -> dict[str, Any]:
     except RecursionError:
         raise DocumentFault("Arrays and tables are nested too deeply") from None
     except ValueError as error:
-        found = _PLACE.search(str(error))
+        found = re.search(_PLACE, str(error))
         if not found:
             raise DocumentFault("A number has too many digits") from None
         place = (int(found[1]), int(found[2])) if found[1] else position(text, len(text))
@@ -92,12 +93,13 @@ def statements(text: str) -> tuple[Statement, ...]:
     section: Path = ()
     newest: dict[Path, int] = {}
     offset = 1 if text.startswith(BOM) else 0
-    while (offset := _after(_BLANK, text, offset)) < len(text):
-        if header := _HEADER.match(text, offset):
+    blank, headers, keys = re.compile(_BLANK), re.compile(_HEADER), re.compile(_KEY)
+    while (offset := _after(blank, text, offset)) < len(text):
+        if header := headers.match(text, offset):
             section = _resolved(_names(header[2]), newest, is_entry=bool(header[1]))
             found.append(Statement(section, False, offset, header.end(), header.end()))
         else:
-            key = _KEY.match(text, offset)
+            key = keys.match(text, offset)
             assert key, "the text has been parsed"
             path = (*section, *_names(key[1]))
             found.append(Statement(path, True, offset, key.end(), _value_end(text, key.end())))
@@ -179,7 +181,7 @@ def _after(pattern: re.Pattern[str], text: str, offset: int) -> int:
 
 
 def _names(dotted: str) -> Path:
-    if _BARE.fullmatch(dotted):
+    if re.fullmatch(_BARE, dotted):
         return (dotted,)
     value: Any = _loads(f"{dotted} = 0")
     names: list[str] = []
@@ -205,7 +207,7 @@ def _resolved(names: Path, newest: dict[Path, int], *, is_entry: bool) -> Path:
 
 def _value_end(text: str, start: int) -> int:
     depth, end = 0, start
-    for token in _TOKEN.finditer(text, start):
+    for token in re.compile(_TOKEN).finditer(text, start):
         if depth == 0 and token[0][0] in "\n#":
             break
         depth += (token[0] in "[{") - (token[0] in "]}")
@@ -251,7 +253,7 @@ def _runs(text: str, path: Path) -> list[tuple[Statement, Statement]]:
 
 def _put_inside(text: str, holder: Statement, path: Path, value: object) -> str:
     inside = path[len(holder.path) :]
-    tokens = (token[0] for token in _TOKEN.finditer(text, holder.value, holder.end))
+    tokens = (token[0] for token in re.compile(_TOKEN).finditer(text, holder.value, holder.end))
     if inside and any(token.startswith("#") for token in tokens):
         raise DocumentFault(
             f"`{_spelled(holder.path)}` has comments inside its value, which a change would lose",
@@ -292,7 +294,7 @@ def _add_key(text: str, path: Path, value: object) -> str:
 
 def _spelled(path: Path) -> str:
     names = (part for part in path if isinstance(part, str))
-    return ".".join(name if _BARE.fullmatch(name) else literal(name) for name in names)
+    return ".".join(name if re.fullmatch(_BARE, name) else literal(name) for name in names)
 
 
 def _block_end(text: str, last: Statement) -> int:

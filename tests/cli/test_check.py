@@ -177,7 +177,25 @@ def test_a_city_named_wrongly_is_said_to_be_none(run: Command, tmp_path: Path) -
     assert (ran.code, ran.out) == (1, "")
     assert ran.err.startswith(
         f"city: error: there is no city.toml in {tmp_path}/nowhere [no-city]\n"
+        "  hint: name the directory that city.toml is in; "
     )
+
+
+@pytest.mark.parametrize("command", ["check", "status"])
+def test_a_file_that_is_named_as_the_city_is_said_to_be_no_directory(
+    run: Command, harbour: Path, command: str
+) -> None:
+    ran = run("--city", "city.toml", command, cwd=harbour)
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.startswith(f"city: error: {harbour}/city.toml is not a directory [no-city]\n")
+
+
+def test_a_city_that_only_the_environment_names_is_said_to_come_from_there(
+    run: Command, harbour: Path
+) -> None:
+    ran = run("check", cwd=harbour, env={"CITY_ROOT": "/nowhere/at/all"})
+    assert "there is no city.toml in /nowhere/at/all, which CITY_ROOT names [no-city]" in ran.err
+    assert "hint: unset CITY_ROOT" in ran.err
 
 
 @pytest.mark.parametrize("tools", ['[tools]\ndeny = ["shell"]\n', ""], ids=["scoped", "open"])

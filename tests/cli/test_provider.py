@@ -104,3 +104,10 @@ def test_a_city_with_errors_still_lists_and_mentions_them(
     ran = run("provider", "list", cwd=town({"city.toml": "[workspac]\n"}))
     assert ran.code == 0
     assert ran.err == "city: 1 error; `city check` shows them\n"
+
+
+def test_the_choices_of_an_option_are_wrapped_to_fit(in_harbour: Callable[..., Ran]) -> None:
+    lines = in_harbour("provider", "show", "claude", env={"COLUMNS": "60"}).out.splitlines()
+    at = next(n for n, line in enumerate(lines) if line.startswith("Option:    permission_mode: "))
+    assert lines[at + 1].startswith(" " * 11)
+    assert max(map(len, lines[at : at + 2])) <= 60

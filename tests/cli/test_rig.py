@@ -201,6 +201,10 @@ def test_a_rig_that_cannot_be_is_refused_and_nothing_is_written(
     assert contents(place) == before
 
 
+def test_a_path_that_is_no_directory_comes_with_what_is_wanted(run: Command, place: Path) -> None:
+    assert "hint: PATH is the project's directory" in run("rig", "add", "city.toml", cwd=place).err
+
+
 def test_a_directory_whose_name_is_no_rig_name_needs_one(
     run: Command, place: Path, tmp_path: Path
 ) -> None:

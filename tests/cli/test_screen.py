@@ -54,6 +54,13 @@ def test_no_line_is_longer_than_80_columns(
     assert _too_long(ran.out + ran.err, 80) == []
 
 
+def test_a_terminal_that_does_not_know_its_size_is_filled_as_a_pipe_is(
+    in_harbour: Callable[..., Ran], harbour: Path
+) -> None:
+    _, screen = on_terminal("agent", "list", cwd=harbour, columns=0, env={"NO_COLOR": "1"})
+    assert screen == in_harbour("agent", "list", env={"COLUMNS": "80"}).out
+
+
 @pytest.mark.parametrize("arguments", [one for one in LISTS if one[0] != "provider"], ids=" ".join)
 def test_long_descriptions_are_wrapped_at_80_columns(
     run: Command, wide: Path, arguments: tuple[str, ...]

@@ -123,6 +123,14 @@ def test_the_same_decision_again_is_told_once_with_how_often(kept: Kept) -> None
 @pytest.mark.parametrize("reference", ["mayr", "w-99"])
 def test_a_word_that_means_nothing_is_a_problem(told: Kept, reference: str) -> None:
     assert code_of(told("why", reference, "--json")) == "unknown-agent"
+    assert (
+        f"error: there is no work, session or agent `{reference}` [" in told("why", reference).err
+    )
+
+
+def test_a_near_agents_name_is_offered_and_else_where_all_of_them_are_listed(told: Kept) -> None:
+    assert told("why", "mayr").err.endswith("hint: did you mean `mayor`?\n")
+    assert "`city work list`" in told("why", "w-99").err
 
 
 def test_of_two_ended_sessions_of_one_alias_the_latest_is_meant(kept: Kept) -> None:
