@@ -40,7 +40,7 @@ interrupt() {
   city start >/dev/null
 }
 
-say "1. A city is a directory, and its agents are folders. This one is a small observatory."
+say "1. A city is a directory, its agents are folders. This is a small observatory."
 show city init --example hilltop
 show cd hilltop
 show city agent list
@@ -49,15 +49,15 @@ say "2. Why is a setting as it is? The winner first, then what it covers."
 show city agent set dome/quality.tester idle_timeout=45m
 show city agent explain dome/tester idle_timeout
 
-say "3. Files, skills and MCP servers, each written once. What would the planner find where it works?"
+say "3. Files, skills and MCP servers, each written once. What would the planner get?"
 show city plan planner
 show city apply planner
 show city undo planner
 
-say "4. Now to work. The shell agent runs scripts, so no model is needed. Give it five places."
+say "4. To work. The shell agent runs scripts: no model needed. Give it five places."
 show city agent set shell max_active_sessions=5
 
-say "   Twenty items. They are kept before sling returns; nothing has to run for that."
+say "   Twenty items. They are kept before sling returns; nothing has to run yet."
 typed 'city sling shell "# Count the stars of field N …" --no-start   # twenty times'
 field=1
 while [ $field -le 20 ]; do
@@ -67,7 +67,7 @@ sleep 1; echo field $field: $((field * 1013)) stars" >slung
 done
 cat slung
 
-say "5. The pool grows, works and drains. Half-way the controller is killed; another takes over."
+say "5. The pool grows and drains. Its controller is killed; another takes over."
 show city start
 typed "city status --watch --until-idle"
 interrupt &
@@ -82,9 +82,10 @@ show city stop
 
 say "Where to look next"
 cat <<'END'
-  city init my-city            a city of your own (here: . .venv/bin/activate first)
-  city sling claude "…"        the same with a model, where its program is installed
-  docs/tutorial/index.md       the same walk, slower
-  docs/how-to/                 sessions, work, agents, packs, rigs, directories, providers
-  docs/reference/errors.md     every problem, with an example
+  . .venv/bin/activate       to have `city` in this shell
+  city init ~/my-city        a city of your own
+  city sling claude "…"      the same with a model, if you have its program
+  docs/tutorial/index.md     the same walk, slower
+  docs/how-to/               sessions, work, packs, rigs, providers and more
+  docs/reference/errors.md   every problem, with an example
 END
