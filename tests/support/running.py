@@ -5,7 +5,7 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -126,14 +126,23 @@ class RunningCity:
         while is_starting(str(self.root)):
             time.sleep(0.005)
         state = controller_state(str(self.root))
-        if state.running and state.pid:
+        # One that was launched beside another has not got as far as the lock, and would get it now.
+        for pid in {*self._launched(), *([state.pid] if state.running and state.pid else [])}:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(state.pid, signal.SIGKILL)
+                os.kill(pid, signal.SIGKILL)
         runtime = ProcessRuntime()
         runtime.kill_all(runtime.strays(str(self.root), frozenset()))
         if self.root.exists() and shutil.which("tmux"):
             TmuxRuntime(str(self.root), os.environ).close()
         self.close()
+
+    def _launched(self) -> Iterator[int]:
+        """Controllers of the city in the background, those that only begin too."""
+        for entry in Path("/proc").iterdir():
+            with contextlib.suppress(OSError):
+                words = (entry / "cmdline").read_bytes().split(b"\0")
+                if b"--detached" in words and os.fsencode(self.root) in words:
+                    yield int(entry.name)
 
     def close(self) -> None:
         if self._store is not None:
