@@ -11,7 +11,15 @@ from gascity.cli.edits import new_errors, own_files, read_text, refuse, write_if
 from gascity.compose.city import packs_of
 from gascity.model.city import Agent, City
 from gascity.model.fields import AGENT, Kind
-from gascity.model.names import Named, did_you_mean, is_name, parse_name, resolve, several
+from gascity.model.names import (
+    Named,
+    did_you_mean,
+    is_name,
+    parse_name,
+    resolve,
+    several,
+    unknown_rig,
+)
 from gascity.model.problems import CityError
 from gascity.pipeline import open_city, surroundings
 from gascity.source.disk import read_plain
@@ -176,11 +184,7 @@ def _edited(
     try:
         return "city.toml", set_patch(text, one.name.without_rig, wanted, rig=rig)
     except LookupError:
-        raise refuse(
-            "unknown-rig",
-            f"there is no rig `{rig}`",
-            did_you_mean(rig or "", [r.name for r in city.rigs]),
-        ) from None
+        raise CityError(unknown_rig(rig or "", [r.name for r in city.rigs])) from None
 
 
 def _spelled(

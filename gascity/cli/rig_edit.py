@@ -10,7 +10,8 @@ from gascity.cli.context import Context, json_option, pass_context
 from gascity.cli.edits import read_text, refuse, write_if_sound
 from gascity.cli.output import complain
 from gascity.model.city import City
-from gascity.model.names import did_you_mean, is_rig_name
+from gascity.model.names import is_rig_name, unknown_rig
+from gascity.model.problems import CityError
 from gascity.pipeline import open_city
 from gascity.places import known_rigs, rig_register
 from gascity.source.disk import read_plain
@@ -152,11 +153,7 @@ def remove(context: Context, name: str, force: bool) -> int:
         city = open_city(root, context.environ)
         one = next((r for r in city.rigs if r.name == name), None)
         if one is None:
-            raise refuse(
-                "unknown-rig",
-                f"there is no rig `{name}`",
-                did_you_mean(name, [r.name for r in city.rigs]),
-            )
+            raise CityError(unknown_rig(name, [r.name for r in city.rigs]))
         _check_loss(root, name, force)
         files = {}
         for file in ("city.toml", _LOCAL):

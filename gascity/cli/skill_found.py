@@ -10,7 +10,7 @@ from gascity.cli.context import Context
 from gascity.cli.edits import refuse
 from gascity.cli.skill_names import unknown_skill
 from gascity.model.city import City
-from gascity.model.names import did_you_mean
+from gascity.model.names import unknown_rig
 from gascity.model.problems import CityError, Place, Problem
 from gascity.model.records import NamedTuple
 from gascity.model.skills import SKILL_FILE
@@ -47,8 +47,7 @@ def places_to_look(context: Context, city: City, start: str | None, rig: str | N
         return [first]
     one = next((one for one in city.rigs if one.name == rig), None)
     if one is None:
-        hint = did_you_mean(rig, [one.name for one in city.rigs])
-        raise refuse("unknown-rig", f"there is no rig `{rig}`", hint)
+        raise CityError(unknown_rig(rig, [one.name for one in city.rigs]))
     if one.path is None:
         hint = f"`city rig add PATH --name {rig}` says where it is"
         raise refuse("rig-unbound", f"nothing says where rig `{rig}` is", hint)

@@ -11,11 +11,11 @@ from gascity.model.names import (
     AgentName,
     Named,
     Resolved,
-    did_you_mean,
     near,
     parse_name,
     resolve,
     several,
+    unknown_rig,
 )
 from gascity.model.pack import AgentDir, Pack, Patch, RigSource, Sources, unread
 from gascity.model.problems import Place, Problem, warning
@@ -202,9 +202,7 @@ def apply_patch(
     """Add a patch's layer to what it names, or say why it names nothing."""
     rig = rig or parse_name(patch.target).rig
     if rigs is not None and rig is not None and rig not in rigs:
-        gathering.problems.append(
-            Problem("unknown-rig", f"there is no rig `{rig}`", patch.place, did_you_mean(rig, rigs))
-        )
+        gathering.problems.append(unknown_rig(rig, rigs)._replace(place=patch.place))
         return
     resolved = gathering.target(patch, rig)
     if resolved.found is None:
