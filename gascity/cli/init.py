@@ -173,7 +173,9 @@ def _lines(
             yield f"Provider {name}: installed"
     from shlex import quote
 
-    step = "" if root == context.cwd else f"cd {quote(os.path.relpath(root, context.cwd))} && "
+    there = os.path.relpath(root, context.cwd)
+    there = root if there.startswith("../") else there  # nobody wants to count directories
+    step = "" if root == context.cwd else f"cd {quote(there)} && "
     yield f"Next: {step}{_first_step(city)}"
 
 

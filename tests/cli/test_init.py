@@ -62,7 +62,9 @@ def test_a_path_that_is_not_there_yet_is_made(run: Command, tmp_path: Path) -> N
 
 
 def test_a_home_directory_sign_is_understood(run: Command, private_home: Path) -> None:
-    assert run("init", "~/nest").code == 0
+    ran = run("init", "~/nest")
+    assert ran.code == 0
+    assert f"Next: cd {private_home}/nest && " in ran.out
     assert (private_home / "nest/city.toml").is_file()
 
 
