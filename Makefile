@@ -1,4 +1,4 @@
-# Everything sets itself up in .venv; nothing is installed anywhere else.
+# Every target sets up .venv itself; nothing is installed anywhere else.
 
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -10,11 +10,11 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: help test test-providers check format demo docs schemas bench clean
 
-help:  ## Show what there is
+help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
 
 $(READY): pyproject.toml
-	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed"; exit 1; }
+	@test -n "$(PYTHON)" || { echo "city needs Python 3.11 or newer"; exit 1; }
 	@echo "Setting up $(VENV) with $(PYTHON) ..."
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --upgrade pip  # older ones write slow start scripts
@@ -24,38 +24,37 @@ $(READY): pyproject.toml
 test: $(READY)  ## Run all tests
 	$(BIN)/python -m pytest -n auto
 
-test-providers: $(READY)  ## Run the providers' real programs; npm installs them into .venv
+test-providers: $(READY)  ## Test against the providers' real CLIs (npm installs them into .venv)
 	PROVIDER_CLIS=$(CURDIR)/$(VENV)/providers $(BIN)/python -m pytest tests/providers -v -rs
 
-check: $(READY)  ## Format, lint, types, layers, generated files, docs, quick tests
+check: $(READY)  ## Format, lint, types, import layers, generated files, docs (no tests)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python docs/generate.py --check
 	$(BIN)/mkdocs build --strict --quiet --site-dir .venv/site
-	$(BIN)/python -m pytest -n auto -m "not packaging"
 
-format: $(READY)  ## Format and mend what can be mended
+format: $(READY)  ## Format and fix what can be fixed
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-demo: $(READY)  ## Under a minute with the example city
+demo: $(READY)  ## Run the example city (under a minute)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh docs/demo.sh
 
-schemas: $(READY)  ## Write the generated schemas and reference pages anew
+schemas: $(READY)  ## Regenerate settings records, schemas and reference pages
 	$(BIN)/python docs/generate.py
 
 docs: $(READY)  ## Build the documentation into site/
 	$(BIN)/mkdocs build --strict
 
-bench: $(READY)  ## Measure start-up, directories, the store, sessions and packs against a floor
+bench: $(READY)  ## Measure start-up, directories, store, sessions and packs against a baseline
 	$(BIN)/python -m compileall -q gascity migrate/gascity_migrate
 	$(BIN)/python benchmarks/startup.py
-	$(BIN)/python benchmarks/materialise.py
+	$(BIN)/python benchmarks/workdirs.py
 	$(BIN)/python benchmarks/store.py
 	$(BIN)/python benchmarks/sessions.py
 	$(BIN)/python benchmarks/packs.py
 
-clean:  ## Remove what was set up
+clean:  ## Remove everything the Makefile set up
 	rm -rf $(VENV) site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

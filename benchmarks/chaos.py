@@ -1,8 +1,8 @@
-"""How long a city is without its controller after a SIGKILL, in the midst of work.
+"""Measure how long a busy city is without its controller after a SIGKILL.
 
     python benchmarks/chaos.py [--kills N] [--sessions N] [--json]
 
-Exits with 0 always: these are figures to look at. It needs nothing but Python.
+Always exits with 0, because it only reports figures. It needs nothing but Python.
 """
 
 import argparse
@@ -16,14 +16,15 @@ import time
 
 from sessions import Bench
 
-from gascity.control.client import ask, controller_state, launch_controller
+from gascity.control.ipc.client import controller_state, launch_controller, send_request
 from gascity.model.work import NewWork
-from gascity.store.sqlite import SqliteStore, open_store
+from gascity.store import open_store
+from gascity.store.port import Store
 
 LIMITS = {"answers": 2.0, "works": 2.0}
 _TITLES = {
-    "answers": "from its start to its first answer, s",
-    "works": "from its start until it has started work again, s",
+    "answers": "from controller start to its first answer, s",
+    "works": "from controller start to its first session start, s",
 }
 
 
@@ -33,7 +34,7 @@ def main() -> None:
     )
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--sessions", type=int, default=8)
-    parser.add_argument("--json", action="store_true", help="print JSON for other programs")
+    parser.add_argument("--json", action="store_true", help="output JSON")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="city-bench-") as home:
         os.environ["HOME"] = home
@@ -49,7 +50,7 @@ def main() -> None:
 
 
 def recoveries(root: str, kills: int, sessions: int) -> dict[str, list[float]]:
-    """Half of the sessions sleep, the others work through a queue that does not end."""
+    """Measure recoveries while half the sessions sleep and the others work through a queue."""
     answers, works = [], []
     chance = random.Random(1)
     with Bench(root, sessions) as bench:
@@ -63,7 +64,7 @@ def recoveries(root: str, kills: int, sessions: int) -> dict[str, list[float]]:
             bench.until(lambda: not controller_state(root).running)
             last, began = store.last_event(), time.monotonic()
             pid = launch_controller(root, os.environ)
-            bench.until(lambda: ask(root, {"op": "ping"}) is not None)
+            bench.until(lambda: send_request(root, {"op": "ping"}) is not None)
             answers.append(time.monotonic() - began)
             bench.until(lambda last=last: started(store, last))  # type: ignore[misc]
             works.append(time.monotonic() - began)
@@ -72,14 +73,14 @@ def recoveries(root: str, kills: int, sessions: int) -> dict[str, list[float]]:
     return {"answers": answers, "works": works}
 
 
-def fill(store: SqliteStore, most: int) -> None:
-    """Have so many items wait."""
-    with store.writing():
-        for _ in range(most - store.counts()["open"]):
-            store.put(NewWork("shell", "sleep", "sleep 0.05"), time.time())
+def fill(store: Store, most: int) -> None:
+    """Queue items up to this number."""
+    with store.transaction():
+        for _ in range(most - store.work_counts()["open"]):
+            store.add_work(NewWork("shell", "sleep", "sleep 0.05"), time.time())
 
 
-def started(store: SqliteStore, after: int) -> bool:
+def started(store: Store, after: int) -> bool:
     return any(one.type == "session.started" for one in store.events(after))
 
 

@@ -7,9 +7,9 @@ import os
 import sys
 import time
 
-# One agent in this many lives in the imported pack, has catalogues, or depends on another.
+# One agent in this many is in the imported pack, has skills and servers, or depends on another.
 PACKED = 10
-FURNISHED = 10
+WITH_FILES = 10
 DEPENDENT = 20
 
 CITY = """\
@@ -52,7 +52,7 @@ agent = "crew.foreman"
 nudge = "Check the mail."
 """
 
-# The crew changes an agent of the tools it imports itself: the lowest patches there are.
+# The pack `crew` patches an agent of `tools`, which it imports: the lowest level of patches.
 CREW = """\
 [pack]
 name = "crew"
@@ -108,14 +108,14 @@ command = "true"
 
 
 def make_city(root: str, count: int) -> None:
-    """Write a city of `count` agents into a directory that is not there yet."""
+    """Write a city of `count` agents into a new directory."""
     _write(f"{root}/city.toml", CITY)
     _write(f"{root}/packs/crew/pack.toml", CREW)
     _write(f"{root}/packs/tools/pack.toml", TOOLS)
     for rig in ("front", "back"):
         os.makedirs(f"{root}/rigs/{rig}/.git")
     _write_agent(f"{root}/packs/tools/agents/foreman", 0)
-    # The foreman is the last of the `count`.
+    # The foreman counts as one of the `count` agents.
     for number in range(count - 1):
         pack = f"{root}/packs/crew" if number % PACKED == 0 else root
         _write_agent(f"{pack}/agents/agent-{number:05}", number)
@@ -134,7 +134,7 @@ def _write_agent(path: str, number: int) -> None:
     )
     _write(f"{path}/agent.toml", text)
     _write(f"{path}/prompt.md", LINE.format(number=shown) * 15)
-    if number % FURNISHED == 1:
+    if number % WITH_FILES == 1:
         _write(f"{path}/overlay/notes.txt", shown)
         name = f"part-{shown}"
         _write(f"{path}/skills/{name}/SKILL.md", SKILL.format(name=name, number=shown))
@@ -148,18 +148,18 @@ def _write(path: str, text: str) -> None:
 
 
 def fill_store(root: str, agent: str) -> dict[str, str]:
-    """Some work, mail and a session that is to end; its environment, which is what it knows."""
-    from gascity.model.work import DRAINING, HUMAN, POOL, NewWork, Session, Token
-    from gascity.store.sqlite import open_store
+    """Add work, mail and a draining session; return the session's environment."""
+    from gascity.model.work import DRAINING, HUMAN, POOL, ClaimToken, NewWork, Session
+    from gascity.store import open_store
 
     now = time.time()
     one = Session("0" * 8, agent, POOL, 1, f"{agent}-1", DRAINING, "", now, now, generation=1)
     store = open_store(root)
     for number in range(20):
-        store.put(NewWork(agent, f"Part {number}", "Do it with care.\n" * 20), now)
-        store.send(HUMAN, HUMAN, f"Part {number}", "It is done.", now)
+        store.add_work(NewWork(agent, f"Part {number}", "Do it with care.\n" * 20), now)
+        store.send_mail(HUMAN, HUMAN, f"Part {number}", "It is done.", now)
     store.add_session(one)
-    store.claim(Token(one.id, one.generation), now, agent=agent)
+    store.claim(ClaimToken(one.id, one.generation), now, agent=agent)
     store.close()
     return {"CITY_SESSION_ID": one.id, "CITY_GENERATION": "1", "CITY_AGENT": agent}
 

@@ -1,11 +1,11 @@
-"""What fifty packs of repositories cost that are locked and in the cache, as ratios to a floor.
+"""Measure commands in a city with fifty locked and cached packs, as ratios to a floor.
 
-    make bench                                   everything, some minutes
+    make bench                                   everything, several minutes
     python benchmarks/packs.py --quick           few rounds
-    python benchmarks/packs.py --json            for other programs
+    python benchmarks/packs.py --json            output JSON
 
 The floor is `python -c pass`, right before each measure. The packs are real: fifty repositories
-on this disk, fetched once and then taken away, so that nothing but the cache can answer.
+on this disk, fetched once and then deleted, so that only the cache can provide them.
 """
 
 import argparse
@@ -80,7 +80,7 @@ def _write(path: str, text: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="few rounds")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--json", action="store_true", help="output JSON")
     parser.add_argument("--rounds", type=int, help="runs of each measure")
     arguments = parser.parse_args()
     rounds = arguments.rounds or (5 if arguments.quick else 15)

@@ -1,8 +1,8 @@
-"""How long work waits and what running costs: a real controller with real processes.
+"""Measure start latency, throughput and idle cost of a real controller with real processes.
 
     python benchmarks/sessions.py [--rounds N] [--sessions N] [--idle SECONDS] [--json]
 
-Exits with 0 always: these are figures to look at. It needs nothing but Python.
+Always exits with 0, because it only reports figures. It needs nothing but Python.
 """
 
 import argparse
@@ -15,11 +15,11 @@ import tempfile
 import time
 from collections.abc import Callable
 
-from gascity.control.client import ask, controller_state
-from gascity.control.reconcile import reconcile
-from gascity.control.world import Demand, Facts, Pool, Room
+from gascity.control.decide.reconcile import reconcile
+from gascity.control.decide.types import Demand, Headroom, ObservedSession, Pool
+from gascity.control.ipc.client import controller_state, send_request
 from gascity.model.work import RUNNING
-from gascity.store.sqlite import open_store
+from gascity.store import open_store
 
 POOL, ITEMS = 8, 200
 _TICK = os.sysconf("SC_CLK_TCK")
@@ -36,14 +36,14 @@ LIMITS = {
 }
 _TITLES = {
     "sling": "sling with a controller running, x python -c pass",
-    "start": "from its return to the start of the process, ms",
+    "start": "from the return of sling to the start of the process, ms",
     "pool": f"{ITEMS} items of 0.1 s through a pool of {POOL}, x xargs -P{POOL}",
-    "reconcile": "deciding about all live sessions of one agent, ms",
-    "busy": "controller with them, % of a core",
-    "memory": "a live session above its child, MB (PSS)",
+    "reconcile": "reconcile all live sessions of one agent, ms",
+    "busy": "controller with these sessions, % of a core",
+    "memory": "a live session without its child, MB (PSS)",
     "idle": "an idle city, % of a core",
-    "wakes": "times that its controller woke up meanwhile",
-    "growth": "an item in a full city, x the same in an empty one (processor time)",
+    "wakes": "wake-ups of the controller of that idle city",
+    "growth": "an item in a full city, x the same in an empty one (CPU time)",
 }
 _CITY = """\
 [workspace]
@@ -65,7 +65,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--sessions", type=int, default=1000)
     parser.add_argument("--idle", type=float, default=60.0)
-    parser.add_argument("--json", action="store_true", help="print JSON for other programs")
+    parser.add_argument("--json", action="store_true", help="output JSON")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="city-bench-") as home:
         os.environ["HOME"] = home
@@ -86,7 +86,7 @@ def main() -> None:
 
 
 class Bench:
-    """A city with a controller, for as long as it is measured."""
+    """A city with a running controller for the time of a measurement."""
 
     def __init__(self, root: str, most: int) -> None:
         self.root = root
@@ -109,7 +109,7 @@ class Bench:
         subprocess.run([self.program, *words], cwd=self.root, check=True, capture_output=True)
 
     def sling(self, text: str, agent: str = "shell") -> str:
-        reply = ask(self.root, {"op": "sling", "agent": agent, "text": text})
+        reply = send_request(self.root, {"op": "sling", "agent": agent, "text": text})
         assert reply is not None
         return str(reply["work"])
 
@@ -122,7 +122,7 @@ class Bench:
         return controller_state(self.root).pid or 0
 
     def spent(self) -> float:
-        """Processor time of the controller so far, in seconds."""
+        """Return the CPU time of the controller so far, in seconds."""
         with open(f"/proc/{self.pid}/stat", encoding="utf-8") as file:
             fields = file.read().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / _TICK
@@ -134,7 +134,7 @@ class Bench:
 
 
 def single_items(root: str, rounds: int) -> dict[str, list[float]]:
-    """One item at a time, slung as a person would."""
+    """Measure one item at a time, slung as a user would."""
     ratios, waits = [], []
     with Bench(root, POOL) as bench:
         store = open_store(root)
@@ -155,7 +155,7 @@ def single_items(root: str, rounds: int) -> dict[str, list[float]]:
 
 
 def through_a_pool(home: str, rounds: int) -> list[float]:
-    """A queue that is full before the controller comes: from the first start to the last end."""
+    """Measure a queue filled before the controller starts, from first start to last end."""
     found = []
     for number in range(rounds):
         floor = timed(
@@ -167,15 +167,15 @@ def through_a_pool(home: str, rounds: int) -> list[float]:
         )
         bench = Bench(f"{home}/pool-{number}", POOL)
         store = open_store(bench.root)
-        bench.city("sling", "shell", "true", "--no-start")  # makes everything that is made once
+        bench.city("sling", "shell", "true", "--no-start")  # creates everything created once
         from gascity.model.work import NewWork
 
-        with store.writing():
+        with store.transaction():
             for _ in range(ITEMS):
-                store.put(NewWork("shell", "sleep", "sleep 0.1"), time.time())
+                store.add_work(NewWork("shell", "sleep", "sleep 0.1"), time.time())
         with bench:
-            bench.until(lambda store=store: not store.counts()["open"])  # type: ignore[misc]
-            bench.until(lambda store=store: not store.counts()["claimed"])  # type: ignore[misc]
+            bench.until(lambda store=store: not store.work_counts()["open"])  # type: ignore[misc]
+            bench.until(lambda store=store: not store.work_counts()["claimed"])  # type: ignore[misc]
             runs = store.runs()
             found.append((max(r.ended or 0 for r in runs) - min(r.started for r in runs)) / floor)
         store.close()
@@ -183,7 +183,7 @@ def through_a_pool(home: str, rounds: int) -> list[float]:
 
 
 def many_sessions(root: str, count: int) -> dict[str, list[float]]:
-    """Sessions whose children sleep; what they cost, and what one more item costs among them."""
+    """Measure the cost of sleeping sessions, and of one more item among them."""
     with Bench(root, count + 1) as bench:
         store = open_store(root)
         alone = per_item(bench, store)
@@ -196,9 +196,9 @@ def many_sessions(root: str, count: int) -> dict[str, list[float]]:
         shells = sum(memory(one.pid) for one in sessions)
         each = (shells + memory(bench.pid) - before) / count
         pool = Pool("shell", maximum=count + 1)
-        facts = [Facts(one) for one in sessions]
+        facts = [ObservedSession(one) for one in sessions]
         deciding = [
-            timed(lambda: reconcile(pool, facts, Demand(), Room(), time.time())) * 1000
+            timed(lambda: reconcile(pool, facts, Demand(), Headroom(), time.time())) * 1000
             for _ in range(5)
         ]
         began, spent = time.monotonic(), bench.spent()
@@ -215,7 +215,7 @@ def many_sessions(root: str, count: int) -> dict[str, list[float]]:
 
 
 def per_item(bench: Bench, store: object) -> float:
-    """Processor time of the controller for one item that is there and gone."""
+    """Return the controller's CPU time for one short item."""
     items = 20
     before = bench.spent()
     for _ in range(items):
@@ -225,7 +225,7 @@ def per_item(bench: Bench, store: object) -> float:
 
 
 def at_rest(root: str, length: float) -> dict[str, list[float]]:
-    """A city that has worked and has nothing left to do."""
+    """Measure an idle city after it has finished its work."""
     with Bench(root, POOL) as bench:
         store = open_store(root)
         item = bench.sling("true")
@@ -240,7 +240,7 @@ def at_rest(root: str, length: float) -> dict[str, list[float]]:
 
 
 def memory(pid: int) -> float:
-    """What a process alone is to blame for, in MB."""
+    """Return the proportional set size (PSS) of a process, in MB."""
     with open(f"/proc/{pid}/smaps_rollup", encoding="utf-8") as file:
         lines = [line for line in file if line.startswith("Pss:")]
     return int(lines[0].split()[1]) / 1024

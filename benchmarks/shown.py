@@ -1,18 +1,29 @@
-"""Measures and derived figures as people read them."""
+"""Formats measurements and derived figures as tables."""
 
 from collections.abc import Iterable, Iterator
 
 Row = dict[str, object]
 
 
+COLUMNS = {
+    "median_ms": ("median", "ms"),
+    "min_ms": ("min", "ms"),
+    "ratio": ("median", "x"),
+    "min_ratio": ("min", "x"),
+    "cpu_ratio": ("cpu", "x"),
+    "before": ("before", "x"),
+    "before_cpu": ("before", "cpu x"),
+    "limit": ("limit", "x"),
+    "peak_mb": ("peak", "MB"),
+}
+
+
 def table(rows: Iterable[Row]) -> Iterator[str]:
-    """The rows as people read them."""
-    columns = ("median_ms", "min_ms", "ratio", "min_ratio", "cpu_ratio", "limit", "peak_mb")
-    for heads in (
-        ("", "", "median", "min", "median", "min", "cpu", "limit", "peak"),
-        ("measure", "agents", "ms", "ms", "x", "x", "x", "x", "MB"),
-    ):
-        yield f"{heads[0]:<40}{heads[1]:>7}" + "".join(f"{head:>9}" for head in heads[2:])
+    """Return aligned columns, without those that are empty in every row."""
+    rows = list(rows)
+    columns = [name for name in COLUMNS if any(row.get(name) is not None for row in rows)]
+    for at, heads in enumerate((("", ""), ("measure", "agents"))):
+        yield f"{heads[0]:<40}{heads[1]:>7}" + "".join(f"{COLUMNS[c][at]:>9}" for c in columns)
     for row in rows:
         cells = (_cell(row.get(column)) for column in columns)
         line = f"{row['measure']:<40}{row['agents']:>7,}" + "".join(f"{cell:>9}" for cell in cells)

@@ -1,12 +1,13 @@
-"""How long commands take, as ratios to `python -c pass` of the same interpreter in the same run.
+"""Measure commands as ratios to `python -c pass` of the same interpreter in the same run.
 
-    make bench                                   everything, some minutes
+    make bench                                   everything, several minutes
     python benchmarks/startup.py --quick         the cities of 10 and 1,000 agents, few rounds
-    python benchmarks/startup.py --json          for other programs
+    python benchmarks/startup.py --json          output JSON
+    python benchmarks/startup.py --before OTHER/.venv/bin/city    side by side with another version
 
-All measures take turns, each right after the floor, so that a busy machine slows both alike. What
-is over its limit is marked; the exit code is 0 in any case. benchmarks/README.md says how to read
-the table.
+Measures alternate, each right after the floor, so that a busy machine slows both alike. The table
+marks measures over their limit; the exit code is always 0. benchmarks/README.md explains the
+table.
 """
 
 import argparse
@@ -29,9 +30,11 @@ from shown import Row, figures, table
 
 SIZES = (10, 100, 1_000, 10_000)
 QUICK_SIZES = (10, 1_000)
-WARM_LIMITS = {10: 2.5, 1_000: 5.0, 10_000: 15.0}
-COLD_LIMITS = {10: 6.0, 1_000: 15.0, 10_000: 80.0}
+WARM_LIMITS = {10: 2.0, 1_000: 5.0, 10_000: 15.0}
+COLD_LIMITS = {10: 6.0, 1_000: 15.0, 10_000: 90.0}
 ANY_LIMIT = 6.0
+WHOLE_LIMIT = 6.5  # commands that read working directories
+CHECK_LIMIT = 2.5  # `check` with nothing changed
 EDIT_LIMIT = 10.0
 MEGABYTES_LIMIT = 250.0
 # Noise alone moves the median of the same command by about this much.
@@ -41,7 +44,7 @@ IMPORTED = "crew.agent-00000"
 # A command about one agent costs the same in every city.
 ALIKE = (f"agent show {OWN}", f"agent explain {IMPORTED}")
 
-# Commands about work, sessions and mail, and those that are called from inside a session.
+# Commands about work, sessions and mail, and commands for agents inside a session.
 INSIDE = ("hook", "prime", "prime --hook", "runtime drain-check")
 USED = (
     "sling shell true --no-start",
@@ -61,7 +64,7 @@ USED = (
 
 @dataclass
 class Measure:
-    """One command. `prepare` runs before each time, not measured; it returns the directory."""
+    """One command. `prepare` runs unmeasured before each run and returns the directory."""
 
     name: str
     command: list[str]
@@ -70,15 +73,15 @@ class Measure:
     every: int = 1
     city: int = 10
     surroundings: dict[str, str] = field(default_factory=dict)
-    finish: Callable[[], None] | None = None  # runs after each time, not measured
+    finish: Callable[[], None] | None = None  # runs unmeasured after each run
     times: list[float] = field(default_factory=list)
     processor: list[float] = field(default_factory=list)
-    beside: list[int] = field(default_factory=list)  # which runs of the floor came just before
+    beside: list[int] = field(default_factory=list)  # the floor runs just before each run
     megabytes: float = 0.0
     failed: str = ""
 
     def try_out(self, environment: dict[str, str]) -> None:
-        """A run that does not count: it fills caches, and shows whether the command works."""
+        """Run once unmeasured, to fill caches and check that the command works."""
         code, _, _ = self._once(environment)
         self.failed = f"failed: exit code {code}" if code else ""
 
@@ -101,7 +104,7 @@ class Measure:
 def _spawn(
     command: list[str], directory: str, environment: dict[str, str]
 ) -> tuple[int, float, resource.struct_rusage]:
-    """Run to the end with the output thrown away: exit code, seconds, what was used."""
+    """Run to the end, discarding output; return exit code, seconds and resource usage."""
     os.chdir(directory)
     quiet = [(os.POSIX_SPAWN_OPEN, out, os.devnull, os.O_RDWR, 0) for out in (0, 1, 2)]
     start = time.perf_counter()
@@ -111,7 +114,7 @@ def _spawn(
 
 
 class Bench:
-    """The cities, in a directory of their own, and what is measured in them."""
+    """The generated cities and the measures to run in them."""
 
     def __init__(self, home: str, program: Sequence[str], sizes: Sequence[int]) -> None:
         self.home = home
@@ -119,11 +122,11 @@ class Bench:
         self.sizes = sizes
         self.environment = _environment(home)
         self.floor = Measure("python -c pass", [sys.executable, "-c", "pass"], lambda: home)
-        self.session: dict[str, str] = {}  # environment of a session in the city that is in use
+        self.session: dict[str, str] = {}  # environment of a session in the current city
         self._copies = 0
 
     def make(self) -> None:
-        """Write the cities, and wait until no file is too young for its stamp to be trusted."""
+        """Write the cities and wait until every file is old enough for its stamp to be trusted."""
         for size in self.sizes:
             make_city(self.root(size), size)
         for name in ("used", "running"):
@@ -138,7 +141,7 @@ class Bench:
         shutil.rmtree(self.home)
 
     def _stop_copy(self) -> None:
-        """`start` comes back when the controller is up: before that `stop` would find none."""
+        """Stop the copy's controller. `start` waits until it runs: `stop` could miss it before."""
         for word in ("start", "stop"):
             self._city(word, f"{self.home}/copy-{self._copies}")
 
@@ -157,6 +160,7 @@ class Bench:
         for size in self.sizes:
             if size != 10:
                 yield from self._lists("agent list", size)
+            yield from self._checks(size)
         for words in ALIKE:
             for size in self.sizes:
                 yield self._measure(words, partial(self.root, size), ANY_LIMIT, size)
@@ -166,11 +170,20 @@ class Bench:
         yield self._measure(f"{words} (warm)", partial(self.root, size), warm, size)
         yield self._measure(f"{words} (cold)", partial(self._cold, size), cold, size)
 
+    def _checks(self, size: int) -> Iterator[Measure]:
+        warm, cold = (CHECK_LIMIT, WHOLE_LIMIT) if size == 10 else (None, None)
+        yield self._measure("check (warm)", partial(self.root, size), warm, size)
+        yield self._measure("check (cold)", partial(self._cold, size), cold, size)
+        if size > 10:
+            yield self._measure(
+                "check (one file changed)", partial(self._changed, size), None, size
+            )
+
     def _commands(self) -> Iterator[Measure]:
+        yield self._measure(f"plan {OWN}", partial(self.root, 10), WHOLE_LIMIT)
+        yield self._measure(f"apply {OWN}", self._copy, WHOLE_LIMIT)
         for words in (
-            "check",
             f"agent emit {OWN}",
-            f"plan {OWN}",
             f"skill list --agent {OWN}",
             f"mcp list --agent {OWN}",
             "provider list",
@@ -188,7 +201,7 @@ class Bench:
         yield self._measure("init --provider claude", self._empty, EDIT_LIMIT)
 
     def _work(self) -> Iterator[Measure]:
-        """What is slung goes to the shell: nobody's coding agent is started by measuring."""
+        """Return measures about work. Items go to the shell agent, so no coding agent starts."""
         used, running = (lambda: f"{self.home}/used"), (lambda: f"{self.home}/running")
         for words in USED:
             one = self._measure(words, used, ANY_LIMIT)
@@ -206,8 +219,8 @@ class Bench:
     def _measure(
         self, words: str, prepare: Callable[[], str], limit: float | None, size: int = 10
     ) -> Measure:
-        command = [*self.program, *words.removesuffix(" (warm)").removesuffix(" (cold)").split()]
-        slow = size >= 10_000 and words.endswith(" (cold)")
+        command = [*self.program, *words.partition(" (")[0].split()]
+        slow = size >= 10_000 and words.endswith((" (cold)", " (one file changed)"))
         return Measure(words, command, prepare, limit, 3 if slow else 1, size)
 
     def _cold(self, size: int) -> str:
@@ -216,8 +229,15 @@ class Bench:
             os.unlink(f"{cache}/{name}")
         return self.root(size)
 
+    def _changed(self, size: int) -> str:
+        """Edit one prompt and wait until the edit is old enough to be cached; return the city."""
+        with open(f"{self.root(size)}/agents/{OWN}/prompt.md", "a", encoding="utf-8") as file:
+            file.write("\n")
+        time.sleep(0.1)
+        return self.root(size)
+
     def _copy(self) -> str:
-        """A city that no command has touched, at a path that was never used before."""
+        """Return an untouched copy of a city at a new path."""
         self._copies += 1
         path = f"{self.home}/copy-{self._copies}"
         shutil.copytree(self.root(10), path, ignore=shutil.ignore_patterns(".gc"))
@@ -230,23 +250,21 @@ class Bench:
         os.mkdir(path)
         return path
 
-    def run(self, measures: Sequence[Measure], rounds: int) -> None:
-        """Take turns, the floor before each measure; what fails is left out from then on."""
+    def try_out(self, measures: Sequence[Measure]) -> None:
         for one in (self.floor, *measures):
             one.try_out(self.environment)
-        for turn in range(rounds):
-            _progress(f"round {turn + 1} of {rounds}")
-            for one in measures:
-                if turn % one.every == 0 and not one.failed:
-                    if one.name.endswith(" (warm)"):
-                        self._refill(one)
-                    self.floor.run(self.environment)
-                    one.run(self.environment)
-                    one.beside.append(len(self.floor.times) - 1)
-        _progress("")
+
+    def run(self, one: Measure, turn: int) -> None:
+        """Run one measure right after the floor; skip it from then on if it fails."""
+        if turn % one.every == 0 and not one.failed:
+            if one.name.endswith(" (warm)"):
+                self._refill(one)
+            self.floor.run(self.environment)
+            one.run(self.environment)
+            one.beside.append(len(self.floor.times) - 1)
 
     def _refill(self, one: Measure) -> None:
-        """Twice: the first answer kept makes .gc, and that changes the directory it is in."""
+        """Fill the cache in two runs: the first creates .gc, which changes the city directory."""
         cache = f"{self.root(one.city)}/.gc/cache/{one.name.removesuffix(' (warm)')}"
         if not os.path.exists(cache.replace(" ", "-")):
             one.try_out(self.environment)
@@ -254,7 +272,7 @@ class Bench:
 
 
 def _environment(home: str) -> dict[str, str]:
-    """This one's, without what would change the answers, slow imports down or touch a home."""
+    """Return this environment without variables that change answers, slow imports or use home."""
     dropped = ("CITY_", "XDG_", "PYTHONDONTWRITEBYTECODE", "PYTHONPROFILEIMPORTTIME")
     kept = {key: value for key, value in os.environ.items() if not key.startswith(dropped)}
     return {**kept, "HOME": f"{home}/home"}
@@ -266,14 +284,32 @@ def _progress(text: str) -> None:
 
 
 def find_program() -> list[str]:
-    """The environment's `city`, else the module."""
+    """Return the command of the environment's `city`, else of the module."""
     script = os.path.join(os.path.dirname(sys.executable), "city")
     return [script] if os.access(script, os.X_OK) else [sys.executable, "-m", "gascity"]
 
 
-def rows_of(bench: Bench, measures: Iterable[Measure]) -> list[Row]:
-    """What was found, one row for each measure; the floor is the first."""
-    return [_row(one, bench.floor) for one in (bench.floor, *measures)]
+def run_all(benches: Sequence[tuple[Bench, list[Measure]]], rounds: int) -> None:
+    """Run every measure of every version once per round, alternating versions."""
+    for bench, measures in benches:
+        bench.try_out(measures)
+    for turn in range(rounds):
+        _progress(f"round {turn + 1} of {rounds}")
+        for together in zip(*(measures for _, measures in benches), strict=True):
+            for (bench, _), one in zip(benches, together, strict=True):
+                bench.run(one, turn)
+    _progress("")
+
+
+def rows_of(benches: Sequence[tuple[Bench, list[Measure]]]) -> list[Row]:
+    """Return one row per measure, the floor first; with a second version also its ratios."""
+    bench, measures = benches[0]
+    rows = [_row(one, bench.floor) for one in (bench.floor, *measures)]
+    for other, before in benches[1:]:
+        for row, one in zip(rows, (other.floor, *before), strict=True):
+            old = _row(one, other.floor)
+            row.update(before=old.get("ratio"), before_cpu=old.get("cpu_ratio"))
+    return rows
 
 
 def _row(one: Measure, floor: Measure) -> Row:
@@ -281,7 +317,7 @@ def _row(one: Measure, floor: Measure) -> Row:
     if one.failed or not one.times:
         return {**row, "limit": one.limit, "verdict": one.failed or "not run"}
     median, least = statistics.median(one.times), min(one.times)
-    # As many runs of the floor as of the measure: the minimum of more runs would be lower.
+    # Use as many floor runs as measure runs: the minimum of more runs would be lower.
     beside = one.beside or range(len(floor.times))
     floors = [floor.times[at] for at in beside]
     ratio, least_ratio = median / statistics.median(floors), least / min(floors)
@@ -308,11 +344,11 @@ def _verdict(ratio: float, least_ratio: float, limit: float | None) -> str:
 
 
 def growth_of(measures: Sequence[Measure], sizes: Sequence[int]) -> Iterator[Row]:
-    """Derived figures: time for each agent more, memory, and what must not grow at all."""
+    """Return derived figures: time per additional agent, memory, and costs that must not grow."""
     cold = _by_city(measures, "agent list (cold)")
     for small, large in pairwise(size for size in sizes if size in cold):
         each = (min(cold[large].times) - min(cold[small].times)) / (large - small)
-        yield _figure(f"cold, each agent more from {small:,} to {large:,}", each, "ms")
+        yield _figure(f"cold, each additional agent from {small:,} to {large:,}", each, "ms")
     for size, one in cold.items():
         if size == SIZES[-1]:
             yield _figure(f"cold, peak at {size:,} agents", one.megabytes, "MB", MEGABYTES_LIMIT)
@@ -321,7 +357,7 @@ def growth_of(measures: Sequence[Measure], sizes: Sequence[int]) -> Iterator[Row
         for pick, word in ((statistics.median, "medians"), (min, "minima")):
             costs = [pick(one.times) for one in same]
             if len(costs) > 1:
-                what = f"{name}, dearest over cheapest city, {word}"
+                what = f"{name}, slowest over fastest city, {word}"
                 yield _figure(what, max(costs) / min(costs), "x", SAME_COST)
 
 
@@ -343,25 +379,29 @@ def _figure(name: str, value: float, unit: str, limit: float | None = None) -> R
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="two cities, few rounds")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--json", action="store_true", help="output JSON")
     parser.add_argument("--rounds", type=int, help="runs of each measure")
-    parser.add_argument("--only", metavar="WORD", help="only measures whose name has this in it")
+    parser.add_argument("--only", metavar="WORD", help="only measures with this word in their name")
+    parser.add_argument("--before", metavar="CITY", help="also measure this other `city` program")
     arguments = parser.parse_args()
     sizes = QUICK_SIZES if arguments.quick else SIZES
     rounds = arguments.rounds or (5 if arguments.quick else 15)
-    program = find_program()
-    home = tempfile.mkdtemp(prefix="city-bench-")
-    bench = Bench(home, program, sizes)
+    programs = [find_program(), *([arguments.before],) * bool(arguments.before)]
+    homes = [tempfile.mkdtemp(prefix="city-bench-") for _ in programs]
+    benches: list[tuple[Bench, list[Measure]]] = [
+        (Bench(home, program, sizes), []) for home, program in zip(homes, programs, strict=True)
+    ]
     try:
-        os.mkdir(f"{home}/home")
-        bench.make()
-        measures = [
-            one for one in bench.measures() if not arguments.only or arguments.only in one.name
-        ]
-        bench.run(measures, rounds)
+        for home, (bench, chosen) in zip(homes, benches, strict=True):
+            os.mkdir(f"{home}/home")
+            bench.make()
+            chosen += [one for one in bench.measures() if (arguments.only or "") in one.name]
+        run_all(benches, rounds)
     finally:
-        bench.clear()
-    rows = rows_of(bench, measures)
+        for bench, _ in benches:
+            bench.clear()
+    rows = rows_of(benches)
+    program, measures = programs[0], benches[0][1]
     growth = list(growth_of(measures, sizes))
     about = f"Python {platform.python_version()}, {platform.system()}, {os.cpu_count()} cores"
     if arguments.json:

@@ -1,11 +1,11 @@
-"""How fast work is claimed and settled by many processes at once, against bare SQLite.
+"""Measure how fast concurrent processes claim and finish work, against bare SQLite.
 
     python benchmarks/store.py [--rounds N] [--quick] [--json]
 
 The floor does the same with SQL alone: as many processes on a file with the same tables take the
-same lock, BEGIN IMMEDIATE, and write the same rows. Floor and store take turns, each on a file of
-its own. That no item is claimed twice and none is lost is checked each time; only that makes the
-exit code 1. benchmarks/README.md says how to read the table.
+same lock, BEGIN IMMEDIATE, and write the same rows. Floor and store alternate, each on its own
+file. Each round checks that no item is claimed twice or lost; the exit code is 1 only if that
+fails. benchmarks/README.md explains the table.
 """
 
 import argparse
@@ -22,20 +22,20 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 
-from gascity.model.work import DONE, POOL, RUNNING, NewWork, Result, Session, Token
-from gascity.store.sqlite import open_store
+from gascity.model.work import DONE, POOL, RUNNING, ClaimToken, NewWork, Session, WorkResult
+from gascity.store import open_store
 
 AGENT = "bench/polecat"
 ITEMS = {1: 500, 8: 1_200, 32: 1_600}
 QUICK_ITEMS = {1: 200, 8: 400}
 COST_LIMIT = 2.0
 SHARE_LIMITS = {8: 3.0, 32: 5.0}
-BODY = "Look at the failing test and mend what it shows. " * 4
+BODY = "Look at the failing test and fix what it shows. " * 4
 
 
 @dataclass
 class Measure:
-    """So many claimants, durable or relaxed: what the rounds gave."""
+    """Results of all rounds for one number of claimants, durable or relaxed."""
 
     claimants: int
     items: int
@@ -58,7 +58,7 @@ class Measure:
         self.floors.append(self.items / took["bare"])
 
     def _run(self, root: str, kind: str) -> float:
-        """Seconds from the first claim to the end of the last claimant."""
+        """Return the seconds from the first claim to the end of the last claimant."""
         fill(root, self.items, self.claimants)
         mode = "relaxed" if self.relaxed else "durable"
         command = [sys.executable, __file__, "--claimant", kind, mode, root]
@@ -90,26 +90,26 @@ class Measure:
         if len(claimed) != len(set(claimed)):
             self.wrong.append(f"{kind}: an item was claimed twice")
         with closing(open_store(root)) as store:
-            counts = store.counts()
+            counts = store.work_counts()
             if counts[DONE] != self.items or len(claimed) != self.items:
                 self.wrong.append(f"{kind}: items were lost: {counts}")
             if kind == "store":
-                self.wrong.extend(store.faults())
+                self.wrong.extend(store.integrity_errors())
                 numbers = [len(one["ids"]) for one in said]
                 self.shares.append(max(numbers) / max(1, min(numbers)))
                 self.slowest.append(max(max(one["waits"], default=0.0) for one in said) * 1000)
 
 
 def fill(root: str, items: int, claimants: int) -> None:
-    """A store with work, and a session for every claimant."""
+    """Fill a store with work and one session per claimant."""
     os.makedirs(root)
-    with closing(open_store(root, relaxed=True)) as store, store.writing():
+    with closing(open_store(root, relaxed=True)) as store, store.transaction():
         for number in range(claimants):
             store.add_session(
                 Session(name(number), AGENT, POOL, number, f"p{number}", RUNNING, "", 1.0, 1.0)
             )
         for number in range(items):
-            store.put(NewWork(AGENT, f"item {number}", BODY), 1.0)
+            store.add_work(NewWork(AGENT, f"item {number}", BODY), 1.0)
 
 
 def name(number: int) -> str:
@@ -120,10 +120,10 @@ Step = Callable[[], "str | None"]
 
 
 def by_store(root: str, relaxed: bool, session: str) -> Iterator[Step]:
-    """Claim an item and settle it, as every process of a city does."""
+    """Claim and finish an item, as every process of a city does."""
     store = open_store(root, relaxed=relaxed)
-    token = Token(session, 0)
-    result = Result(0, "done", {"input": 1000, "output": 200}, 0.01)
+    token = ClaimToken(session, 0)
+    result = WorkResult(0, "done", {"input": 1000, "output": 200}, 0.01)
 
     def step() -> str | None:
         work = store.claim(token, time.time(), agent=AGENT)
@@ -137,7 +137,7 @@ def by_store(root: str, relaxed: bool, session: str) -> Iterator[Step]:
 
 
 def by_hand(root: str, relaxed: bool, session: str) -> Iterator[Step]:
-    """The same rows, by the shortest way there is."""
+    """Write the same rows with plain SQL."""
     base = sqlite3.connect(f"{root}/.gc/city.db", isolation_level=None, timeout=30)
     base.execute(f"PRAGMA synchronous={'NORMAL' if relaxed else 'FULL'}")
     lock = os.open(f"{root}/.gc/city.lock", os.O_RDWR)
@@ -176,7 +176,7 @@ KINDS = {"bare": by_hand, "store": by_store}
 
 
 def work_off(kind: str, mode: str, root: str, number: str) -> None:
-    """One claimant: ready, go, and what it got."""
+    """Run one claimant: report ready, wait for the start, print its results."""
     ids, waits = [], []
     for step in KINDS[kind](root, mode == "relaxed", name(int(number))):
         print("ready", flush=True)
@@ -222,7 +222,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--quick", action="store_true", help="up to 8 claimants, few items")
-    parser.add_argument("--json", action="store_true", help="print JSON for other programs")
+    parser.add_argument("--json", action="store_true", help="output JSON")
     parser.add_argument("--claimant", nargs=4, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.claimant:

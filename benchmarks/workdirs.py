@@ -1,9 +1,9 @@
-"""How long working directories take: against `cp -r` of the same files, and `python -c pass`.
+"""Measure apply and plan, against `cp -r` of the same files and `python -c pass`.
 
-    python benchmarks/materialise.py [--rounds N] [--json]
+    python benchmarks/workdirs.py [--rounds N] [--json]
 
-Every round writes into directories that were never there before: deleting a tree and writing it
-anew is several times slower than a new one. Floor and measure take turns. Exits with 0 always.
+Every round writes into new directories: deleting a tree and writing it again is several times
+slower than writing a new one. Floor and measure alternate. Always exits with 0.
 """
 
 import argparse
@@ -32,7 +32,7 @@ _TITLES = {
 def main() -> None:
     parser = argparse.ArgumentParser(description="Measure plan and apply.")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--json", action="store_true", help="print JSON for other programs")
+    parser.add_argument("--json", action="store_true", help="output JSON")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="city-bench-") as home:
         program = [os.path.join(os.path.dirname(sys.executable), "city")]
@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def many_files(home: str, program: list[str], rounds: int) -> dict[str, list[float]]:
-    """One overlay of many small files, given to a new agent in each round."""
+    """Apply one overlay of many small files to a new agent in each round."""
     root = f"{home}/many"
     write(f"{root}/city.toml", '[workspace]\nname = "many"\nprovider = "claude"\n')
     for number in range(FILES):
@@ -69,7 +69,7 @@ def many_files(home: str, program: list[str], rounds: int) -> dict[str, list[flo
 
 
 def usual_agent(home: str, rounds: int) -> list[float]:
-    """What applying adds to a start where everything is loaded: milliseconds."""
+    """Return the milliseconds that apply adds to a session start, with everything loaded."""
     root = f"{home}/usual"
     write(f"{root}/city.toml", '[workspace]\nname = "usual"\nprovider = "claude"\n')
     write(f"{root}/agents/one/prompt.md", "Hello.\n")
@@ -81,7 +81,7 @@ def usual_agent(home: str, rounds: int) -> list[float]:
     write(f"{root}/mcp/echo.toml", 'name = "echo"\ndescription = "Echoes"\ncommand = "cat"\n')
     once = _applier(root)
     once()
-    time.sleep(0.1)  # until no file is too young for its stamp to be trusted
+    time.sleep(0.1)  # until every file is old enough for its stamp to be trusted
     once()
     found = []
     for _ in range(5 * rounds):
@@ -92,17 +92,17 @@ def usual_agent(home: str, rounds: int) -> list[float]:
 
 
 def _applier(root: str) -> Callable[[], None]:
-    from gascity.materialise.carry_out import Carrier
-    from gascity.materialise.yard import open_yard
-    from gascity.plan.ground import Choices
     from gascity.prompts import Machine
+    from gascity.workdir.applier import Applier
+    from gascity.workdir.decide.context import Choices
+    from gascity.workdir.scope import open_scope
 
-    yard = open_yard(root, dict(os.environ), Machine("linux", "2026-01-01"), "one")
-    carrier = Carrier(yard.planner, "bench", lambda _: None, lambda *_: None)
-    ((directory, sites),) = yard.planner.directories(yard.agents).items()
+    scope = open_scope(root, dict(os.environ), Machine("linux", "2026-01-01"), "one")
+    carrier = Applier(scope.planner, "bench", lambda _: None, lambda *_: None)
+    ((directory, sites),) = scope.planner.directories(scope.agents).items()
 
     def once() -> None:
-        carrier.apply(directory, sites, Choices(), yard.whose)
+        carrier.apply(directory, sites, Choices(), scope.selected)
 
     return once
 

@@ -8,8 +8,11 @@ from pathlib import Path
 
 import click
 import jinja2
+from json_schemas import all_schemas
+from settings_module import settings_module
 
-from gascity.cli import city
+from gascity.cli.main import city
+from gascity.mcp.delivery import can_launch
 from gascity.model.fields import (
     AGENT,
     Edit,
@@ -17,14 +20,13 @@ from gascity.model.fields import (
     Kind,
     Table,
 )
-from gascity.model.ignored import (
+from gascity.model.ignored_keys import (
     AGENT_NOT_ACTED_ON,
     CITY_NOT_ACTED_ON,
     NOT_ACTED_ON,
     PATCHES_NOT_ACTED_ON,
 )
 from gascity.model.provider import Provider
-from gascity.model.schemas import all_schemas
 from gascity.model.tables import (
     IMPORT,
     MCP_SERVER,
@@ -38,8 +40,7 @@ from gascity.model.tables import (
     WORKSPACE,
 )
 from gascity.pipeline import open_city
-from gascity.plan.mcp import can_launch
-from gascity.render.reserved import RESERVED
+from gascity.render.builtin_fragments import BUILTIN_FRAGMENTS
 from gascity.render.variables import VARIABLES
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -54,6 +55,7 @@ PAGES = jinja2.Environment(
 
 def files() -> Iterator[tuple[Path, str]]:
     """Every generated file with the text it should have."""
+    yield ROOT / "gascity" / "model" / "settings.py", settings_module()
     for name, schema in all_schemas().items():
         text = json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
         yield ROOT / "gascity" / "schemas" / name, text
@@ -61,7 +63,7 @@ def files() -> Iterator[tuple[Path, str]]:
     yield reference / "settings.md", page("settings.md.j2", **tables())
     yield (
         reference / "variables.md",
-        page("variables.md.j2", variables=VARIABLES, reserved=RESERVED),
+        page("variables.md.j2", variables=VARIABLES, reserved=BUILTIN_FRAGMENTS),
     )
     yield reference / "commands.md", page("commands.md.j2", commands=list(commands()))
     shipped = stock_providers()
@@ -70,8 +72,8 @@ def files() -> Iterator[tuple[Path, str]]:
         page(
             "providers.md.j2",
             providers=[provider_row(one) for one in shipped],
-            furniture=[furniture_row(one) for one in shipped if one.text("skills.directory")],
-            servers=[server_row(one) for one in shipped if one.text("mcp.target")],
+            furniture=[furniture_row(one) for one in shipped if one.facts.skills.directory],
+            servers=[server_row(one) for one in shipped if one.facts.mcp.target],
             options=[row for one in shipped for row in option_rows(one)],
         ),
     )
@@ -148,35 +150,35 @@ def stock_providers() -> list[Provider]:
 
 
 def provider_row(one: Provider) -> dict[str, str]:
-    files = [one.text("instructions_file")] if one.launches and one.name != "shell" else []
+    files = [one.facts.instructions_file] if one.launches and one.name != "shell" else []
     return {
         "name": one.name,
-        "title": one.text("display_name"),
-        "command": code(one.text("command")),
+        "title": one.facts.display_name,
+        "command": code(one.facts.command),
         "headless": "yes" if one.headless else "",
         "instructions": ", ".join(code(file) for file in files),
-        "skills": code(one.text("skills.directory")),
-        "mcp": code(one.text("mcp.target")),
+        "skills": code(one.facts.skills.directory),
+        "mcp": code(one.facts.mcp.target),
     }
 
 
 def furniture_row(one: Provider) -> dict[str, str]:
     return {
         "name": one.name,
-        "also": codes(one.strings("skills.also_reads")),
-        "links": "inside" if one.text("skills.links") == "inside" else "",
-        "merged": codes(one.strings("overlay.merge_files")),
+        "also": codes(one.facts.skills.also_reads),
+        "links": "inside" if one.facts.skills.links == "inside" else "",
+        "merged": codes(one.facts.overlay.merge_files),
     }
 
 
 def server_row(one: Provider) -> dict[str, str]:
-    reference = one.text("mcp.reference")
+    reference = one.facts.mcp.reference
     return {
         "name": one.name,
-        "file": codes((one.text("mcp.target"), *one.strings("mcp.also_targets"))),
-        "transports": " ".join(one.strings("mcp.transports")),
+        "file": codes((one.facts.mcp.target, *one.facts.mcp.also_targets)),
+        "transports": " ".join(one.facts.mcp.transports),
         "reference": code(reference),
-        "places": " ".join(one.strings("mcp.expands_in")) if reference else "",
+        "places": " ".join(one.facts.mcp.expands_in) if reference else "",
         "launch": "yes" if can_launch(one) else "",
     }
 
@@ -192,7 +194,7 @@ def option_rows(one: Provider) -> Iterator[dict[str, str]]:
         }
 
 
-def code(text: str) -> str:
+def code(text: str | None) -> str:
     return f"`{text}`" if text else ""
 
 

@@ -1,15 +1,9 @@
-"""JSON schemas of the files people write, made from the same tables that read them."""
+"""JSON schemas of the files users write, generated from the tables that decode them."""
 
 from collections.abc import Mapping
 
-from gascity.model.fields import (
-    AGENT,
-    Edit,
-    Field,
-    Kind,
-    Table,
-)
-from gascity.model.ignored import AGENT_NOT_ACTED_ON, CITY_NOT_ACTED_ON, NOT_ACTED_ON
+from gascity.model.fields import AGENT, Edit, Field, Kind, Table
+from gascity.model.ignored_keys import AGENT_NOT_ACTED_ON, CITY_NOT_ACTED_ON, NOT_ACTED_ON
 from gascity.model.tables import (
     IMPORT,
     MCP_SERVER,
@@ -41,7 +35,7 @@ _KINDS: Mapping[Kind, Schema] = {
     Kind.TABLES: {"type": "array", "items": {"type": "object"}},
     Kind.ANY: {},
 }
-_EDIT_WORDS = {Edit.APPEND: "Added to the end of", Edit.REMOVE: "Taken out of"}
+_EDIT_WORDS = {Edit.APPEND: "Appended to", Edit.REMOVE: "Removed from"}
 
 
 def all_schemas() -> dict[str, Schema]:
@@ -60,7 +54,7 @@ def _document(title: str, schema: Schema) -> Schema:
 
 
 def _name() -> Mapping[str, Schema]:
-    return {"name": {"type": "string", "description": "The directory's name, if written at all."}}
+    return {"name": {"type": "string", "description": "Agent name; must equal the directory name."}}
 
 
 def _field(field: Field, edit: Edit) -> Schema:
@@ -127,10 +121,10 @@ def _agent(more: Mapping[str, Schema]) -> Schema:
 
 def _patch(target: str) -> Schema:
     words = {
-        "name": "The agent to change.",
-        "agent": "The agent to change.",
-        "dir": "Only in this rig.",
-        "rig": 'Only in this rig; "*" for all.',
+        "name": "Agent to change.",
+        "agent": "Agent to change.",
+        "dir": "Rig whose instance to change.",
+        "rig": 'Rig whose instance to change; "*": all rigs.',
     }
     more: dict[str, Schema] = {
         name: {"type": "string", "description": word} for name, word in words.items()
@@ -182,10 +176,10 @@ def _city() -> Schema:
     kept: Schema = {
         "anyOf": [{"type": "boolean"}, _STRINGS],
         "default": True,
-        "description": "Implicit agents: all, none, or those named.",
+        "description": "Implicit agents: all (true), none (false), or the listed ones.",
     }
     properties: dict[str, object] = {
-        "include": {**_STRINGS, "description": "Files of the city with more of these tables."},
+        "include": {**_STRINGS, "description": "Further files with these tables."},
         "implicit_agents": kept,
         "workspace": _table(WORKSPACE, None, NOT_ACTED_ON["workspace"]),
         "imports": _imports(),

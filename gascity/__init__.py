@@ -1,3 +1,3 @@
-"""Your agents are folders: read a city, say what every agent sees and why."""
+"""Configure, inspect and run coding agents from a directory tree."""
 
 __version__ = "0.1.0"

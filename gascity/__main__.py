@@ -1,11 +1,11 @@
-"""The entry of the program: exact shapes are answered at once, everything else by click."""
+"""Entry point: answers cached and fast commands first, runs click for everything else."""
 
 import os
 import sys
 
 
 def main() -> None:
-    """Run the command line and leave with its exit code, whatever happens to its streams."""
+    """Run the command line and exit with its code, also if stdout is closed."""
     try:
         _open_streams()
         code = _answer(sys.argv[1:])
@@ -13,19 +13,19 @@ def main() -> None:
     except KeyboardInterrupt:
         code = 130
     except BrokenPipeError:
-        code = _unheard()
+        code = _discard_stdout()
     except OSError as error:
-        _unheard()
-        print(f"city: error: the answer cannot be written: {error.strerror}", file=sys.stderr)
+        _discard_stdout()
+        print(f"city: error: cannot write the output: {error.strerror}", file=sys.stderr)
         code = 1
-    _leave(code)
+    _exit(code)
 
 
-def _leave(code: int) -> None:
-    """Go at once: an interpreter takes itself apart for longer than some commands run.
+def _exit(code: int) -> None:
+    """Exit without interpreter shutdown, which takes longer than some commands.
 
-    It also remembers an interrupt that fell into an `eval`, as named tuples have one, although it
-    was caught, and would end by the signal instead of with this code.
+    A normal shutdown would also end by SIGINT, not with this code, if an interrupt was caught
+    inside an `eval`, as the creation of a named tuple has one.
     """
     try:
         sys.stdout.flush()
@@ -35,7 +35,7 @@ def _leave(code: int) -> None:
 
 
 def _open_streams() -> None:
-    """A stream that was closed before we started is as good as one nobody reads."""
+    """Replace streams that the caller closed, so that printing does not fail."""
     if sys.stdout is None:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     if sys.stderr is None:
@@ -43,34 +43,35 @@ def _open_streams() -> None:
 
 
 def _answer(arguments: list[str]) -> int:
+    """Return the exit code; the cheapest way that can answer comes first."""
     if arguments == ["--version"]:
         from gascity import __version__
 
         print(f"city {__version__}")
         return 0
-    from gascity.quick import answer
+    from gascity.startup.answer_cache import answer
 
     code = answer(arguments, os.environ)
     if code is not None:
         return code
-    from gascity.slung import answer as sling
+    from gascity.cli.fast_sling import answer as sling
 
     code = sling(arguments, os.environ)
     if code is not None:
         return code
     import gc
 
-    gc.disable()  # a command is over before garbage matters; collecting costs a tenth of it
-    from gascity.late import defer
+    gc.disable()  # commands are short-lived; collecting costs a tenth of their time
+    from gascity.startup.lazy_imports import defer
 
     defer()
-    from gascity.cli import run
+    from gascity.cli.main import run
 
     return run(arguments, os.path.basename(sys.argv[0]))
 
 
-def _unheard() -> int:
-    """The reader has gone; what is left in the buffer must not raise once more at exit."""
+def _discard_stdout() -> int:
+    """Point stdout to /dev/null after its reader closed it, so that the last flush cannot fail."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return 141
 

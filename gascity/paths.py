@@ -1,48 +1,48 @@
-"""Where a city is found and where this machine keeps what is not part of it. Imports only `os`."""
+"""Find the city, the user's XDG directories and programs on PATH. Imports only `os`."""
 
 from __future__ import annotations
 
 import os
 
-TYPE_CHECKING = False  # importing `typing` for its own would take longer than the answer
+TYPE_CHECKING = False  # importing it from `typing` would take longer than a cached answer
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-MARK = "city.toml"
+CITY_FILE = "city.toml"
 
 
 def find_root(start: str, environ: Mapping[str, str], chosen: str | None = None) -> str | None:
-    """The city a command is about: the one named, CITY_ROOT, the nearest above, or a rig's."""
+    """Return the root of the city: the chosen one, CITY_ROOT, the nearest above, or a rig's."""
     named = chosen or environ.get("CITY_ROOT")
     if named:
         return os.path.normpath(os.path.join(start, named))
-    here = start
+    directory = start
     while True:
-        if os.path.exists(os.path.join(here, MARK)):
-            return here
-        above = os.path.dirname(here)
-        if above == here:
+        if os.path.exists(os.path.join(directory, CITY_FILE)):
+            return directory
+        parent = os.path.dirname(directory)
+        if parent == directory:
             return rig_root(start, environ)
-        here = above
+        directory = parent
 
 
 def rig_root(start: str, environ: Mapping[str, str]) -> str | None:
-    """The city of the rig that `start` lies in, the innermost if rigs are nested."""
+    """Return the city of the rig that contains `start`, the innermost if rigs are nested."""
     best: tuple[int, str] | None = None
     start = os.path.realpath(start)
     for rig, city in known_rigs(environ):
-        if (start == rig or start.startswith(rig + "/")) and os.path.exists(f"{city}/{MARK}"):
+        if (start == rig or start.startswith(rig + "/")) and os.path.exists(f"{city}/{CITY_FILE}"):
             best = max(best, (len(rig), city)) if best else (len(rig), city)
     return best[1] if best else None
 
 
 def rig_register(environ: Mapping[str, str]) -> str:
-    """The file that says which directories are rigs of which cities, a line each."""
+    """Return the file that maps rig directories to cities, one per line."""
     return os.path.join(state_home(environ), "gascity", "rigs")
 
 
 def known_rigs(environ: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Rig directories with the root of their city."""
+    """Return the registered rig directories, each with the root of its city."""
     try:
         with open(rig_register(environ), encoding="utf-8", errors="surrogateescape") as file:
             lines = file.read().splitlines()
@@ -53,31 +53,55 @@ def known_rigs(environ: Mapping[str, str]) -> list[tuple[str, str]]:
 
 
 def state_home(environ: Mapping[str, str]) -> str:
-    """The person's state directory."""
+    """Return the user's state directory."""
     return _home(environ, "XDG_STATE_HOME", ".local/state")
 
 
 def config_home(environ: Mapping[str, str]) -> str:
-    """The person's configuration directory."""
+    """Return the user's configuration directory."""
     return _home(environ, "XDG_CONFIG_HOME", ".config")
 
 
 def cache_home(environ: Mapping[str, str]) -> str:
-    """The person's cache directory."""
+    """Return the user's cache directory."""
     return _home(environ, "XDG_CACHE_HOME", ".cache")
 
 
-def _home(environ: Mapping[str, str], name: str, usual: str) -> str:
-    """The directory that a variable names, else the usual one; a relative name does not count,
-    as it would mean another place in every directory."""
+def _home(environ: Mapping[str, str], name: str, default: str) -> str:
+    """Return the directory in a variable, else the default; the XDG specification requires
+    relative paths to be ignored."""
     named = environ.get(name, "")
-    return named if named.startswith("/") else os.path.join(environ.get("HOME", "/"), usual)
+    return named if named.startswith("/") else os.path.join(environ.get("HOME", "/"), default)
 
 
 def make_state(root: str) -> None:
-    """Have the directory of a city's own state, which git does not look at."""
-    home = os.path.join(root, ".gc")
-    if not os.path.isdir(home):
-        os.makedirs(home, exist_ok=True)
-        with open(os.path.join(home, ".gitignore"), "w", encoding="utf-8") as file:
+    """Create the city's state directory `.gc`, ignored by git."""
+    state = os.path.join(root, ".gc")
+    if not os.path.isdir(state):
+        os.makedirs(state, exist_ok=True)
+        with open(os.path.join(state, ".gitignore"), "w", encoding="utf-8") as file:
             file.write("*\n")
+
+
+def which(program: str, environ: Mapping[str, str], directory: str = "") -> str | None:
+    """Return the path of an executable file, or None.
+
+    A bare name is looked up on PATH; a name with a slash is relative to `directory`. This is
+    not `shutil.which`, whose import costs more than the look-up and which reads the PATH of
+    this process instead of the one passed in.
+    """
+    if not program:
+        return None
+    search = [""] if "/" in program else environ.get("PATH", os.defpath).split(os.pathsep)
+    for place in search:  # an empty entry of PATH means the current directory
+        path = os.path.join(place or directory, program)
+        if os.access(path, os.X_OK) and not os.path.isdir(path):
+            return path
+    return None
+
+
+def path_key(path: str) -> str:
+    """Return a short hash of a path for use in a file name."""
+    from hashlib import sha256
+
+    return sha256(os.fsencode(path)).hexdigest()[:16]

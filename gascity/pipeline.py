@@ -1,40 +1,50 @@
-"""The one place that wires the stages: from a root to a city, and to what one agent is."""
+"""Open a city: the one place that connects reading and composing.
+
+From a root directory to a `City`:
+
+1. `external_paths` collects what a city depends on outside its root: provider files, the user's
+   own agents, built-in agents and packs, the pack cache.
+2. `source.load` reads the city's files, its imported packs and its agent directories. It decodes
+   and validates them, and makes no decisions: the result is a set of layers with their files.
+3. `compose` merges the layers by precedence into agents, rigs and providers. It does no I/O.
+
+With `only`, step 2 reads just the agents of one bare name, which makes commands about one agent
+independent of the size of the city. Problems never stop this: they are collected in the city.
+Rendering prompts (`prompts`), resolving MCP servers (`mcp`) and planning working directories
+(`workdir`) start from the City.
+"""
 
 import os
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
-from gascity.compose.catalogues import (
+from gascity.compose.asset_dirs import (
     AGENT_ORIGIN,
-    Shelf,
-    agent_shelves,
-    city_shelves,
-    every_shelf,
+    AssetDir,
+    agent_asset_dirs,
+    all_asset_dirs,
+    city_asset_dirs,
 )
-from gascity.compose.city import at_rig, compose
+from gascity.compose.city import compose
 from gascity.model.city import Agent, City
 from gascity.model.names import near, parse_name, resolve, several
-from gascity.model.pack import CATALOGUES, AgentDir, Import
+from gascity.model.pack import CATALOGUES, Import
 from gascity.model.problems import CityError, Problem
-from gascity.model.records import NamedTuple
 from gascity.model.scope import allowed
-from gascity.places import cache_home, config_home
+from gascity.paths import cache_home, config_home
 from gascity.providers.registry import provider_files
 from gascity.resources import data_dir
 from gascity.source.catalogues import Skill, entry_names, read_skills
 from gascity.source.disk import Disk
 from gascity.source.load import load
-from gascity.source.providers import Surroundings
-
-if TYPE_CHECKING:
-    from gascity.plan.skills import SkillClaim
+from gascity.source.providers import ExternalPaths
 
 
-def surroundings(environ: Mapping[str, str]) -> Surroundings:
-    """What of this machine and this installation a city is read with."""
+def external_paths(environ: Mapping[str, str]) -> ExternalPaths:
+    """Return the paths outside the city that it is read with."""
     files, looked = provider_files()
     system = data_dir("system_agents")
-    return Surroundings(
+    return ExternalPaths(
         user_agents=os.path.join(config_home(environ), "gascity", "agents"),
         system_agents=system,
         builtin_packs=os.path.join(system, "_packs"),
@@ -55,19 +65,20 @@ def open_city(
 ) -> City:
     """Read and compose a city; with `only`, just the agents of that bare name.
 
-    With `dialects`, the city's own files may be written in another layout than today's.
+    With `dialects`, the city's own files may use another layout, such as v1's.
     """
-    around = surroundings(environ)
+    external = external_paths(environ)
     sources = load(
-        disk or Disk(root), around, only=only, all_providers=all_providers, dialects=dialects
+        disk or Disk(root), external, only=only, all_providers=all_providers, dialects=dialects
     )
-    return compose(sources, around.provider_files)
+    return compose(sources, external.provider_files)
 
 
 def open_agent(root: str, environ: Mapping[str, str], reference: str) -> tuple[City, Agent]:
-    """One agent and as much of its city as defines it, at a cost that does not grow with the city.
+    """Open one agent and the part of its city that defines it.
 
-    Raises CityError when the name means nothing or several agents.
+    The cost does not grow with the city. Raises CityError if the reference matches no agent or
+    several.
     """
     city = open_city(root, environ, only=parse_name(reference).bare)
     agent = find_agent(city, reference)
@@ -77,55 +88,55 @@ def open_agent(root: str, environ: Mapping[str, str], reference: str) -> tuple[C
 
 
 def find_agent(city: City, reference: str) -> Agent | None:
-    """The agent a reference means, placed in the rig it names; None if there is none."""
-    found = resolve(reference, city.named())
-    if found.candidates:
-        raise CityError(several(reference, found.candidates))
-    if found.found is not None:
-        return found.found
-    wanted = parse_name(reference)
-    if wanted.rig is not None and any(rig.name == wanted.rig for rig in city.rigs):
-        agent = find_agent(city, wanted.without_rig)
-        if agent is not None and agent.name.rig is None and agent.value("scope") is None:
-            return at_rig(agent, wanted.rig)
+    """Return the agent a reference names, in the rig it names; None if there is none."""
+    match = resolve(reference, city.named())
+    if match.candidates:
+        raise CityError(several(reference, match.candidates))
+    if match.found is not None:
+        return match.found
+    name = parse_name(reference)
+    if name.rig is not None and any(rig.name == name.rig for rig in city.rigs):
+        agent = find_agent(city, name.without_rig)
+        if agent is not None and agent.name.rig is None and agent.settings.scope is None:
+            return agent.replace(name=agent.name.in_rig(name.rig))
         return None
-    return city.spare.get(reference)
+    return city.unconfigured.get(reference)
 
 
 def _not_found(root: str, environ: Mapping[str, str], reference: str) -> tuple[Problem, ...]:
-    """Why a name means nothing: its city's broken files first, else names like it."""
+    """Return why there is no such agent: unreadable files first, else similar names."""
     city = open_city(root, environ)
     bare = parse_name(reference).bare
-    alike = near(bare, {agent.name.bare for agent in city.agents})
+    similar = near(bare, {agent.name.bare for agent in city.agents})
     names = near(reference, [str(agent.name) for agent in city.agents])
-    names = names or [str(agent.name) for agent in city.agents if agent.name.bare in alike][:3]
-    words = " or ".join(f"`{name}`" for name in names)
-    hint = f"did you mean {words}?" if names else "`city agent list` shows what there is"
+    names = names or [str(agent.name) for agent in city.agents if agent.name.bare in similar][:3]
+    suggestion = " or ".join(f"`{name}`" for name in names)
+    hint = f"did you mean {suggestion}?" if names else "to list the agents: `city agent list`"
     home = f"agents/{bare}"
-    homeless = [one.place.file for one in city.problems if one.code == "no-rigs" and one.place]
-    if any(file.startswith(f"{home}/") for file in homeless):
-        hint = "it lives in rigs, and the city has none: `city rig add PATH` adds one"
-    unreadable = [p for p in city.problems if p.is_error and p.place and p.place.file == home]
+    placed = [(problem, problem.place) for problem in city.problems if problem.place]
+    if any(p.code == "no-rigs" and place.file.startswith(f"{home}/") for p, place in placed):
+        hint = "it needs a rig, and the city has none; to add one: `city rig add PATH`"
+    unreadable = [problem for problem, place in placed if problem.is_error and place.file == home]
     unreadable += _unread_imports(city, reference)
     return (*unreadable, Problem("unknown-agent", f"there is no agent `{reference}`", None, hint))
 
 
 def _unread_imports(city: City, reference: str) -> list[Problem]:
-    """Why the import is not there whose agent a name means, or could mean."""
+    """Return the problems of imports that could not be read and may define the agent."""
     binding = parse_name(reference).binding
-    rigs = (one for imports in city.rig_imports.values() for one in imports)
-    if all(one.pack for one in (*city.pack.imports, *rigs) if binding in (None, one.binding)):
+    rigs = (each for imports in city.rig_imports.values() for each in imports)
+    if all(each.pack for each in (*city.pack.imports, *rigs) if binding in (None, each.binding)):
         return []
-    return [one for one in city.problems if one.code.startswith(("import-", "pack-changed"))]
+    return [each for each in city.problems if each.code.startswith(("import-", "pack-changed"))]
 
 
-SkillsRead = dict[str, tuple[Skill, ...]]  # by the directory they lie in
+SkillsRead = dict[str, tuple[Skill, ...]]  # by directory
 
 
-class ShelvedSkill(NamedTuple):
-    """A skill, where it comes from, and the skills of its name it covers.
+class ResolvedSkill(NamedTuple):
+    """A skill, its origin, and the skills of the same name that it overrides.
 
-    `reason` says why the agent that was asked about does not get it.
+    `reason` is why the agent does not get it, empty if it does.
     """
 
     skill: Skill
@@ -134,120 +145,92 @@ class ShelvedSkill(NamedTuple):
     reason: str = ""
 
 
-def list_skills(city: City, disk: Disk, agent: Agent | None = None) -> list[ShelvedSkill]:
-    """The skills one agent gets; without an agent, all there are, each agent's own apart."""
+def list_skills(city: City, disk: Disk, agent: Agent | None = None) -> list[ResolvedSkill]:
+    """Return the skills of one agent, or all of the city with each agent's own separately."""
     if agent is not None:
-        return [one for one in agent_skills(city, disk, agent) if not one.reason]
+        return [skill for skill in agent_skills(city, disk, agent) if not skill.reason]
     return [
-        *_effective(every_shelf(city), disk),
-        *(one for shelf in _own_shelves(city) for one in _effective([shelf], disk)),
+        *_effective(all_asset_dirs(city), disk),
+        *(skill for asset_dir in _own_asset_dirs(city) for skill in _effective([asset_dir], disk)),
     ]
 
 
 def agent_skills(
     city: City, disk: Disk, agent: Agent, read: SkillsRead | None = None
-) -> list[ShelvedSkill]:
-    """The skills within an agent's reach, those it does not get with the reason.
+) -> list[ResolvedSkill]:
+    """Return the skills that an agent sees, with the reason for those it does not get.
 
-    One that providers would drop still covers those of its name: another of that name in its
-    place would not be what was written. `read` keeps what was read for the next agent.
+    An invalid skill still overrides those of its name, because the agent must not get another
+    skill than the nearest one. `read` caches the directories for the next agent.
     """
-    allow, deny = agent.value("skills_filter.allow"), agent.value("skills_filter.deny")
-    found = []
-    for one in _effective(agent_shelves(city, agent), disk, read):
-        reason = "" if allowed((one.skill.name,), allow, deny) else "`skills_filter` leaves it out"
-        faults = [problem.message for problem in one.skill.problems if problem.is_error]
-        found.append(one._replace(reason=reason or (faults[0] if faults else "")))
-    return found
+    names = agent.settings.skills_filter
+    skills = []
+    for resolved in _effective(agent_asset_dirs(city, agent), disk, read):
+        errors = [problem.message for problem in resolved.skill.problems if problem.is_error]
+        if not allowed((resolved.skill.name,), names):
+            errors.insert(0, "excluded by `skills_filter`")
+        skills.append(resolved._replace(reason=errors[0] if errors else ""))
+    return skills
 
 
-def every_skill(city: City, disk: Disk) -> list[ShelvedSkill]:
-    """All skills of the city, its imports and its agents, those that others cover too."""
-    shelves = [*every_shelf(city), *_own_shelves(city)]
-    return [one for shelf in shelves for one in _effective([shelf], disk)]
+def every_skill(city: City, disk: Disk) -> list[ResolvedSkill]:
+    """Return all skills of the city, its imports and its agents, overridden ones included."""
+    asset_dirs = [*all_asset_dirs(city), *_own_asset_dirs(city)]
+    return [skill for asset_dir in asset_dirs for skill in _effective([asset_dir], disk)]
 
 
-def skill_claim(
-    city: City, disk: Disk, agent: Agent, read: SkillsRead | None = None
-) -> "SkillClaim":
-    """What an agent wants in the directory where its provider looks for skills."""
-    from gascity.plan.skills import ClaimedSkill, SkillClaim
-
-    provider = city.providers.get(agent.provider)
-    return SkillClaim(
-        agent=str(agent.name),
-        provider=agent.provider,
-        sink=provider.text("skills.directory") if provider else "",
-        links=provider.text("skills.links") if provider else "",
-        copies=agent.value("execution") == "container",
-        skills=tuple(
-            ClaimedSkill(
-                one.skill.name,
-                disk.absolute(one.skill.path),
-                one.skill.path,
-                one.origin,
-                disk.absolute(one.skill.pack),
-            )
-            for one in agent_skills(city, disk, agent, read)
-            if not one.reason
-        ),
-    )
-
-
-def _own_shelves(city: City) -> list[Shelf]:
-    return [Shelf(AGENT_ORIGIN, one.directory, one.catalogues, one.pack) for one in _homes(city)]
-
-
-def _homes(city: City) -> list[AgentDir]:
-    """Agent directories, each once: an agent of rigs has several rows and one directory."""
-    return list({agent.home.directory: agent.home for agent in city.agents}.values())
+def _own_asset_dirs(city: City) -> list[AssetDir]:
+    # An agent with several rigs has one row per rig, but only one directory.
+    homes = {agent.home.directory: agent.home for agent in city.agents}.values()
+    return [AssetDir(AGENT_ORIGIN, home.directory, home.catalogues, home.pack) for home in homes]
 
 
 def _effective(
-    shelves: list[Shelf], disk: Disk, read: SkillsRead | None = None
-) -> list[ShelvedSkill]:
+    asset_dirs: list[AssetDir], disk: Disk, read: SkillsRead | None = None
+) -> list[ResolvedSkill]:
+    """Return the skills of the directories, the last of each name, sorted by name."""
     read = {} if read is None else read
-    best: dict[str, ShelvedSkill] = {}
-    for shelf in shelves:
-        if "skills" not in shelf.catalogues:
+    best: dict[str, ResolvedSkill] = {}
+    for asset_dir in asset_dirs:
+        if "skills" not in asset_dir.catalogues:
             continue
-        directory = shelf.path("skills")
+        directory = asset_dir.path("skills")
         if directory not in read:
-            read[directory] = tuple(read_skills(disk, directory, shelf.pack))
+            read[directory] = tuple(read_skills(disk, directory, asset_dir.pack))
         for skill in read[directory]:
-            below = best.get(skill.name)
-            shadows = (below.skill.path, *below.shadows) if below else ()
-            best[skill.name] = ShelvedSkill(skill, shelf.origin, shadows)
+            overridden = best.get(skill.name)
+            shadows = (overridden.skill.path, *overridden.shadows) if overridden else ()
+            best[skill.name] = ResolvedSkill(skill, asset_dir.origin, shadows)
     return [best[name] for name in sorted(best)]
 
 
 def list_additions(city: City, disk: Disk) -> list[dict[str, object]]:
-    """What each import of the city puts before agents that are not its own."""
+    """Return what each import of the city provides to agents of other packs."""
     return [
-        {"binding": one.binding, "adds": list(_additions(city, disk, one))}
-        for one in city.pack.imports
-        if one.pack is not None
+        {"binding": each.binding, "adds": list(_additions(city, disk, each))}
+        for each in city.pack.imports
+        if each.pack is not None
     ]
 
 
-def _additions(city: City, disk: Disk, one: Import) -> Iterator[dict[str, object]]:
+def _additions(city: City, disk: Disk, imported: Import) -> Iterator[dict[str, object]]:
     others = [
         agent
         for agent in city.agents
-        if agent.name.binding != one.binding
-        and any(shelf.origin == one.binding for shelf in city_shelves(city, agent))
+        if agent.name.binding != imported.binding
+        and any(asset_dir.origin == imported.binding for asset_dir in city_asset_dirs(city, agent))
     ]
     if not others:
         return
     for kind in CATALOGUES:
         winners: dict[str, str] = {}
-        for shelf in city_shelves(city):
-            if kind in shelf.catalogues:
-                names = entry_names(disk, shelf.path(kind), kind)
-                winners |= dict.fromkeys(names, shelf.origin)
-        for name in sorted(name for name, origin in winners.items() if origin == one.binding):
+        for asset_dir in city_asset_dirs(city):
+            if kind in asset_dir.catalogues:
+                names = entry_names(disk, asset_dir.path(kind), kind)
+                winners |= dict.fromkeys(names, asset_dir.origin)
+        for name in sorted(name for name, origin in winners.items() if origin == imported.binding):
             yield {
                 "kind": kind.removeprefix("template-"),
                 "name": name,
-                "agents": [str(a.name) for a in others],
+                "agents": [str(agent.name) for agent in others],
             }

@@ -1,10 +1,11 @@
-"""From an agent to what its model is told: reads the texts, renders them, finds what is amiss."""
+"""Render the prompts of a city's agents: read the files, expand templates, report problems."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from typing import TYPE_CHECKING
 
-from gascity.compose.catalogues import Shelf, agent_shelves, lenient_packs
+from gascity.compose.asset_dirs import AssetDir, agent_asset_dirs, lenient_packs
+from gascity.location import locate
 from gascity.model.city import Agent, City
 from gascity.model.layers import CITY_DEFAULTS, DEFINITION, PACK_DEFAULTS, Setting
 from gascity.model.machine import Machine as Machine
@@ -12,307 +13,312 @@ from gascity.model.names import AgentName, did_you_mean
 from gascity.model.pack import unread
 from gascity.model.problems import Place, Problem, warning
 from gascity.pipeline import list_skills
-from gascity.render.pieces import Appended, Rendered, TemplateFile, plain_prompt
-from gascity.render.reserved import RESERVED, available_agents, environment, skill_list
-from gascity.render.variables import Scene, functions, variables
-from gascity.sites import locate
+from gascity.render.builtin_fragments import (
+    BUILTIN_FRAGMENTS,
+    available_agents,
+    environment,
+    skill_list,
+)
+from gascity.render.prompts import (
+    AppendedFragment,
+    PromptSource,
+    RenderedPrompt,
+    TemplateFile,
+    parse_fragment,
+    plain_prompt,
+    render_prompt,
+)
+from gascity.render.variables import SessionContext, functions, variables
 from gascity.source.disk import Disk
 from gascity.source.fragments import default_branch, read_fragments, read_text
 
 if TYPE_CHECKING:
     from gascity.gotemplate import Template
 
+_FRAGMENTS = "template-fragments"
 _INHERITED = (PACK_DEFAULTS, CITY_DEFAULTS)
 
 
-def is_template(file: str) -> bool:
-    """Only files with the infix are templates (and the old suffix of published packs)."""
+def is_template(file: str | None) -> bool:
+    """Return whether a file is a template: `.template.` in its name, or v1's `.md.tmpl`."""
+    if not file:
+        return False
     return ".template." in file.rpartition("/")[2] or file.endswith(".md.tmpl")
 
 
-def described(agent: Agent) -> str:
-    """The prompt of an agent that has only a description."""
-    name = agent.text("display_name") or agent.name.bare
-    return f"You are {name}. {agent.text('description')}".strip() + "\n"
+def default_prompt(agent: Agent) -> str:
+    """Return the prompt of an agent that has no prompt file, only a description."""
+    name = agent.settings.display_name or agent.name.bare
+    return f"You are {name}. {agent.settings.description}".strip() + "\n"
 
 
 class Prompts:
-    """Renders prompts of one city; fragment files are read once for all agents."""
+    """Renders the prompts of one city; fragment files are read once for all agents."""
 
     def __init__(
         self,
         city: City,
         disk: Disk,
         machine: Machine,
-        everyone: Callable[[], City] | None = None,
-        stand_in: Scene | None = None,
+        whole_city: Callable[[], City] | None = None,
+        session: SessionContext | None = None,
     ) -> None:
-        """`everyone` opens the whole city where `city` holds only one agent of it.
+        """`whole_city` opens the whole city where `city` was read for one agent only.
 
-        `stand_in` takes the place of what differs from session to session.
+        `session` holds the values of one session; by default those of the agent's first session.
         """
         self.city = city
-        self.everyone = everyone or (lambda: city)
+        self.whole_city = whole_city or (lambda: city)
         self.disk = disk
         self.machine = machine
-        self.stand_in = stand_in
+        self.session = session
         self.lenient = lenient_packs(city)
-        rigs = (one for imports in city.rig_imports.values() for one in imports)
-        self.incomplete = unread([*city.pack.imports, *rigs])
+        rig_imports = (each for imports in city.rig_imports.values() for each in imports)
+        self.incomplete = unread([*city.pack.imports, *rig_imports])
         self._fragments: dict[str, list[TemplateFile]] = {}
-        self._shelves: dict[AgentName, list[Shelf]] = {}
+        self._asset_dirs: dict[AgentName, list[AssetDir]] = {}
         self.parsed: dict[str, Template | None] = {}
 
-    def seen_from(self, scene: Scene) -> "Prompts":
-        """The same with one session's own values; what was read is not read again."""
+    def for_session(self, session: SessionContext) -> "Prompts":
+        """Return a copy with one session's values that shares the files read so far."""
         twin = copy(self)
-        twin.stand_in = scene
+        twin.session = session
         return twin
 
-    def of(self, agent: Agent) -> Rendered:
-        """What the agent's first session would be told."""
+    def of(self, agent: Agent) -> RenderedPrompt:
+        """Render the prompt of an agent."""
         setting = agent.setting("prompt")
-        file = setting.value if isinstance(setting.value, str) else ""
+        file = agent.settings.prompt
         if not file:
-            return plain_prompt(agent.home.directory, described(agent))
+            return plain_prompt(agent.home.directory, default_prompt(agent))
         before = len(self.disk.problems)
         text = read_text(self.disk, file)
-        noted = tuple(self.disk.problems[before:])
+        problems = tuple(self.disk.problems[before:])
         del self.disk.problems[before:]
         if text is None:
-            return Rendered("", (), noted)
+            return RenderedPrompt("", (), problems)
         if not is_template(file):
-            done = plain_prompt(file, text)
-            return done._replace(problems=tuple(_inert(agent)))
-        return self._expanded(agent, setting, file, text)
-
-    def _expanded(self, agent: Agent, setting: Setting, file: str, text: str) -> Rendered:
-        return self.expand(agent, file, text, _writer(setting, agent), self._appended(agent))
+            return plain_prompt(file, text)._replace(problems=tuple(_ineffective_append(agent)))
+        return self.expand(agent, file, text, _pack_of(setting, agent), self._appended(agent))
 
     def expand(
-        self, agent: Agent, file: str, text: str, home: str, appended: Sequence[Appended] = ()
-    ) -> Rendered:
-        """A template of the pack `home` with an agent's variables and fragments filled in."""
-        from gascity.render.prompts import Recipe, render_prompt
-
-        scene, faults = self.scene(agent)
-        recipe = Recipe(
-            prompt=TemplateFile(file, text, home in self.lenient),
-            fragments=self.fragments(agent, home),
-            appended=appended,
-            variables=variables(self.city, agent, scene),
-            functions=functions(),
-            reserved=lambda name: self._reserved(name, agent, scene),
-            reserved_names=RESERVED,
-            parsed=self.parsed,
+        self,
+        agent: Agent,
+        file: str,
+        text: str,
+        pack: str,
+        appended: Sequence[AppendedFragment] = (),
+    ) -> RenderedPrompt:
+        """Expand a template that belongs to `pack` with an agent's variables and fragments."""
+        session, problems = self.session_context(agent)
+        rendered = render_prompt(
+            PromptSource(
+                prompt=TemplateFile(file, text, pack in self.lenient),
+                fragments=self.fragments(agent, pack),
+                appended=appended,
+                variables=variables(self.city, agent, session),
+                functions=functions(),
+                builtin=lambda name: self._builtin_fragment(name, agent, session),
+                builtin_names=BUILTIN_FRAGMENTS,
+                parsed=self.parsed,
+            )
         )
-        done = render_prompt(recipe)
-        return done._replace(problems=(*faults, *done.problems))
+        return rendered._replace(problems=(*problems, *rendered.problems))
 
-    def _reserved(self, name: str, agent: Agent, scene: Scene) -> str:
-        """The text of a reserved fragment; only what it is made of is read."""
+    def _builtin_fragment(self, name: str, agent: Agent, session: SessionContext) -> str:
+        """Return the text of a built-in fragment; read only the files it needs."""
         if name == "available-agents":
-            return available_agents(self.everyone(), agent)
+            return available_agents(self.whole_city(), agent)
         if name == "skills":
-            found = list_skills(self.city, self.disk, agent)
-            return skill_list([(one.skill.name, one.skill.description) for one in found])
-        return environment(agent, scene)
+            skills = [resolved.skill for resolved in list_skills(self.city, self.disk, agent)]
+            return skill_list([(skill.name, skill.description) for skill in skills])
+        return environment(agent, session)
 
-    def shelves(self, agent: Agent) -> list[Shelf]:
-        """Every shelf an agent sees, for whoever looks for something on them in turn."""
-        if agent.name not in self._shelves:
-            self._shelves[agent.name] = agent_shelves(self.city, agent)
-        return self._shelves[agent.name]
+    def asset_dirs(self, agent: Agent) -> list[AssetDir]:
+        """Return the directories whose catalogues an agent sees, lowest precedence first."""
+        if agent.name not in self._asset_dirs:
+            self._asset_dirs[agent.name] = agent_asset_dirs(self.city, agent)
+        return self._asset_dirs[agent.name]
 
-    def fragments(self, agent: Agent, home: str) -> list[TemplateFile]:
-        """Fragment files an agent sees, lowest first; a patch brings those of its own pack."""
-        shelves = self.shelves(agent)
-        if home != agent.home.pack:
-            shelves = [shelf for shelf in shelves if shelf.directory != home]
-            shelves.append(Shelf(home, home, frozenset(("template-fragments",)), home))
+    def fragments(self, agent: Agent, pack: str) -> list[TemplateFile]:
+        """Return the fragment files an agent sees, lowest precedence first.
+
+        If another pack than the agent's own sets the prompt (by a patch), that pack's fragments
+        take precedence, so that the prompt finds what it was written with.
+        """
+        asset_dirs = self.asset_dirs(agent)
+        if pack != agent.home.pack:
+            asset_dirs = [asset_dir for asset_dir in asset_dirs if asset_dir.directory != pack]
+            asset_dirs.append(AssetDir(pack, pack, frozenset((_FRAGMENTS,)), pack))
         return [
-            source
-            for shelf in shelves
-            if "template-fragments" in shelf.catalogues
-            for source in self._on(shelf)
+            file
+            for asset_dir in asset_dirs
+            if _FRAGMENTS in asset_dir.catalogues
+            for file in self._fragments_of(asset_dir)
         ]
 
-    def _on(self, shelf: Shelf) -> list[TemplateFile]:
-        if shelf.directory not in self._fragments:
-            self._fragments[shelf.directory] = [
-                TemplateFile(file, text, shelf.pack in self.lenient)
-                for file, text in read_fragments(self.disk, shelf.path("template-fragments"))
+    def _fragments_of(self, asset_dir: AssetDir) -> list[TemplateFile]:
+        if asset_dir.directory not in self._fragments:
+            self._fragments[asset_dir.directory] = [
+                TemplateFile(file, text, asset_dir.pack in self.lenient)
+                for file, text in read_fragments(self.disk, asset_dir.path(_FRAGMENTS))
             ]
-        return self._fragments[shelf.directory]
+        return self._fragments[asset_dir.directory]
 
-    def _appended(self, agent: Agent) -> list[Appended]:
-        names = agent.value("append_fragments")
+    def _appended(self, agent: Agent) -> list[AppendedFragment]:
         chain = agent.setting("append_fragments").chain()
-        found = [
-            Appended(name, *_asked_for(name, chain, self.lenient))
-            for name in (names if isinstance(names, tuple) else ())
-        ]
-        # An import that could not be read may have them, and has its own problem already.
-        return [one._replace(lenient=True) for one in found] if self.incomplete else found
+        found = []
+        for name in agent.settings.append_fragments:
+            place, lenient = _where_appended(name, chain, self.lenient)
+            # An import that could not be read may contain it, and has its own problem already.
+            found.append(AppendedFragment(name, place, lenient or self.incomplete))
+        return found
 
-    def scene(self, agent: Agent) -> tuple[Scene, list[Problem]]:
-        """The values the agent's first session would have."""
-        if self.stand_in is not None:
-            return self.stand_in, []
+    def session_context(self, agent: Agent) -> tuple[SessionContext, list[Problem]]:
+        """Return the values of the session, by default of the agent's first one."""
+        if self.session is not None:
+            return self.session, []
         rig = self.city.rig_of(agent)
-        scene = Scene(
+        session = SessionContext(
             default_branch=default_branch(self.disk, rig.path) if rig and rig.path else "",
             platform=self.machine.platform,
             date=self.machine.date,
         )
-        place = locate(self.city, agent, self.disk, scene)
-        # A prompt can be told where no rig is; whoever writes there cannot.
-        faults = [one for one in place.problems if one.is_error and one.code != "rig-missing"]
-        return scene._replace(work_dir=place.workdir), faults
+        location = locate(self.city, agent, self.disk, session)
+        # A prompt can be shown without the rig's directory; only applying to it needs it.
+        problems = [each for each in location.problems if each.is_error]
+        problems = [each for each in problems if each.code != "rig-missing"]
+        return session._replace(work_dir=location.workdir), problems
 
 
-def _writer(setting: Setting, agent: Agent) -> str:
-    """The root, as shown, of the pack whose file named the prompt."""
+def _pack_of(setting: Setting, agent: Agent) -> str:
+    """Return the root of the pack whose file sets this."""
     if setting.layer is None or setting.kind == DEFINITION:
         return agent.home.pack
     return setting.layer.file.rpartition("/")[0] or "."
 
 
-def _asked_for(
+def _where_appended(
     name: str, chain: Sequence[Setting], lenient: frozenset[str]
 ) -> tuple[Place | None, bool]:
-    """Where a fragment is appended, and whether that is a file its reader cannot mend."""
+    """Return the place that appends a fragment, and whether the user cannot edit that file."""
     for setting in chain:
         layer = setting.layer
-        written = layer.values.get(setting.key) if layer else None
-        if layer is not None and isinstance(written, tuple) and name in written:
+        names = layer.values.get(setting.key) if layer else None
+        if layer is not None and isinstance(names, tuple) and name in names:
             root = layer.file.rpartition("/")[0] or "."
-            soft = any(root == pack or root.startswith(pack + "/") for pack in lenient)
-            return setting.place, soft
+            return setting.place, any(
+                root == pack or root.startswith(pack + "/") for pack in lenient
+            )
     return None, False
 
 
-def _inert(agent: Agent) -> Iterator[Problem]:
-    """An agent whose own files append to a prompt that no engine touches is told so."""
+def _ineffective_append(agent: Agent) -> Iterator[Problem]:
+    """Warn if the agent's own files append fragments to a prompt that is not a template."""
     setting = agent.setting("append_fragments")
     if setting.layer is not None and setting.kind not in _INHERITED and setting.value:
-        file = agent.text("prompt")
-        better = file.removesuffix(".md") + ".template.md"
+        file = agent.settings.prompt or ""
         yield warning(
             "append-on-plain",
-            "`append_fragments` does nothing: the prompt is plain text",
+            "`append_fragments` has no effect: the prompt is not a template",
             setting.place,
-            f"rename {file} to {better}",
+            f"rename {file} to {file.removesuffix('.md')}.template.md",
         )
 
 
 def prompt_problems(city: City, disk: Disk, machine: Machine) -> list[Problem]:
-    """Everything amiss with the prompts of a city, and with fragments nobody uses."""
+    """Return the problems of all prompts of a city, and its unused fragments."""
     prompts = Prompts(city, disk, machine)
+    agents = [agent for agent in city.agents if not agent.broken]
     found: dict[Problem, None] = {}
     used: set[str] = set()
-    for agent in city.agents:
-        if agent.broken:
-            continue
-        done = prompts.of(agent)
-        found.update(dict.fromkeys((*done.problems, *done.aside)))
-        used |= done.fragments
-        failed = any(problem.is_error for problem in done.problems)
-        if is_template(agent.text("prompt")) and not failed:
-            found.update(dict.fromkeys(_undefined(prompts, agent)))
-    found.update(dict.fromkeys(_unused(prompts, city, used)))
+    for agent in agents:
+        rendered = prompts.of(agent)
+        found.update(dict.fromkeys((*rendered.problems, *rendered.unrelated)))
+        used |= rendered.fragments
+        failed = any(problem.is_error for problem in rendered.problems)
+        if is_template(agent.settings.prompt) and not failed:
+            found.update(dict.fromkeys(_undefined_variables(prompts, agent)))
+    found.update(dict.fromkeys(_unused_fragments(prompts, agents, used)))
     return list(found)
 
 
-def _undefined(prompts: Prompts, agent: Agent) -> Iterator[Problem]:
-    """Variables that no session will have, in branches that were not taken this time."""
+def _undefined_variables(prompts: Prompts, agent: Agent) -> Iterator[Problem]:
+    """Yield variables that no session defines, also in branches that were not taken."""
     from gascity.gotemplate import references
 
-    if _writer(agent.setting("prompt"), agent) in prompts.lenient:
+    if _pack_of(agent.setting("prompt"), agent) in prompts.lenient:
         return
     template = _parsed_prompt(prompts, agent)
-    known = variables(prompts.city, agent, Scene())
-    named = [one for one in references(template) if one.kind == "variable"] if template else []
-    asked = {one.name for one in named if one.tentative}  # `{{ if .X }}{{ .X }}{{ end }}` is safe
-    for one in named:
-        if one.name not in asked and one.name not in known:
-            yield _no_variable(one.name, one.file, one.line, one.col, known)
+    known = variables(prompts.city, agent, SessionContext())
+    used = [each for each in references(template) if each.kind == "variable"] if template else []
+    guarded = {each.name for each in used if each.tentative}  # `{{ if .X }}{{ .X }}{{ end }}`
+    for variable in used:
+        if variable.name not in guarded and variable.name not in known:
+            place = Place(variable.file, line=variable.line, col=variable.col + 1)
+            yield _undefined_variable(variable.name, place, known)
+
+
+def _undefined_variable(name: str, place: Place, known: Mapping[str, str]) -> Problem:
+    hint = did_you_mean(name, known) or "give the agent an `env` entry of that name"
+    return Problem("undefined-variable", f"`.{name}` is not defined", place, hint)
 
 
 def _parsed_prompt(prompts: Prompts, agent: Agent) -> "Template | None":
-    from gascity.render.prompts import parse_file
-
-    file = agent.text("prompt")
+    file = agent.settings.prompt or ""
     if file not in prompts.parsed:
         text = read_text(prompts.disk, file)
         source = TemplateFile(file, text) if text is not None else None
-        prompts.parsed[file] = parse_file(source, functions(), []) if source else None
+        prompts.parsed[file] = parse_fragment(source, functions(), []) if source else None
     return prompts.parsed[file]
 
 
-def _no_variable(name: str, file: str, line: int, col: int, known: Mapping[str, str]) -> Problem:
-    hint = did_you_mean(name, known) or "give the agent an `env` entry of that name"
-    return Problem(
-        "undefined-variable",
-        f"nothing defines `.{name}`",
-        Place(file, line=line, col=col + 1),
-        hint,
-    )
-
-
-def _unused(prompts: Prompts, city: City, used: set[str]) -> Iterator[Problem]:
-    """Fragments of the city's own that no prompt includes and nothing appends."""
-    mentioned = set(used)
+def _unused_fragments(
+    prompts: Prompts, agents: Sequence[Agent], used: set[str]
+) -> Iterator[Problem]:
+    """Yield the city's own fragments that no prompt includes and no setting appends."""
+    included = set(used)
     own: dict[str, Template] = {}
-    for agent in city.agents:
-        if not agent.broken:
-            mentioned |= _named_by(prompts, agent)
-            own |= _own_fragments(prompts, agent)
+    for agent in agents:
+        included |= _included_by(prompts, agent)
+        own |= _own_fragments(prompts, agent)
     for template in own.values():
-        mentioned |= _mentions(template)
+        included |= _includes(template)
     for template in own.values():
         whole = {} if template.blank else {template.name: template}
         for name, definition in {**whole, **template.defines}.items():
-            if name not in mentioned:
-                yield _idle(name, definition)
+            if name not in included:
+                line = definition.nodes[0].line if definition.nodes else 1
+                yield warning(
+                    "unused-fragment",
+                    f"no prompt includes fragment `{name}`",
+                    Place(definition.file, line=line, col=1),
+                    "include it, append it, or remove it",
+                )
 
 
-def _named_by(prompts: Prompts, agent: Agent) -> set[str]:
-    """Fragments that an agent's prompt includes or its settings append."""
-    appended = agent.value("append_fragments")
-    names = set(appended) if isinstance(appended, tuple) else set()
-    template = _parsed_prompt(prompts, agent) if is_template(agent.text("prompt")) else None
-    return names | _mentions(template) if template else names
+def _included_by(prompts: Prompts, agent: Agent) -> set[str]:
+    """Return the fragments that an agent's prompt includes or its settings append."""
+    names = set(agent.settings.append_fragments)
+    template = _parsed_prompt(prompts, agent) if is_template(agent.settings.prompt) else None
+    return names | _includes(template) if template else names
 
 
 def _own_fragments(prompts: Prompts, agent: Agent) -> dict[str, "Template"]:
+    """Return the parsed fragment files that the user can edit, by file."""
     found = {}
     for source in prompts.fragments(agent, agent.home.pack):
-        from gascity.render.prompts import parse_file
-
         if source.file not in prompts.parsed:
-            prompts.parsed[source.file] = parse_file(source, functions(), [])
+            prompts.parsed[source.file] = parse_fragment(source, functions(), [])
         template = prompts.parsed[source.file]
         if template is not None and not source.lenient:
             found[source.file] = template
     return found
 
 
-def _idle(name: str, definition: "Template") -> Problem:
-    line = definition.nodes[0].line if definition.nodes else 1
-    return warning(
-        "unused-fragment",
-        f"no prompt includes fragment `{name}`",
-        Place(definition.file, line=line, col=1),
-        "include it, append it, or take it out",
-    )
-
-
-def _mentions(template: "Template") -> set[str]:
-    """Fragment names a file includes, those of its own definitions too."""
+def _includes(template: "Template") -> set[str]:
+    """Return the fragments that a file includes, also in its definitions."""
     from gascity.gotemplate import references
 
-    found = set()
-    for part in (template, *template.defines.values()):
-        found |= {one.name for one in references(part) if one.kind == "fragment"}
-    return found
+    parts = (template, *template.defines.values())
+    return {each.name for part in parts for each in references(part) if each.kind == "fragment"}

@@ -1,4 +1,4 @@
-"""Where the data that ships with the program lies; nobody else may guess paths."""
+"""Paths of the data files that ship with the program."""
 
 import os
 
@@ -6,11 +6,11 @@ _PACKAGE = os.path.dirname(os.path.abspath(__file__))
 
 
 def data_dir(name: str) -> str:
-    """A shipped directory: inside an installed package, or beside it in a checkout."""
-    inside = os.path.join(_PACKAGE, "_data", name)
-    return inside if os.path.isdir(inside) else os.path.join(os.path.dirname(_PACKAGE), name)
+    """Return a data directory: inside an installed package, or beside it in a checkout."""
+    installed = os.path.join(_PACKAGE, "_data", name)
+    return installed if os.path.isdir(installed) else os.path.join(os.path.dirname(_PACKAGE), name)
 
 
 def package_dir(name: str) -> str:
-    """A directory of data files inside the package itself."""
+    """Return a directory of data files inside the package."""
     return os.path.join(_PACKAGE, name)

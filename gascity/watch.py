@@ -1,57 +1,60 @@
-"""Being told by the kernel that files changed, without looking at them again and again."""
+"""Minimal inotify wrapper: reports changes in directories without polling them."""
 
 import os
 from collections.abc import Iterable
 from typing import Any
 
 _CLOEXEC_NONBLOCK = 0o2000000 | 0o4000
-_MODIFY, _CLOSE_WRITE = 0x2, 0x8
+_MODIFY, _ATTRIB, _CLOSE_WRITE = 0x2, 0x4, 0x8
 _MOVED, _CREATE, _DELETE = 0xC0, 0x100, 0x200
 _SELF_GONE = 0x400 | 0x800
-_IGNORED = 0x8000  # nothing more comes of this watch: what was watched is gone
+_IGNORED = 0x8000  # the kernel has removed the watch, because the directory is gone
 _ONLYDIR = 0x1000000
-FILES = _CLOSE_WRITE | _MOVED | _CREATE | _DELETE | _SELF_GONE | 0x4  # attributes too
+FILES = _CLOSE_WRITE | _MOVED | _CREATE | _DELETE | _SELF_GONE | _ATTRIB
 WRITES = _MODIFY
-_HEAD = 16
+_HEADER = 16  # bytes of struct inotify_event before the name
 
 
 class Watch:
-    """Watches directories, not below them. Elsewhere than on Linux it is never told anything."""
+    """Watches directories, not recursively. On systems without inotify, `fd` is -1.
+
+    `fd` becomes readable when there is something for `read` to return.
+    """
 
     def __init__(self) -> None:
-        self.fd = -1
-        self._libc: Any = None
-        self._paths: dict[int, str] = {}
-        self._marks: dict[str, int] = {}
         import ctypes
 
+        self.fd = -1
+        self._libc: Any = None
+        self._directories: dict[int, str] = {}  # by watch descriptor
+        self._descriptors: dict[str, int] = {}  # by directory
         libc = ctypes.CDLL(None, use_errno=True)
         if hasattr(libc, "inotify_init1"):
             self._libc = libc
             self.fd = libc.inotify_init1(_CLOEXEC_NONBLOCK)
 
     def add(self, directory: str, mask: int = FILES) -> None:
-        """Watch a directory; one that is not there, or cannot be, is let pass."""
-        if self.fd < 0 or directory in self._marks:
+        """Watch a directory. Does nothing if it is missing or cannot be watched."""
+        if self.fd < 0 or directory in self._descriptors:
             return
-        mark = self._libc.inotify_add_watch(self.fd, os.fsencode(directory), mask | _ONLYDIR)
-        if mark >= 0:
-            self._marks[directory] = mark
-            self._paths[mark] = directory
+        descriptor = self._libc.inotify_add_watch(self.fd, os.fsencode(directory), mask | _ONLYDIR)
+        if descriptor >= 0:
+            self._descriptors[directory] = descriptor
+            self._directories[descriptor] = directory
 
-    def only(self, directories: Iterable[str]) -> None:
-        """Watch these directories and no others."""
+    def set_directories(self, directories: Iterable[str]) -> None:
+        """Watch exactly these directories."""
         wanted = set(directories)
-        for directory in self._marks.keys() - wanted:
-            mark = self._marks.pop(directory)
-            self._paths.pop(mark, None)
-            self._libc.inotify_rm_watch(self.fd, mark)
+        for directory in self._descriptors.keys() - wanted:
+            descriptor = self._descriptors.pop(directory)
+            self._directories.pop(descriptor, None)
+            self._libc.inotify_rm_watch(self.fd, descriptor)
         for directory in sorted(wanted):
             self.add(directory)
 
     def read(self) -> set[str]:
-        """The paths that something happened to since this was asked last."""
-        found: set[str] = set()
+        """Return the paths that changed since the last call."""
+        paths: set[str] = set()
         while self.fd >= 0:
             try:
                 data = os.read(self.fd, 1 << 16)
@@ -59,19 +62,23 @@ class Watch:
                 break
             at = 0
             while at < len(data):
-                mark = int.from_bytes(data[at : at + 4], "little", signed=True)
-                kind = int.from_bytes(data[at + 4 : at + 8], "little")
+                descriptor = int.from_bytes(data[at : at + 4], "little", signed=True)
+                mask = int.from_bytes(data[at + 4 : at + 8], "little")
                 length = int.from_bytes(data[at + 12 : at + 16], "little")
-                name = data[at + _HEAD : at + _HEAD + length].rstrip(b"\0")
-                at += _HEAD + length
-                directory = self._paths.get(mark, "")
-                if kind & _IGNORED and directory:
-                    del self._paths[mark], self._marks[directory]
-                if mark < 0:
-                    found.update(self._marks)  # so much happened that the kernel lost count
-                elif directory:
-                    found.add(f"{directory}/{os.fsdecode(name)}" if name else directory)
-        return found
+                name = data[at + _HEADER : at + _HEADER + length].rstrip(b"\0")
+                at += _HEADER + length
+                paths |= self._changed(descriptor, mask, name)
+        return paths
+
+    def _changed(self, descriptor: int, mask: int, name: bytes) -> set[str]:
+        if descriptor < 0:  # the kernel's queue overflowed, so anything may have changed
+            return set(self._descriptors)
+        directory = self._directories.get(descriptor, "")
+        if not directory:
+            return set()
+        if mask & _IGNORED:
+            del self._directories[descriptor], self._descriptors[directory]
+        return {f"{directory}/{os.fsdecode(name)}" if name else directory}
 
     def close(self) -> None:
         if self.fd >= 0:

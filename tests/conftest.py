@@ -1,6 +1,7 @@
 """Every test has a home of its own, no colour, no network, and leaves the environment alone."""
 
 import os
+import signal
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,10 +11,16 @@ from hypothesis import HealthCheck, settings
 
 from tests.support.city import CityBuilder
 from tests.support.command import Command
+from tests.support.in_process import InProcess
 
 # Other work on the machine must not fail a law.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")
+
+# A suite started in the background inherits an ignored SIGINT, and so would every process that a
+# test starts and then interrupts: it would run on, and the test would wait for it indefinitely.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _OURS = ("CITY_", "GC_", "XDG_", "GIT_", "_CITY_COMPLETE")
 
@@ -63,6 +70,12 @@ def city(tmp_path: Path) -> CityBuilder:
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Command:
-    """The real program: `run("agent", "list", cwd=...)` gives exit code, stdout and stderr."""
+def run(tmp_path: Path) -> InProcess:
+    """The command line in this process: `run("agent", "list", cwd=...)`."""
+    return InProcess(tmp_path)
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Command:
+    """The real program in a process of its own, for tests of the process itself."""
     return Command(tmp_path)

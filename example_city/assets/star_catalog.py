@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
-"""A small MCP server over standard input and output: bright stars and where they stand.
+"""A small MCP server over standard input and output: bright stars and their positions.
 
-Needs nothing but Python. One JSON-RPC message a line; answers go to standard output and nothing
-else does.
+Needs only Python. Each line is one JSON-RPC message; standard output contains only responses.
 """
 
 import argparse
@@ -22,7 +21,7 @@ PARSE_ERROR, INVALID_REQUEST, NO_METHOD, INVALID_PARAMS = -32700, -32600, -32601
 
 
 class Star(NamedTuple):
-    """A star at its place of the year 2000."""
+    """A star with its position in the year 2000."""
 
     name: str
     ra_hours: float
@@ -32,18 +31,18 @@ class Star(NamedTuple):
 
 
 class Site(NamedTuple):
-    """Where the observer stands, in degrees; east and north are positive."""
+    """Position of the observer in degrees; east and north are positive."""
 
     latitude: float
     longitude: float
 
 
 class BadParams(Exception):
-    """The message is well formed, but its parameters make no sense."""
+    """The message is well formed, but its parameters are invalid."""
 
 
 class ToolError(Exception):
-    """The tool ran and has nothing good to say; the model is told why."""
+    """The tool failed; the model receives the reason."""
 
 
 TOOLS = [
@@ -63,7 +62,7 @@ TOOLS = [
             "type": "object",
             "properties": {
                 "utc": {"type": "string", "description": "ISO time, such as 2026-03-14T22:00Z"},
-                "above": {"type": "number", "description": "Least altitude in degrees; 20 if absent"},
+                "above": {"type": "number", "description": "Minimum altitude in degrees (default: 20)"},
             },
             "required": ["utc"],
         },
@@ -135,7 +134,7 @@ def call(stars: list[Star], site: Site, params: dict[str, Any]) -> dict[str, Any
 
 
 def initialize(params: dict[str, Any]) -> dict[str, Any]:
-    """Speak the client's version if we know it, else our newest."""
+    """Use the client's protocol version if supported, otherwise the newest."""
     asked = params.get("protocolVersion")
     return {
         "protocolVersion": asked if asked in PROTOCOLS else PROTOCOLS[0],
@@ -145,11 +144,11 @@ def initialize(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def answer(message: Any, stars: list[Star], site: Site) -> dict[str, Any] | None:
-    """The reply to one message, or None where none is due."""
+    """Return the reply to one message, or None if it needs none."""
     if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
         return fault(None, INVALID_REQUEST, "not a JSON-RPC 2.0 message")
     method, params, ident = message.get("method"), message.get("params", {}), message.get("id")
-    if "id" not in message or method is None:  # a notification, or an answer to nothing we asked
+    if "id" not in message or method is None:  # a notification, or a response to no request
         return None
     if not isinstance(params, dict):
         return fault(ident, INVALID_PARAMS, "params have to be an object")

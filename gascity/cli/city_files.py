@@ -1,10 +1,10 @@
-"""What the program itself keeps in a city: its own agents as folders, and schemas for editors."""
+"""Files that city maintains below .gc: the built-in agents and the editor schemas."""
 
 import os
 import stat
 from collections.abc import Iterator
 
-from gascity.apply.files import refuse_links, replace_alone, sweep, write_private
+from gascity.files import refuse_links, remove_temporary, update_file, write_file
 from gascity.model.city import City
 from gascity.resources import data_dir, package_dir
 from gascity.source.disk import read_plain
@@ -13,9 +13,9 @@ _RECORD = ".gc/system/written"
 
 
 def refresh(root: str, city: City) -> None:
-    """Write what is the program's own; an older version of it too, unless a person changed it.
+    """Write missing and outdated files; files that the user changed stay unchanged.
 
-    The caller has the city locked. What a killed one of us left of it is taken away.
+    The caller holds the city lock. Temporary files of a killed process are removed.
     """
     import hashlib
 
@@ -27,34 +27,34 @@ def refresh(root: str, city: City) -> None:
         path = os.path.join(root, file)
         refuse_links(root, path)
         if os.path.lexists(path):
-            sweep(path)
-            there = hashlib.sha256(read_plain(path) or b"").hexdigest()
-            if there == hashlib.sha256(data).hexdigest() or written.get(file) != there:
+            remove_temporary(path)
+            current = hashlib.sha256(read_plain(path) or b"").hexdigest()
+            if current == hashlib.sha256(data).hexdigest() or written.get(file) != current:
                 continue
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        write_private(path, data, mode)
+        write_file(path, data, mode)
         written[file] = hashlib.sha256(data).hexdigest()
     text = "".join(f"{digest}  {file}\n" for file, digest in sorted(written.items()))
-    replace_alone(record, text.encode())
+    update_file(record, text.encode())
 
 
 def _files(city: City) -> dict[str, tuple[bytes, int]]:
     files: dict[str, tuple[bytes, int]] = {".gc/.gitignore": (b"*\n", 0o644)}
-    shipped = data_dir("system_agents")
+    builtin = data_dir("system_agents")
     for agent in city.agents:
         if agent.layer == "built-in":
             provider = city.providers.get(agent.provider)
             family = provider.family if provider else None
             names = (agent.name.bare, family or "_default", "_default")
-            homes = (os.path.join(shipped, name) for name in names)
-            source = next(home for home in homes if os.path.isdir(home))
+            directories = (os.path.join(builtin, name) for name in names)
+            source = next(path for path in directories if os.path.isdir(path))
             files |= dict(tree(source, f".gc/system/agents/{agent.name.bare}/"))
     files |= dict(tree(package_dir("schemas"), ".gc/schemas/"))
     return files
 
 
 def tree(directory: str, prefix: str) -> Iterator[tuple[str, tuple[bytes, int]]]:
-    """The files of a directory with their modes, named from `prefix` on."""
+    """Yield the files of a directory tree with their contents and modes, under `prefix`."""
     for name in sorted(os.listdir(directory)):
         path = os.path.join(directory, name)
         if name in (".gc", "__pycache__"):

@@ -1,25 +1,27 @@
-"""`city completion`: the script that lets a shell complete commands and names."""
+"""`city completion`: shell completion scripts."""
 
 import click
 
-from gascity.cli.output import say
+from gascity.cli.command import command
+from gascity.cli.output import print_stdout
 
 
-@click.command()
+@command(
+    examples=(
+        'eval "$(city completion bash)"         # in ~/.bashrc',
+        'eval "$(city completion zsh)"          # in ~/.zshrc',
+        "city completion fish | source          # in ~/.config/fish/config.fish",
+    ),
+    page="tutorial/index",
+)
 @click.argument("shell", type=click.Choice(("bash", "zsh", "fish")))
 def completion(shell: str) -> int:
-    """Print a shell's completion script.
-
-    \b
-    bash:  eval "$(city completion bash)"           in ~/.bashrc
-    zsh:   eval "$(city completion zsh)"            in ~/.zshrc
-    fish:  city completion fish | source            in ~/.config/fish/config.fish
-    """
+    """Print a shell completion script."""
     from click.shell_completion import get_completion_class
 
-    from gascity.cli import city
+    from gascity.cli.main import city
 
     kind = get_completion_class(shell)
     assert kind is not None  # click has all three
-    say(kind(city, {}, "city", "_CITY_COMPLETE").source().rstrip())
+    print_stdout(kind(city, {}, "city", "_CITY_COMPLETE").source().rstrip())
     return 0

@@ -1,4 +1,4 @@
-"""What a command knows of its surroundings; the only reader of the environment."""
+"""The context of one command: directory, environment, city. Only here is the environment read."""
 
 import os
 import sys
@@ -9,68 +9,74 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gascity.apply import UNFINISHED
-from gascity.cli.output import complain, say, to_json, use_colour, width
-from gascity.cli.problems import Locator, in_order, problem_text, problems_json, summary
+from gascity.cli.output import name_packs, print_stderr, print_stdout, to_json, use_colour, width
+from gascity.cli.problems import (
+    Locator,
+    city_error,
+    in_order,
+    problem_text,
+    problems_json,
+    summary,
+)
 from gascity.model.problems import CityError, Problem
-from gascity.places import MARK, find_root
+from gascity.paths import CITY_FILE, find_root
+from gascity.workdir.write import UNFINISHED
 
 if TYPE_CHECKING:
     from gascity.model.city import Agent, City
     from gascity.model.machine import Machine
-    from gascity.store.sqlite import SqliteStore
+    from gascity.runtimes.port import Runtime
+    from gascity.store.port import Store
+
+_PACK_CACHE = "/gascity/packs/"  # part of every path in the pack cache
 
 
-_FETCHED = "/gascity/packs/"  # is in the path of everything that was fetched
+class CommandContext:
+    """The directory, the environment and the city of one command."""
 
-
-class Context:
-    """The directory, the environment and the city a command was called for."""
-
-    def __init__(self, environ: Mapping[str, str], cwd: str, chosen: str | None = None) -> None:
+    def __init__(
+        self, environ: Mapping[str, str], cwd: str, city_option: str | None = None
+    ) -> None:
         self.environ = environ
         self.cwd = cwd
-        self.chosen = chosen
+        self.city_option = city_option
         self.as_json = False
-        self.tried: dict[str, str] = {}  # texts that were tried and not written
-        self._store: SqliteStore | None = None
-        self._whole = ""  # the root whose files are known not to be half changed
+        self.draft_texts: dict[str, str] = {}  # rejected edits, so that problems show their lines
+        self._store: Store | None = None
+        self._recovered = ""  # the root that was checked for interrupted writes
 
     @property
     def root(self) -> str:
-        """The city's root; without one no command can go on."""
-        root = find_root(self.cwd, self.environ, self.chosen)
+        """The root directory of the city; CityError if there is none."""
+        root = find_root(self.cwd, self.environ, self.city_option)
         if root is None:
-            raise CityError(
-                Problem(
-                    "no-city",
-                    f"there is no city.toml in {self.cwd} or above it",
-                    None,
-                    "`city init` makes a city here; --city PATH names another",
-                )
+            raise city_error(
+                "no-city",
+                f"no city.toml in {self.cwd} or a parent directory",
+                "run `city init` to create a city here, or pass --city PATH",
             )
-        if root != self._whole:
-            self._whole = root
+        if root != self._recovered:
+            self._recovered = root
             if os.path.exists(f"{root}/{UNFINISHED}"):
-                _make_whole(root)
+                _recover(root)
         return root
 
     def _city_root(self) -> str:
-        """The root, where it holds a city; else what is wrong with how it was named."""
+        """Return the root; CityError if it has no city.toml."""
         root = self.root
         try:
-            os.stat(f"{root}/{MARK}")
+            os.stat(f"{root}/{CITY_FILE}")
             return root
         except NotADirectoryError:
-            words = f"{root} is not a directory"
+            message = f"{root} is not a directory"
         except FileNotFoundError:
-            words = f"there is no {MARK} in {root}"
+            message = f"no {CITY_FILE} in {root}"
         except OSError:
-            return root  # whoever reads it says what is wrong
-        hint = f"name the directory that {MARK} is in"
-        if not self.chosen and self.environ.get("CITY_ROOT"):
-            words, hint = f"{words}, which CITY_ROOT names", f"unset CITY_ROOT, or {hint}"
-        raise CityError(Problem("no-city", words, None, f"{hint}; `city init PATH` makes a city"))
+            return root  # reading the city reports the error with its cause
+        hint = f"name the directory that contains {CITY_FILE}"
+        if not self.city_option and self.environ.get("CITY_ROOT"):
+            message, hint = f"{message} (from CITY_ROOT)", f"unset CITY_ROOT, or {hint}"
+        raise city_error("no-city", message, f"{hint}; `city init PATH` creates a city")
 
     @property
     def colour(self) -> bool:
@@ -81,141 +87,179 @@ class Context:
         return width(self.environ)
 
     def locator(self) -> Locator:
-        root = find_root(self.cwd, self.environ, self.chosen)
-        return Locator(root or self.cwd, self.tried)
+        root = find_root(self.cwd, self.environ, self.city_option)
+        return Locator(root or self.cwd, self.draft_texts)
 
     def city(self, **options: Any) -> "City":
-        """The whole city; options are those of `pipeline.open_city`."""
+        """Load the whole city; options are those of `pipeline.open_city`."""
         from gascity.pipeline import open_city
 
         return open_city(self._city_root(), self.environ, **options)
 
     def agent(self, reference: str) -> "tuple[City, Agent]":
-        """One agent by name, read without reading the others."""
+        """Load one agent by name without loading the others."""
         from gascity.pipeline import open_agent
 
         city, agent = open_agent(self._city_root(), self.environ, reference)
-        if agent.name.bare in city.spare and agent is city.spare[agent.name.bare]:
-            complain(f"note: provider `{reference}` is built in but not configured in this city")
+        if agent.name.bare in city.unconfigured and agent is city.unconfigured[agent.name.bare]:
+            note_unconfigured(reference)
         return city, agent
 
-    def store(self) -> "SqliteStore":
-        """The city's store, open for as long as the command runs."""
+    def store(self) -> "Store":
+        """Return the city's store, opened once per command."""
         if self._store is None:
-            from gascity.store.sqlite import open_store
+            from gascity.store import open_store
 
             self._store = open_store(self._city_root())
         return self._store
 
-    def store_if_any(self) -> "SqliteStore | None":
-        """The store for who only reads: None where nothing was kept yet, so that none is made."""
-        there = self._store is not None or os.path.exists(f"{self.root}/.gc/city.db")
-        return self.store() if there else None
+    def store_if_any(self) -> "Store | None":
+        """Return the store if it exists, so that a read command does not create one."""
+        from gascity.store import store_exists
+
+        exists = self._store is not None or store_exists(self.root)
+        return self.store() if exists else None
+
+    def runtime(self, name: str) -> "Runtime":
+        """Open the runtime with this name; CityError if it is not installed."""
+        from gascity.runtimes import open_runtime
+
+        try:
+            return open_runtime(name, self.root, self.environ)
+        except KeyError:
+            message = f"the runtime `{name}` is not installed"
+            hint = "install the package that provides it"
+            raise city_error("missing-runtime", message, hint) from None
 
     def print_problems(self, problems: Iterable[Problem]) -> None:
-        """Problems on stderr, in compiler form."""
+        """Print problems to stderr in compiler format."""
+        text = self.problem_lines(problems)
+        if text:
+            print_stderr(text)
+
+    def problem_lines(self, problems: Iterable[Problem]) -> str:
+        """Format problems in compiler format, sorted by file and line."""
         locator = self.locator()
         colour = use_colour(sys.stderr, self.environ)
-        for problem in in_order(problems, locator):
-            text = problem_text(problem, locator, colour)
-            if _FETCHED in text:
-                from gascity.cli.fetched import by_name
+        ordered = in_order(problems, locator)
+        text = "\n".join(problem_text(problem, locator, colour) for problem in ordered)
+        if _PACK_CACHE in text:
+            text = name_packs(text, locator.root, self.environ, self.draft_texts)
+        return text
 
-                text = by_name(text, locator.root, self.environ, self.tried)
-            complain(text)
-
-    def mention(self, problems: Iterable[Problem]) -> None:
-        """One line on stderr for errors that this command can live with."""
+    def note_errors(self, problems: Iterable[Problem]) -> None:
+        """Print one line to stderr about errors that do not stop this command."""
         errors = [problem for problem in problems if problem.is_error]
         if errors:
-            complain(f"city: {summary(errors)}; `city check` shows them")
+            print_stderr(f"city: {summary(errors)}; run `city check` for details")
 
-    def say(
+    def output(
         self,
         value: Mapping[str, object] | Callable[[], Mapping[str, object]],
-        text: Callable[[], Iterable[str]],
+        lines: Callable[[], Iterable[str]],
     ) -> None:
-        """Answer in the form that was asked for; the other one is not even made."""
+        """Print the answer as JSON or as text; only the requested form is built."""
         if self.as_json:
-            say(to_json(value() if callable(value) else value))
+            print_stdout(to_json(value() if callable(value) else value))
         else:
-            say("\n".join(text()))
+            print_stdout("\n".join(lines()))
 
 
-def _make_whole(root: str) -> None:
-    """Take back a change of the city's files that was interrupted, and say so."""
-    from gascity.apply.transaction import recover
+def process_context() -> CommandContext:
+    """Return the context of this process."""
+    try:
+        cwd = os.getcwd()
+    except FileNotFoundError:  # the directory was deleted
+        cwd = os.environ.get("PWD", "/")
+    return CommandContext(os.environ, cwd)
+
+
+def completion_context(ctx: click.Context) -> CommandContext:
+    """Return the context while a shell completes: no command runs, so `--city` is a parameter."""
+    return CommandContext(os.environ, os.getcwd(), ctx.find_root().params.get("city_path"))
+
+
+def note_unconfigured(name: object) -> None:
+    """Print a note that an agent exists only because its provider is built in."""
+    print_stderr(f"note: provider `{name}` is built in but not configured in this city")
+
+
+def _recover(root: str) -> None:
+    """Roll back a multi-file write that was interrupted, and report it."""
+    from gascity.workdir.write.transaction import recover
 
     try:
-        found = recover(root)
+        recovered = recover(root)
     except OSError as error:
-        words = f"{error.filename or root}: {error.strerror}"
-        complain(f"city: a change was interrupted, and cannot be taken back now: {words}")
+        reason = f"{error.filename or root}: {error.strerror}"
+        print_stderr(f"city: cannot roll back an interrupted change: {reason}")
         return
-    if found is not None:
-        kept = f"; written since, and kept: {', '.join(found.kept)}" if found.kept else ""
-        complain(f"city: {found.name} was interrupted; all is as it was before{kept}")
+    if recovered is not None:
+        kept = f"; kept newer files: {', '.join(recovered.kept)}" if recovered.kept else ""
+        print_stderr(f"city: {recovered.name} was interrupted and has been rolled back{kept}")
 
 
 def machine() -> "Machine":
-    """This machine, today."""
+    """Return this machine and today's date."""
     from gascity.model.machine import Machine
 
     return Machine(sys.platform, time.strftime("%Y-%m-%d"))
 
 
-def fail(context: Context, problems: Iterable[Problem]) -> None:
-    """Show problems in the form that was asked for."""
-    found = list(problems)
+def print_failure(context: CommandContext, problems: Iterable[Problem]) -> None:
+    """Print the problems that ended a command, as JSON or as text."""
+    listed = list(problems)
     if context.as_json:
-        say(to_json({"problems": problems_json(found, context.locator())}))
+        print_stdout(to_json({"problems": problems_json(listed, context.locator())}))
     else:
-        context.print_problems(found)
+        context.print_problems(listed)
 
 
 def pass_context(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command our Context first."""
+    """Pass the CommandContext as a command's first argument."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        return function(click.get_current_context().find_object(Context), *args, **kwargs)
+        return function(click.get_current_context().find_object(CommandContext), *args, **kwargs)
 
     return update_wrapper(call, function)
 
 
-def _set_json(context: click.Context, _: click.Parameter, value: bool) -> bool:
-    found = context.find_object(Context)
-    if found is not None and value:
-        found.as_json = True
+def _set_json(ctx: click.Context, _: click.Parameter, value: bool) -> bool:
+    context = ctx.find_object(CommandContext)
+    if context is not None and value:
+        context.as_json = True
     return value
 
 
 def json_option(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`--json`, for everything that lists or reports."""
+    """Add `--json`."""
     return click.option(
         "--json",
         is_flag=True,
         expose_value=False,
         is_eager=True,
         callback=_set_json,
-        help="Print one JSON object for other programs.",
+        help="Output JSON.",
     )(function)
 
 
-def complete_agent(
-    context: click.Context, parameter: click.Parameter, incomplete: str
-) -> list[str]:
-    """Agent names for the shell; a broken city completes nothing rather than failing."""
+def complete_agent(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Complete agent names; a broken city completes nothing rather than failing."""
     del parameter
-    # While completing, no command is run: what the group would have told us is in its parameters.
-    chosen = context.find_root().params.get("chosen")
-    ours = Context(os.environ, os.getcwd(), chosen)
     try:
-        names = [str(agent.name) for agent in ours.city().agents]
+        names = [str(agent.name) for agent in completion_context(ctx).city().agents]
     except CityError:
         return []
     return [name for name in names if name.startswith(incomplete)]
 
 
 def agent_argument(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The AGENT argument, with completion."""
+    """Add the AGENT argument with completion."""
     return click.argument("agent", metavar="AGENT", shell_complete=complete_agent)(function)
+
+
+def agent_option(help: str = "Filter by agent.", required: bool = False) -> Callable[..., Any]:
+    """Return the `--agent` option with completion."""
+    return click.option(
+        "--agent", metavar="NAME", required=required, shell_complete=complete_agent, help=help
+    )

@@ -1,22 +1,22 @@
-"""Edits of a person's files: tried on the whole city first, written only if nothing breaks."""
+"""Edits of the user's files: validated on the whole city, then written."""
 
 import os
 from collections.abc import Collection, Mapping
 
-from gascity.apply.files import replace_all
-from gascity.cli.context import Context
+from gascity.cli.context import CommandContext
+from gascity.files import replace_files
 from gascity.model.city import City
 from gascity.model.problems import CityError, Problem
 from gascity.pipeline import open_city
 from gascity.source.agents import read_table
 from gascity.source.disk import Disk, is_below, read_plain
-from gascity.source.toml import parse
+from gascity.toml.read import parse
 
 
 def read_text(root: str, file: str) -> str:
-    """A file of the city as text; a file that is not there yet is empty.
+    """Read a TOML file of the city; a missing file is empty.
 
-    Raises CityError for what no edit could keep: a file that is not TOML, or not a file.
+    Raises CityError for a file that no edit could preserve: invalid TOML, or not a regular file.
     """
     path = os.path.join(root, file)
     if not os.path.lexists(path):
@@ -29,40 +29,39 @@ def read_text(root: str, file: str) -> str:
 
 
 def own_files(root: str) -> list[str]:
-    """The files beside agents' own that define the city itself."""
+    """Return the files that define the city, without those of agents."""
     files = ["city.toml", "city.local.toml", "pack.toml"]
     included = parse(read_text(root, "city.toml").encode()).get("include")
-    for one in included if isinstance(included, list) else ():
-        if isinstance(one, str) and is_below(os.path.normpath(f"{root}/{one}"), root):
-            files.append(os.path.normpath(one.lstrip("/")))
+    for file in included if isinstance(included, list) else ():
+        if isinstance(file, str) and is_below(os.path.normpath(f"{root}/{file}"), root):
+            files.append(os.path.normpath(file.lstrip("/")))
     return files
 
 
-def refuse(code: str, message: str, hint: str | None = None) -> CityError:
-    """What to raise when an edit cannot be made."""
-    return CityError(Problem(code, message, None, hint))
-
-
 def new_errors(before: City, after: City, known: Collection[str] = ()) -> list[Problem]:
-    """Errors that an edit brought; those of the codes in `known` do not count."""
-    old = set(before.everything_wrong)
-    fresh = [p for p in after.everything_wrong if p.is_error and p not in old]
-    return [p for p in fresh if p.code not in known]
+    """Return the errors that an edit adds, without those of the `known` codes."""
+    old = set(before.all_problems)
+    added = [p for p in after.all_problems if p.is_error and p not in old]
+    return [p for p in added if p.code not in known]
 
 
-def write_if_sound(
-    context: Context, city: City, files: Mapping[str, str], known: Collection[str] = ()
+def write_if_valid(
+    context: CommandContext, city: City, files: Mapping[str, str], known: Collection[str] = ()
 ) -> City:
-    """Write texts by shown path, unless they bring an error that the city does not have now.
+    """Write files, by path in the city, in the given order; return the city after that.
 
-    They are written in the order given. Errors of the codes in `known` stop nothing. Returns the
-    city as it is with them.
+    Raises CityError, and writes nothing, if they add an error of a code that is not `known`.
     """
     data = {os.path.join(city.root, file): text.encode() for file, text in files.items()}
     after = open_city(city.root, context.environ, disk=Disk(city.root, data))
-    fresh = new_errors(city, after, known)
-    if fresh:
-        context.tried = dict(files)
-        raise CityError(*fresh)
-    replace_all(data)
+    errors = new_errors(city, after, known)
+    if errors:
+        context.draft_texts = dict(files)
+        raise CityError(*errors)
+    if len(data) <= 1:
+        replace_files(data)
+    else:
+        from gascity.workdir.write.transaction import replace_city_files
+
+        replace_city_files(city.root, "edit", data)
     return after

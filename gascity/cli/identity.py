@@ -1,19 +1,20 @@
-"""Who calls: a session, by what its environment says, or a person."""
+"""The caller of a command: a session, known by its environment, or a user."""
 
 import time
 from collections.abc import Mapping
+from typing import NamedTuple
 
-from gascity.cli.context import Context
-from gascity.model.problems import CityError, Problem
-from gascity.model.records import NamedTuple
-from gascity.model.work import CLAIMED, DRAINING, HUMAN, Session, Token, Work
+from gascity.cli.context import CommandContext
+from gascity.cli.problems import city_error
+from gascity.model.problems import CityError
+from gascity.model.work import CLAIMED, DRAINING, HUMAN, ClaimToken, Session, Work
 from gascity.store.port import Store
 
 _ENDING = ("drain", "stop")
 
 
 class Caller(NamedTuple):
-    """One start of one session, as it was told when it was started."""
+    """One start of one session, as its environment names it."""
 
     session: str
     generation: int
@@ -21,12 +22,12 @@ class Caller(NamedTuple):
     work: str
 
     @property
-    def token(self) -> Token:
-        return Token(self.session, self.generation)
+    def token(self) -> ClaimToken:
+        return ClaimToken(self.session, self.generation)
 
 
 def caller(environ: Mapping[str, str]) -> Caller | None:
-    """The session a command is called from; None for a person."""
+    """Return the session that calls; None for a user."""
     session = environ.get("CITY_SESSION_ID", "")
     generation = environ.get("CITY_GENERATION", "")
     if not session:
@@ -39,72 +40,71 @@ def caller(environ: Mapping[str, str]) -> Caller | None:
     )
 
 
-def present(store: Store | None, who: Caller) -> Session | None:
-    """The caller's session, unless it was started anew since, or is gone."""
-    found = store.session(who.session) if store is not None else None
-    return found if found is not None and found.generation == who.generation else None
+def current_session(store: Store | None, who: Caller) -> Session | None:
+    """Return the caller's session; None if it was deleted or restarted since."""
+    session = store.session(who.session) if store is not None else None
+    return session if session is not None and session.generation == who.generation else None
 
 
-def writer(context: Context, store: Store | None) -> Caller | None:
-    """Who is about to change something; None for a person. One that was replaced is refused."""
+def writing_caller(context: CommandContext, store: Store | None) -> Caller | None:
+    """Return who is about to write; None for a user. CityError for a replaced session."""
     who = caller(context.environ)
-    if who is not None and present(store, who) is None:
-        raise CityError(stale(who))
+    if who is not None and current_session(store, who) is None:
+        raise _stale(who)
     return who
 
 
-def session_caller(context: Context) -> Caller:
-    """The session that a command is called from, for what only a session can do."""
+def session_caller(context: CommandContext) -> Caller:
+    """Return the calling session; CityError for a user."""
     who = caller(context.environ)
     if who is None:
-        words = "this is for a working agent to call, and there is no session here"
-        hint = "a session is known by CITY_SESSION_ID; `city session list` shows which there are"
-        raise CityError(Problem("no-session", words, None, hint))
+        message = "this command only works inside a session (CITY_SESSION_ID is not set)"
+        raise city_error("no-session", message, "run `city session list` to see the sessions")
     return who
 
 
-def own_session(context: Context) -> tuple[Store, Caller, Session]:
-    """The caller's session as it stands; one that was replaced is refused."""
+def own_session(context: CommandContext) -> tuple[Store, Caller, Session]:
+    """Return the caller's own session; CityError for a replaced one."""
     who = session_caller(context)
     store = context.store_if_any()
-    session = present(store, who)
+    session = current_session(store, who)
     if store is None or session is None:
-        raise CityError(stale(who))
+        raise _stale(who)
     return store, who, session
 
 
-def ask(store: Store, who: Caller, what: str) -> None:
-    """Have the controller do something about the caller's own session."""
-    store.set_session(
+def request_for_self(store: Store, who: Caller, action: str) -> None:
+    """Ask the controller to do something with the caller's own session."""
+    store.update_session(
         who.session,
-        {"asked": what},
+        {"asked": action},
         time.time(),
         generation=who.generation,
         event="session.asked",
-        data={"what": what},
+        data={"what": action},
         actor=who.session,
     )
 
 
-def stale(who: Caller) -> Problem:
-    words = f"session {who.session} is gone, or was started anew since start {who.generation}"
-    hint = "nothing was changed; end this process: another one has taken its place"
-    return Problem("stale-session", words, None, hint)
+def _stale(who: Caller) -> CityError:
+    message = f"session {who.session} was deleted or restarted since start {who.generation}"
+    hint = "nothing was changed; end this process, another one has replaced it"
+    return city_error("stale-session", message, hint)
 
 
 def actor(who: Caller | None) -> str:
-    """The caller's name in events."""
+    """Return the caller's name in events."""
     return who.session if who is not None else HUMAN
 
 
-def held(store: Store | None, who: Caller) -> Work | None:
-    """The work that the caller's session has, in this start of it."""
+def held_work(store: Store | None, who: Caller) -> Work | None:
+    """Return the work item that this start of the caller's session has claimed."""
     if store is None:
         return None
-    found = store.list_work(session=who.session, status=(CLAIMED,))
-    return next((one for one in found if one.generation == who.generation), None)
+    claimed = store.list_work(session=who.session, status=(CLAIMED,))
+    return next((work for work in claimed if work.generation == who.generation), None)
 
 
 def is_draining(session: Session) -> bool:
-    """Is it to take nothing more, and end?"""
+    """Return whether the session must end instead of taking more work."""
     return session.state == DRAINING or session.asked in _ENDING

@@ -1,33 +1,45 @@
-"""Problems as people and programs read them: placed, with the line, a caret and a hint."""
+"""Problems as text (location, source line, caret, hint) and as JSON."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
 
-from gascity.cli.output import BOLD, CYAN, RED, YELLOW, clean, paint
-from gascity.model.problems import Place, Problem
+from gascity.cli.output import BOLD, CYAN, RED, YELLOW, plural, printable, styled
+from gascity.model.problems import CityError, Place, Problem
 from gascity.model.secrets import masked_line
 
 _WIDEST = 76
-# A line of a person's own file may hold anything, and an address a password in any shape.
-_NO_LINE = ("too-large", "unparsable-target", "url-credentials", "url-unsafe", "url-scheme")
+# For these codes the source line is not shown: it may hold a password in any form.
+_HIDE_LINE = ("too-large", "unparsable-target", "url-credentials", "url-unsafe", "url-scheme")
+
+
+def city_error(code: str, message: str, hint: str | None = None) -> CityError:
+    """Return the exception for one problem without a location."""
+    return CityError(Problem(code, message, None, hint))
 
 
 class Locator:
-    """Finds line and column of places, reading each file once."""
+    """Finds the line and column of places; reads each file once."""
 
     def __init__(self, root: str, texts: Mapping[str, str] | None = None) -> None:
         self.root = root
         self._texts: dict[str, str | None] = dict(texts or {})
+        # Sorting and printing both ask, and each answer scans a whole TOML file.
+        self._positions: dict[Place, tuple[int | None, int | None]] = {}
 
     def line_col(self, place: Place | None) -> tuple[int | None, int | None]:
         if place is None:
             return None, None
         if place.line is not None or not place.path:
             return place.line, place.col
+        if place not in self._positions:
+            self._positions[place] = self._find(place)
+        return self._positions[place]
+
+    def _find(self, place: Place) -> tuple[int | None, int | None]:
         text = self.text(place.file)
         if text is None:
             return None, None
-        from gascity.source.toml import locate, value_position
+        from gascity.toml.positions import locate, value_position
 
         return (value_position if place.of_value else locate)(text, place.path)
 
@@ -48,7 +60,7 @@ class Locator:
 
 
 def problem_json(problem: Problem, locator: Locator) -> dict[str, object]:
-    """The object `P` of the JSON contract."""
+    """Return a problem as its JSON object."""
     line, col = locator.line_col(problem.place)
     return {
         "severity": problem.severity,
@@ -66,7 +78,7 @@ def problems_json(problems: Iterable[Problem], locator: Locator) -> list[dict[st
 
 
 def in_order(problems: Iterable[Problem], locator: Locator) -> list[Problem]:
-    """Errors and warnings file by file, from top to bottom, each once."""
+    """Sort problems by file and line, without duplicates."""
     return sorted(dict.fromkeys(problems), key=lambda problem: _sort_key(problem, locator))
 
 
@@ -76,27 +88,27 @@ def _sort_key(problem: Problem, locator: Locator) -> tuple[str, int, int, str]:
 
 
 def problem_text(problem: Problem, locator: Locator, colour: bool = False) -> str:
-    """A problem in compiler form, so that editors jump to it."""
+    """Format a problem like a compiler, so that editors can jump to it."""
     line, col = locator.line_col(problem.place)
-    spot = "city" if problem.place is None else problem.place.file
+    location = "city" if problem.place is None else problem.place.file
     if line is not None:
-        spot += f":{line}:{col or 1}"
-    shade = RED if problem.is_error else YELLOW
+        location += f":{line}:{col or 1}"
+    severity_style = RED if problem.is_error else YELLOW
     lines = [
-        f"{paint(spot, BOLD, colour)}: {paint(problem.severity, shade, colour)}: "
-        f"{clean(problem.message)} [{problem.code}]"
+        f"{styled(location, BOLD, colour)}: {styled(problem.severity, severity_style, colour)}: "
+        f"{printable(problem.message)} [{problem.code}]"
     ]
-    if problem.place is not None and line is not None and problem.code not in _NO_LINE:
+    if problem.place is not None and line is not None and problem.code not in _HIDE_LINE:
         source = locator.source_line(problem.place.file, line)
         if problem.code != "bad-toml" or _is_statement(source):
             lines += _excerpt(source, col or 1)
     if problem.hint:
-        lines.append(f"  {paint('hint', CYAN, colour)}: {clean(problem.hint)}")
+        lines.append(f"  {styled('hint', CYAN, colour)}: {printable(problem.hint)}")
     return "\n".join(lines)
 
 
 def _is_statement(source: str | None) -> bool:
-    """Does a line begin a statement? Inside a long string there is no telling whose value it is."""
+    """Return whether a statement starts here. A line inside a string may hold a secret."""
     text = (source or "").lstrip()
     return text.startswith("[") or "=" in text
 
@@ -113,18 +125,14 @@ def _excerpt(source: str | None, col: int) -> list[str]:
 
 
 def status_of(problems: Iterable[Problem]) -> str:
-    """How something stands that was checked: `ok`, `warning` or `error`."""
-    found = [problem.is_error for problem in problems]
-    return "error" if any(found) else "warning" if found else "ok"
+    """Return the result of a check: `ok`, `warning` or `error`."""
+    errors = [problem.is_error for problem in problems]
+    return "error" if any(errors) else "warning" if errors else "ok"
 
 
 def summary(problems: Sequence[Problem]) -> str:
-    """`2 errors, 1 warning`, or nothing."""
+    """Return `2 errors, 1 warning`, or an empty string."""
     errors = sum(problem.is_error for problem in problems)
     warnings = len(problems) - errors
-    parts = []
-    if errors:
-        parts.append(f"{errors} error{'s' if errors > 1 else ''}")
-    if warnings:
-        parts.append(f"{warnings} warning{'s' if warnings > 1 else ''}")
-    return ", ".join(parts)
+    counts = ((errors, "error"), (warnings, "warning"))
+    return ", ".join(plural(count, noun) for count, noun in counts if count)

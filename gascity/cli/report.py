@@ -1,4 +1,4 @@
-"""Our own bugs: a short apology on the screen, everything else in a file."""
+"""Bug reports: one line on the screen, the traceback in a file."""
 
 import os
 import platform
@@ -9,61 +9,49 @@ import traceback
 from collections.abc import Sequence
 
 from gascity import __version__
-from gascity.cli.context import Context
-from gascity.cli.output import complain, say, to_json
+from gascity.cli.context import CommandContext, print_failure
+from gascity.files import create_file
+from gascity.model.problems import Problem
 from gascity.model.repositories import shown
 from gascity.model.secrets import HIDDEN, is_secret
-from gascity.places import find_root, state_home
+from gascity.paths import find_root, state_home
 
 
-def report_bug(error: Exception, arguments: Sequence[str], context: Context) -> int:
-    """Write what is needed to mend it; the exit code is 3."""
+def report_bug(error: Exception, arguments: Sequence[str], context: CommandContext) -> int:
+    """Write a report file, print where it is, and return exit code 3."""
     text = "\n".join(
         (
             f"city {__version__}, Python {platform.python_version()}, {platform.platform()}",
-            f"arguments: {[_masked(one) for one in arguments]!r}",
+            f"arguments: {[_masked(argument) for argument in arguments]!r}",
             "",
             "".join(traceback.format_exception(error)),
         )
     )
     path = _write(text, context)
-    message = f"this is a fault of ours, not yours: {type(error).__name__}: {error}"
-    if context.as_json:
-        problem = {
-            "severity": "error",
-            "code": "bug",
-            "file": None,
-            "line": None,
-            "col": None,
-            "message": message,
-            "hint": f"the report is in {path}",
-        }
-        say(to_json({"problems": [problem]}))
-        return 3
-    complain(f"city: error: {message} [bug]")
-    complain(f"  hint: the report is in {path}" if path else text)
+    message = f"internal error (this is a bug in city): {type(error).__name__}: {error}"
+    hint = f"attach {path} to your bug report" if path else None
+    print_failure(context, [Problem("bug", message, None, hint)])
+    if path is None and not context.as_json:
+        print(text, file=sys.stderr)
     return 3
 
 
 def _masked(argument: str) -> str:
-    """`env.API_KEY=…`, `https://…@host`: what a person typed may hold a secret."""
+    """Hide secrets in an argument: `env.API_KEY=…`, `https://…@host`."""
     key, equals, _ = argument.partition("=")
     return f"{key}={HIDDEN}" if equals and is_secret(key) else shown(argument)
 
 
-def _write(text: str, context: Context) -> str | None:
-    root = find_root(context.cwd, context.environ, context.chosen)
+def _write(text: str, context: CommandContext) -> str | None:
+    root = find_root(context.cwd, context.environ, context.city_option)
     name = f"report-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.txt"
-    homes = [os.path.join(root, ".gc", "reports")] if root else []
-    homes += [os.path.join(state_home(context.environ), "gascity"), tempfile.gettempdir()]
-    for home in homes:
+    directories = [os.path.join(root, ".gc", "reports")] if root else []
+    directories += [os.path.join(state_home(context.environ), "gascity"), tempfile.gettempdir()]
+    for directory in directories:
         try:
-            os.makedirs(home, exist_ok=True)
-            path = os.path.join(home, name)
-            with open(path, "w", encoding="utf-8", errors="backslashreplace") as file:
-                file.write(text)
+            path = os.path.join(directory, name)
+            create_file(path, text.encode("utf-8", "backslashreplace"))
         except OSError:
             continue
         return path
-    print(text, file=sys.stderr)
     return None

@@ -1,83 +1,98 @@
-"""`city runtime`: what a working agent says about its own session."""
+"""`city runtime`: reports that an agent makes about its own session."""
 
 import time
 
 import click
 
-from gascity.cli.context import Context, json_option, pass_context
-from gascity.cli.groups import LazyGroup
-from gascity.cli.identity import ask, held, is_draining, own_session
-from gascity.cli.output import complain, moment
+from gascity.cli.command import command
+from gascity.cli.context import CommandContext, json_option, pass_context
+from gascity.cli.identity import held_work, is_draining, own_session, request_for_self
+from gascity.cli.lazy_groups import LazyGroup
+from gascity.cli.output import plural, print_stderr, timestamp
 
 _MINUTES = 45
 _COMMANDS = {
-    "drain-check": ("gascity.cli.runtime", "drain_check", "Is this session to end? 0: yes."),
-    "drain-ack": ("gascity.cli.runtime", "drain_ack", "I am through: stop this session."),
-    "request-restart": ("gascity.cli.runtime", "request_restart", "Start this session anew."),
-    "heartbeat": ("gascity.cli.runtime", "heartbeat", "I am at work: leave this session be."),
+    "drain-check": ("gascity.cli.runtime", "drain_check", "Exit with 0 if this session must end."),
+    "drain-ack": ("gascity.cli.runtime", "drain_ack", "Acknowledge a drain: stop this session."),
+    "request-restart": ("gascity.cli.runtime", "request_restart", "Restart this session."),
+    "heartbeat": (
+        "gascity.cli.runtime",
+        "heartbeat",
+        "Keep this session from being stopped as idle.",
+    ),
 }
 
 
-@click.group(cls=LazyGroup, commands_at=_COMMANDS)
+@click.group(cls=LazyGroup, commands_at=_COMMANDS, page="how-to/agent-side")
 def runtime() -> None:
-    """What a working agent says about its own session."""
+    """Report to the controller from a session."""
 
 
-@click.command("drain-check")
+@command("drain-check", examples=("city runtime drain-check && exit",), page="how-to/agent-side")
 @json_option
 @pass_context
-def drain_check(context: Context) -> int:
-    """Exit 0 if this session is to finish what it does and end, 1 if it may go on."""
+def drain_check(context: CommandContext) -> int:
+    """Exit with 0 if this session must end.
+
+    Exits with 1 if it may keep running.
+    """
     _, who, session = own_session(context)
     draining = is_draining(session)
-    context.say(
+    context.output(
         {"session": who.session, "draining": draining, "reason": session.reason},
         lambda: ["draining" if draining else "not draining"],
     )
     return int(not draining)
 
 
-@click.command("drain-ack")
+@command("drain-ack", examples=("city runtime drain-ack",), page="how-to/agent-side")
 @json_option
 @pass_context
-def drain_ack(context: Context) -> int:
-    """Say that this session is through and may be stopped."""
+def drain_ack(context: CommandContext) -> int:
+    """Acknowledge a drain: stop this session."""
     store, who, _ = own_session(context)
-    work = held(store, who)
-    ask(store, who, "drain")
+    work = held_work(store, who)
+    request_for_self(store, who, "drain")
     if work is not None:
-        complain(f"note: {work.id} is not settled: it will be open again for others")
-    return _asked(context, who.session, "drain", "this session is stopped")
+        print_stderr(f"note: {work.id} is not finished; it will be queued again")
+    return _answer(context, who.session, "drain", "stop this session")
 
 
-@click.command("request-restart")
+@command("request-restart", examples=("city runtime request-restart",), page="how-to/agent-side")
 @json_option
 @pass_context
-def request_restart(context: Context) -> int:
-    """Ask for this session to be ended and started again."""
+def request_restart(context: CommandContext) -> int:
+    """Restart this session."""
     store, who, _ = own_session(context)
-    ask(store, who, "restart")
-    words = "this session is ended and started again as its agent is defined by then"
-    return _asked(context, who.session, "restart", words)
+    request_for_self(store, who, "restart")
+    message = "restart this session with its agent's current definition"
+    return _answer(context, who.session, "restart", message)
 
 
-@click.command("heartbeat")
+@command(
+    "heartbeat",
+    examples=(
+        "city runtime heartbeat",
+        "city runtime heartbeat --minutes 120",
+    ),
+    page="how-to/agent-side",
+)
 @click.option(
     "--minutes",
     metavar="N",
     type=click.IntRange(min=1, max=24 * 60),
     default=_MINUTES,
     show_default=True,
-    help="For how long.",
+    help="Minutes.",
 )
 @json_option
 @pass_context
-def heartbeat(context: Context, minutes: int) -> int:
-    """Say that this session is at work, so that nothing ends it for being idle."""
+def heartbeat(context: CommandContext, minutes: int) -> int:
+    """Keep this session from being stopped as idle."""
     store, who, _ = own_session(context)
     now = time.time()
     until = now + 60 * minutes
-    store.set_session(
+    store.update_session(
         who.session,
         {"busy_until": until},
         now,
@@ -86,13 +101,13 @@ def heartbeat(context: Context, minutes: int) -> int:
         data={"busy_until": until},
         actor=who.session,
     )
-    context.say(
-        {"session": who.session, "busy_until": moment(until)},
-        lambda: [f"taken to be at work for {minutes} minutes"],
+    context.output(
+        {"session": who.session, "busy_until": timestamp(until)},
+        lambda: [f"marked busy for {plural(minutes, 'minute')}"],
     )
     return 0
 
 
-def _asked(context: Context, session: str, what: str, words: str) -> int:
-    context.say({"session": session, "asked": what}, lambda: [f"asked: {words}"])
+def _answer(context: CommandContext, session: str, what: str, message: str) -> int:
+    context.output({"session": session, "asked": what}, lambda: [f"requested: {message}"])
     return 0

@@ -1,39 +1,78 @@
-"""`city sling`: work handed to an agent."""
+"""`city sling`: queue work for an agent."""
 
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 import click
 
-from gascity.cli.context import Context, complete_agent, json_option, machine, pass_context
-from gascity.cli.output import complain
-from gascity.control.client import ask, controller_state, ensure_controller
+from gascity.cli.command import command
+from gascity.cli.context import (
+    CommandContext,
+    complete_agent,
+    json_option,
+    machine,
+    pass_context,
+)
+from gascity.cli.fast_sling import (
+    FILE,
+    FLAG,
+    LIST,
+    OPTIONS,
+    PRIORITIES,
+    PRIORITY,
+    SlingOption,
+    new_key,
+    print_result,
+    result_lines,
+)
+from gascity.cli.output import print_stderr
+from gascity.control.ipc.client import controller_state, ensure_controller, send_request
 from gascity.model.names import parse_name, unknown_rig
 from gascity.model.problems import CityError
-from gascity.slung import lines, new_key, tell
+
+Command = Callable[..., Any]
 
 
-@click.command()
+def _sling_options(command: Command) -> Command:
+    """Add all options of the shared table to a click command."""
+    for option in reversed(OPTIONS):
+        command = _click_option(option)(command)
+    return command
+
+
+def _click_option(option: SlingOption) -> Callable[[Command], Command]:
+    if option.kind == FLAG:
+        return click.option(option.flag, is_flag=True, help=option.help)
+    if option.kind == FILE:
+        return click.option(option.flag, type=click.Path(dir_okay=False), help=option.help)
+    if option.kind == PRIORITY:
+        lowest, highest, default = PRIORITIES
+        allowed = click.IntRange(lowest, highest)
+        return click.option(option.flag, type=allowed, default=default, help=option.help)
+    repeated = option.kind == LIST
+    return click.option(option.flag, metavar=option.metavar, multiple=repeated, help=option.help)
+
+
+@command(
+    examples=(
+        'city sling mayor "fix the login test"',
+        "city sling web/builder --file task.md --priority 1",
+        "city sling shell 'make test' --wait",
+    ),
+    page="how-to/work",
+)
 @click.argument("agent", shell_complete=complete_agent)
 @click.argument("text", required=False)
-@click.option("--stdin", "from_stdin", is_flag=True, help="Read the text from standard input.")
-@click.option("--file", type=click.Path(dir_okay=False), help="Read the text from a file.")
-@click.option("--session", metavar="WHICH", help="latest, create, latest-or-create, or a session.")
-@click.option("--rig", metavar="RIG", help="The rig to work in.")
-@click.option(
-    "--priority", type=click.IntRange(0, 4), default=2, help="0 is most urgent; 2 is usual."
-)
-@click.option("--after", multiple=True, metavar="WORK", help="Only when this is done.")
-@click.option("--wait", is_flag=True, help="Come back when it is settled.")
-@click.option("--no-start", is_flag=True, help="Start no controller if none runs.")
+@_sling_options
 @json_option
 @pass_context
 def sling(
-    context: Context,
+    context: CommandContext,
     agent: str,
     text: str | None,
-    from_stdin: bool,
+    stdin: bool,
     file: str | None,
     session: str | None,
     rig: str | None,
@@ -42,87 +81,88 @@ def sling(
     wait: bool,
     no_start: bool,
 ) -> int:
-    """Hand AGENT something to do. It is kept before this returns, whatever happens then.
+    """Queue work for an agent.
 
-    Several words need quotes: city sling claude "fix the login test"
+    The work item is stored before the command returns. Quote a text of several words:
+    city sling claude "fix the login test"
     """
-    body = _text(text, from_stdin, file)
     request: dict[str, object] = {
         "op": "sling",
         "agent": agent,
-        "text": body,
+        "text": _read_text(text, stdin, file),
         "rig": rig,
         "priority": priority,
         "after": list(after),
         "session": session or "",
         "key": new_key(),
     }
-    request |= _identity(context)
-    began = context.store().last_event() if wait else 0
-    slung = ask(context.root, request)
-    if slung is None or "work" not in slung:
-        slung = _alone(context, request)
+    request |= _sender(context)
+    first_event = context.store().last_event() if wait else 0
+    result = send_request(context.root, request)
+    if result is None or "work" not in result:
+        result = _enqueue_here(context, request)
         if not no_start:
             ensure_controller(context.root, context.environ)
         elif not controller_state(context.root).running:
-            none = {"code": "no-controller", "message": "no controller runs: `city start`"}
-            slung["blocked_by"].append(none)
+            from gascity.control.decide.reasons import no_controller
+
+            result["blocked_by"].append(no_controller()._asdict())
     if not wait:
-        tell(slung, context.as_json)
+        print_result(result, context.as_json)
         return 0
     if not context.as_json:
-        complain("\n".join(lines(slung)))
+        print_stderr("\n".join(result_lines(result)))
     from gascity.cli.sling_wait import wait as wait_for
 
-    return wait_for(context, slung, not no_start, began)
+    return wait_for(context, result, not no_start, first_event)
 
 
-def _text(text: str | None, from_stdin: bool, file: str | None) -> str:
-    if sum((text is not None, from_stdin, file is not None)) != 1:
-        raise click.UsageError("give the text in one way: as TEXT, with --stdin or with --file")
-    if from_stdin:
-        return _decoded(sys.stdin.buffer.read(), "<stdin>")
+def _read_text(text: str | None, stdin: bool, file: str | None) -> str:
+    if sum((text is not None, stdin, file is not None)) != 1:
+        raise click.UsageError("give the text once: as TEXT, with --stdin or with --file")
+    if stdin:
+        return _decode(sys.stdin.buffer.read(), "<stdin>")
     if file is not None:
         with open(file, "rb") as source:
-            return _decoded(source.read(), file)
+            return _decode(source.read(), file)
     return text or ""
 
 
-def _decoded(data: bytes, name: str) -> str:
-    """What is no text is refused: nobody could be told what it says."""
+def _decode(data: bytes, name: str) -> str:
+    """Decode UTF-8; CityError otherwise, because the text is shown and passed on as text."""
     from gascity.source.disk import bad_utf8
 
-    fault = bad_utf8(data, name)
-    if fault is not None:
-        raise CityError(fault)
+    problem = bad_utf8(data, name)
+    if problem is not None:
+        raise CityError(problem)
     return data.decode().replace("\r\n", "\n")
 
 
-def _identity(context: Context) -> dict[str, object]:
-    """From which session it is slung, if from one."""
+def _sender(context: CommandContext) -> dict[str, object]:
+    """Return the session that slings, as request keys; empty for a user."""
     from gascity.cli.identity import caller
 
-    found = caller(context.environ)
-    if found is None:
+    session = caller(context.environ)
+    if session is None:
         return {}
-    return {"token": [found.session, found.generation], "parent": found.work}
+    return {"token": [session.session, session.generation], "parent": session.work}
 
 
-def _alone(context: Context, request: dict[str, object]) -> dict[str, Any]:
-    """Keep it without a controller: what one would have said is worked out here."""
-    from gascity.control.desk import Desk
-    from gascity.control.slinging import Request, sling
+def _enqueue_here(context: CommandContext, request: dict[str, object]) -> dict[str, Any]:
+    """Enqueue without a controller, and compute the reply that it would have sent."""
+    from gascity.control.enqueue import SlingRequest, sling
+    from gascity.control.run_config import RunConfig
 
     if "token" in request:
-        city = context.city()  # who slings has a say in it too
+        city = context.city()  # the settings of the sending agent are needed, too
     else:
-        named, rig = parse_name(str(request["agent"])), request["rig"]
+        name, rig = parse_name(str(request["agent"])), request["rig"]
         try:
-            city, _ = context.agent(str(named.in_rig(str(rig)) if rig else named))
+            city, _ = context.agent(str(name.in_rig(str(rig)) if rig else name))
         except CityError:
-            known = [one.name for one in context.city().rigs] if rig else []
+            known = [rig.name for rig in context.city().rigs] if rig else []
             if rig and rig not in known:
                 raise CityError(unknown_rig(str(rig), known)) from None
             raise
-    desk = Desk(city, context.environ, machine())
-    return sling(desk, context.store(), Request.of(request), time.time()).as_object()
+    run_config = RunConfig(city, context.environ, machine())
+    return sling(run_config, context.store(), SlingRequest.of(request), time.time()).as_object()

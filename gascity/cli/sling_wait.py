@@ -1,133 +1,140 @@
-"""`city sling --wait`: until the work is settled, or will not be unless a person does something."""
+"""`city sling --wait`: wait until the work item finishes, or stays blocked until a user acts."""
 
-import os
 import time
 
-from gascity.cli.context import Context
-from gascity.cli.control import launch_and_wait
-from gascity.cli.output import complain, say, to_json
-from gascity.cli.work_rows import result_row
-from gascity.control.client import ask, controller_state, is_starting
-from gascity.control.world import Blocked
+from gascity.cli.context import CommandContext
+from gascity.cli.controller import launch_and_wait
+from gascity.cli.output import print_stderr, print_stdout, to_json
+from gascity.cli.work.rows import result_row
+from gascity.control.blocked import ControllerAbsence
+from gascity.control.decide.reasons import city_stopped, no_controller
+from gascity.control.decide.types import Blocked
+from gascity.control.ipc.client import controller_state, is_starting, send_request
 from gascity.model.problems import CityError, Problem
-from gascity.model.work import DONE, OPEN, SETTLED, Work
+from gascity.model.work import DONE, FINISHED, OPEN, Work, status_word
 
-_AGAIN = 1.0  # seconds between two questions whether it may go on
-_ALONE = 2.0  # for which there may be no controller, while somebody restarts it
-_MORE = 200  # bytes of a log beyond what is told of it
+_CHECK_INTERVAL = 1.0  # seconds between two checks whether the item is blocked
+_POLL_INTERVAL = 0.02
+_LOG_SLACK = 200  # a log this much longer than the summary was cut
 
 
-def wait(context: Context, slung: dict[str, object], starts: bool, began: int) -> int:
-    """Say what came of slung work; `starts`: who would do it is started if nobody is there.
+def wait(
+    context: CommandContext, result: dict[str, object], start_controller: bool, first_event: int
+) -> int:
+    """Wait for an enqueued item and print its result.
 
-    `began` is the last event before it was slung.
+    `start_controller`: start one if it is killed meanwhile. `first_event` is the last event before
+    the item was enqueued.
     """
-    vigil = Vigil(context, str(slung["work"]), starts, began)
+    id = str(result["work"])
+    cancel = f"to cancel: `city work cancel {id}`"
     try:
-        work, why = vigil.keep()
+        work, blocked = WorkWaiter(context, id, start_controller, first_event).wait()
     except KeyboardInterrupt:
-        complain(f"{slung['work']} goes on; `city work cancel {slung['work']}` would end it")
+        print_stderr(f"{id} is still queued or running ({cancel})")
         raise
     if context.as_json:
-        ended = {"session": work.session or None, "status": work.status}
-        blocked = {"blocked_by": [why._asdict()]} if why else {}
-        say(to_json({**slung, **ended, **blocked, "result": result_row(work.result)}))
-    elif why is not None:
-        say(f"{work.id} {work.status}: {why.message} [{why.code}]")
-        complain(f"it is kept until that is mended; `city work cancel {work.id}` takes it back")
+        now = {"session": work.session or None, "status": work.status}
+        reasons = {"blocked_by": [blocked._asdict()]} if blocked else {}
+        print_stdout(to_json({**result, **now, **reasons, "result": result_row(work.result)}))
+    elif blocked is not None:
+        status = status_word(work.status)
+        print_stdout(f"{id} {status}, blocked: {blocked.message} [{blocked.code}]")
+        print_stderr(f"{id} stays {status} until this is fixed ({cancel})")
     else:
-        _say_result(work)
+        _print_result(context, work)
     return 0 if work.status == DONE else 1
 
 
-class Vigil:
-    """Waits for one item."""
+class WorkWaiter:
+    """Waits for one work item."""
 
-    def __init__(self, context: Context, id: str, starts: bool, began: int) -> None:
+    def __init__(
+        self, context: CommandContext, id: str, start_controller: bool, first_event: int
+    ) -> None:
         self.context = context
         self.root = context.root
         self.store = context.store()
         self.id = id
-        self.starts = starts
-        self._began = began
-        self._alone: float | None = None  # since when there has been no controller
+        self.start_controller = start_controller
+        self._first_event = first_event
+        self._absence = ControllerAbsence(context.root)
 
-    def keep(self) -> tuple[Work, Blocked | None]:
-        """The item when it is settled, or with what keeps it from ever being so."""
-        work, asked = self._work(), -_AGAIN
-        while work.status not in SETTLED:
+    def wait(self) -> tuple[Work, Blocked | None]:
+        """Return the item once it finished, or with the reason why it stays blocked."""
+        work, checked_at = self._work(), -_CHECK_INTERVAL
+        while work.status not in FINISHED:
             now = time.monotonic()
-            if now - asked >= _AGAIN:
-                asked = now
-                why = self._in_the_way(work)
-                if why is not None:
-                    return work, why
-            while not self.store.changed() and time.monotonic() - now < _AGAIN:
-                time.sleep(0.02)
+            if now - checked_at >= _CHECK_INTERVAL:
+                checked_at = now
+                blocked = self._blocked(work)
+                if blocked is not None:
+                    return work, blocked
+            while not self.store.changed() and time.monotonic() - now < _CHECK_INTERVAL:
+                time.sleep(_POLL_INTERVAL)
             work = self._work()
         return work, None
 
     def _work(self) -> Work:
         work = self.store.work(self.id)
         if work is None:
-            raise CityError(Problem("unknown-work", f"{self.id} is gone"))
+            raise CityError(Problem("unknown-work", f"{self.id} was deleted"))
         return work
 
-    def _in_the_way(self, work: Work) -> Blocked | None:
+    def _blocked(self, work: Work) -> Blocked | None:
+        absent = self._absence.lasts()  # also when it runs: resets the grace period
         if not controller_state(self.root).running:
-            return self._without_controller()
-        self._alone = None
-        told = ask(self.root, {"op": "stuck", "work": work.id}) if work.status == OPEN else None
-        found = (told or {}).get("stuck", {}).get(work.id)
-        return Blocked(found["code"], found["message"]) if found else None
+            return self._without_controller(absent)
+        if work.status != OPEN:
+            return None
+        reply = send_request(self.root, {"op": "stuck", "work": work.id}) or {}
+        reason = reply.get("stuck", {}).get(work.id)
+        return Blocked(reason["code"], reason["message"]) if reason else None
 
-    def _without_controller(self) -> Blocked | None:
-        """Whoever stopped the city does not want it started again; one that was killed is."""
+    def _without_controller(self, absent: bool) -> Blocked | None:
+        """Start the controller again if it was killed, but not if a user stopped it."""
         if is_starting(self.root):
             return None
-        stopped = self._stopped()
+        stopped = self._stopped_by_user()
         if stopped == "stop":
-            return Blocked("no-controller", "the city was stopped; `city start` starts it again")
-        if self.starts and not stopped:
+            return city_stopped()
+        if self.start_controller and not stopped:
             launch_and_wait(self.context)
             return None
-        now = time.monotonic()
-        self._alone = self._alone or now
-        if now - self._alone < _ALONE:
-            return None
-        return Blocked("no-controller", "no controller runs; `city start` starts one")
+        return no_controller() if absent else None
 
-    def _stopped(self) -> str:
-        """How its last controller ended, because somebody said so: with its sessions, or without.
+    def _stopped_by_user(self) -> str:
+        """Return how a user ended the last controller: `stop`, or `keep` (sessions keep running).
 
-        Nothing if it was killed, or was not there before.
+        Empty if it was killed, or has not run since the item was enqueued.
         """
-        found, after = "", self._began
+        mode, after = "", self._first_event
         while events := self.store.events(after):
             after = events[-1].seq
-            for one in events:
-                if one.type == "controller.started":
-                    found = ""
-                elif one.type == "controller.stopped":
-                    found = str(one.data.get("sessions"))
-        return found
+            for event in events:
+                if event.type == "controller.started":
+                    mode = ""
+                elif event.type == "controller.stopped":
+                    mode = str(event.data.get("sessions"))
+        return mode
 
 
-def _say_result(work: Work) -> None:
+def _print_result(context: CommandContext, work: Work) -> None:
     summary = work.result.summary if work.result else ""
-    told = work.status != DONE and work.reason != summary
-    say(f"{work.id} {work.status}" + (f": {work.reason}" if told and work.reason else ""))
+    reason = work.reason if work.status != DONE and work.reason != summary else ""
+    print_stdout(f"{work.id} {status_word(work.status)}" + (f": {reason}" if reason else ""))
     if summary:
-        say(summary)
-    if _is_cut(work, summary):
-        complain(f"this is the end of it; `city work logs {work.id}` shows all of it")
+        print_stdout(summary)
+    if _is_cut(context, work, summary):
+        print_stderr(f"output truncated; full log: `city work logs {work.id}`")
 
 
-def _is_cut(work: Work, summary: str) -> bool:
-    """Is it only the end of what was printed? What a model says is not cut."""
-    if not summary or not work.log or not os.path.exists(work.log):
+def _is_cut(context: CommandContext, work: Work, summary: str) -> bool:
+    """Return whether the summary is only the end of the log. A model's answer is never cut."""
+    if not summary or not work.log:
         return False
-    from gascity.runtimes.logs import tail
+    from gascity.cli.session.view import logs_of_work
 
-    longer = os.path.getsize(work.log) > len(summary) + _MORE
-    return longer and tail(work.log, 1).strip() == summary.splitlines()[-1].strip()
+    logs = logs_of_work(context, work)
+    longer = (logs.size(work.log) or 0) > len(summary) + _LOG_SLACK
+    return longer and logs.tail(work.log, 1).strip() == summary.splitlines()[-1].strip()

@@ -1,166 +1,175 @@
-"""`city why`: how work, a session or an agent stands, and what was decided about it."""
+"""`city why`: explain the state of a work item, session or agent."""
 
 import time
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import click
 
-from gascity.cli.context import Context, json_option, pass_context
-from gascity.cli.output import BOLD, ago, moment, paint, wrap
-from gascity.cli.session_rows import called
-from gascity.cli.whom import agent_or_session
-from gascity.cli.work_rows import standing
-from gascity.control.client import controller_state
-from gascity.control.inspect import reason_key
-from gascity.control.world import Blocked
+from gascity.cli.command import command
+from gascity.cli.context import CommandContext, json_option, pass_context
+from gascity.cli.output import BOLD, fact_lines, styled, time_ago, timestamp, wrap
+from gascity.cli.session.find import find_agent_or_session
+from gascity.cli.session.rows import session_name
+from gascity.cli.work.rows import LABEL, state_facts, status_text
+from gascity.control.blocked import blocked_as_shown, reason_note
+from gascity.control.decide.types import Blocked
 from gascity.model.problems import CityError, Problem
-from gascity.model.records import NamedTuple
 from gascity.model.work import CLAIMED, LIVE, OPEN, Decision, Session, Work
 from gascity.store.port import Store
 
 _MOST = 50
-_INDENT = 12
+# JSON keys that differ from their labels, which were reworded later.
+_JSON_KEYS = {
+    "Attempts": "starts",
+    "Requested": "asked",
+    "Reserved for": "only_for",
+    "Retry at": "again_at",
+}
 
 
-class Case(NamedTuple):
-    """What is asked about: how it stands, and whose decisions explain that."""
+class _Subject(NamedTuple):
+    """The item in question: its state, and the subjects whose decisions explain it."""
 
     kind: str
-    subject: str
+    name: str
     facts: tuple[tuple[str, str], ...]
     about: tuple[str, ...]
     blocked_by: tuple[Blocked, ...] = ()
     since: float = 0.0
 
 
-@click.command()
+@command(
+    examples=(
+        "city why w-1",
+        "city why mayor-1",
+        "city why mayor",
+    ),
+    page="reference/waiting",
+)
 @click.argument("reference", metavar="WORK|SESSION|AGENT")
 @json_option
 @pass_context
-def why(context: Context, reference: str) -> int:
-    """Say how work, a session or an agent stands, and why: what was decided, the latest first."""
+def why(context: CommandContext, reference: str) -> int:
+    """Explain the current state of a work item, session or agent.
+
+    Shows what blocks it and the scheduling decisions, latest first.
+    """
     store = context.store_if_any()
-    case = _case(context, store, reference)
-    found = store.decisions(case.about, _MOST) if store is not None else []
-    found = [one for one in found if one.at >= case.since]
-    context.say(
+    subject = _find_subject(context, store, reference)
+    recent = store.decisions(subject.about, _MOST) if store is not None else []
+    decisions = [decision for decision in recent if decision.at >= subject.since]
+    context.output(
         lambda: {
-            "subject": case.subject,
-            "kind": case.kind,
-            "now": {name.lower().replace(" ", "_"): fact for name, fact in case.facts},
-            "blocked_by": [one._asdict() for one in case.blocked_by],
-            "decisions": [_row(one) for one in found],
+            "subject": subject.name,
+            "kind": subject.kind,
+            "now": {_json_key(label): fact for label, fact in subject.facts},
+            "blocked_by": [reason._asdict() for reason in subject.blocked_by],
+            "decisions": [_row(decision) for decision in decisions],
         },
-        lambda: _lines(context, case, found),
+        lambda: _lines(context, subject, decisions),
     )
     return 0
 
 
-def _case(context: Context, store: Store | None, reference: str) -> Case:
+def _find_subject(context: CommandContext, store: Store | None, reference: str) -> _Subject:
     work = store.work(reference) if store is not None else None
     if work is not None and store is not None:
         return _of_work(context, store, work)
     try:
-        found = agent_or_session(context, store, reference)
+        target = find_agent_or_session(context, store, reference)
     except CityError as error:
-        raise CityError(*(_nothing(reference, one) for one in error.problems)) from None
-    if isinstance(found, Session):
-        return Case("session", found.id, tuple(_session_facts(found)), (found.id,))
-    return _of_agent(context, store, found)
+        raise CityError(*(_unknown(reference, one) for one in error.problems)) from None
+    if isinstance(target, Session):
+        return _Subject("session", target.id, tuple(_session_facts(target)), (target.id,))
+    return _of_agent(context, store, target)
 
 
-def _nothing(reference: str, problem: Problem) -> Problem:
-    """What is no agent's name is no work's and no session's either: say all three."""
+def _unknown(reference: str, problem: Problem) -> Problem:
+    """Reword an unknown agent: the name is no work item or session either."""
     if problem.code != "unknown-agent":
         return problem
-    words = f"there is no work, session or agent `{reference}`"
+    message = f"no work item, session or agent is named `{reference}`"
     hint = problem.hint
     if hint is None or "did you mean" not in hint:
-        hint = "`city work list`, `city session list` and `city agent list` show what there is"
-    return problem._replace(message=words, hint=hint)
+        hint = "run `city work list`, `city session list` or `city agent list` to see the names"
+    return problem._replace(message=message, hint=hint)
 
 
-def _of_work(context: Context, store: Store, work: Work) -> Case:
-    """What is decided about its agent explains why it waits, not what became of it."""
-    facts = (("Title", work.title), ("Agent", work.agent), *standing(work, store, time.time()))
+def _of_work(context: CommandContext, store: Store, work: Work) -> _Subject:
+    """Describe a work item. Its agent's decisions explain a queued item, not a finished one."""
+    word = str if context.as_json else status_text
+    state = state_facts(work, store, time.time(), word)
+    facts = (("Title", work.title), ("Agent", work.agent), *state)
     if work.status != OPEN:
         about = (work.id, work.session) if work.session else (work.id,)
-        return Case("work", work.id, facts, about, since=work.created)
-    blocked = (*_dependencies(store, work), *_obstacles(context, store, work.agent))
-    return Case("work", work.id, facts, (work.id, work.agent), blocked, work.created)
-
-
-def _dependencies(store: Store, work: Work) -> list[Blocked]:
-    return [
-        Blocked("dependency", f"it comes after {one.id}, which is {one.status}")
-        for one in store.waits_for(work.id)
-    ]
-
-
-def _obstacles(context: Context, store: Store, agent: str) -> list[Blocked]:
-    """What the controller last said stands in an agent's way; without one nothing goes on."""
-    if not controller_state(context.root).running:
-        return [Blocked("no-controller", "no controller is running; `city start` starts one")]
-    code, _, message = store.noted(f"blocked {agent}").partition(" ")
-    return [Blocked(code, message)] if message else []
+        return _Subject("work", work.id, facts, about, since=work.created)
+    blocked = blocked_as_shown(store, context.root, work.agent, work)
+    return _Subject("work", work.id, facts, (work.id, work.agent), blocked, work.created)
 
 
 def _session_facts(session: Session) -> Iterator[tuple[str, str]]:
-    yield "Session", called(session)
+    yield "Session", session_name(session)
     yield "Agent", session.agent
     yield "State", f"{session.state}: {session.reason}" if session.reason else session.state
     if session.work:
         yield "Work", session.work
     if session.asked:
-        yield "Asked", session.asked
+        yield "Requested", session.asked
     if session.pending:
         yield "Pending", session.pending
     if session.retry_at is not None:
-        yield "Again at", str(moment(session.retry_at))
+        yield "Retry at", str(timestamp(session.retry_at))
 
 
-def _of_agent(context: Context, store: Store | None, name: str) -> Case:
+def _of_agent(context: CommandContext, store: Store | None, name: str) -> _Subject:
     if store is None:
-        return Case("agent", name, (("Agent", name), ("Queue", "no work")), (name,))
-    counts = store.counts(name)
+        return _Subject("agent", name, (("Agent", name), ("Queue", "no work")), (name,))
+    word = str if context.as_json else status_text
+    counts = store.work_counts(name)
     sessions = store.sessions(agent=name)
-    live = [one for one in sessions if one.state in LIVE]
-    reason = store.noted(reason_key(name))
+    live = [session for session in sessions if session.state in LIVE]
+    reason = store.get_note(reason_note(name))
     facts = (
         ("Agent", name),
-        ("Queue", f"{counts[OPEN]} open, {counts[CLAIMED]} claimed"),
-        ("Sessions", ", ".join(f"{called(one)} ({one.state})" for one in live) or "none live"),
+        ("Queue", f"{counts[OPEN]} {word(OPEN)}, {counts[CLAIMED]} {word(CLAIMED)}"),
+        (
+            "Sessions",
+            ", ".join(f"{session_name(s)} ({s.state})" for s in live) or "none",
+        ),
         *((("Reason", reason),) if reason else ()),
     )
-    blocked = tuple(_obstacles(context, store, name)) if counts[OPEN] else ()
-    return Case("agent", name, facts, (name, *(one.id for one in sessions)), blocked)
+    blocked = blocked_as_shown(store, context.root, name) if counts[OPEN] else ()
+    return _Subject("agent", name, facts, (name, *(session.id for session in sessions)), blocked)
 
 
-def _row(one: Decision) -> dict[str, object]:
+def _json_key(label: str) -> str:
+    return _JSON_KEYS.get(label, label.lower().replace(" ", "_"))
+
+
+def _row(decision: Decision) -> dict[str, object]:
     return {
-        "at": moment(one.at),
-        "subject": one.subject,
-        "action": one.action,
-        "reason": one.reason,
-        "times": one.times,
+        "at": timestamp(decision.at),
+        "subject": decision.subject,
+        "action": decision.action,
+        "reason": decision.reason,
+        "times": decision.times,
     }
 
 
-def _lines(context: Context, case: Case, found: list[Decision]) -> Iterator[str]:
-    blocked = [("Blocked by", one.message) for one in case.blocked_by if one.code != "dependency"]
-    for name, fact in (*case.facts, *blocked):
-        first, *rest = wrap(fact, context.width - _INDENT)
-        yield f"{name + ':':<{_INDENT - 1}} {first}"
-        yield from (" " * _INDENT + line for line in rest)
+def _lines(context: CommandContext, subject: _Subject, decisions: list[Decision]) -> Iterator[str]:
+    reasons = [r for r in subject.blocked_by if r.code != "dependency"]
+    blocked = [("Blocked", reason.message) for reason in reasons]
+    yield from fact_lines((*subject.facts, *blocked), LABEL, context.width)
     yield ""
-    if not found:
-        yield "Nothing was decided about it yet."
+    if not decisions:
+        yield "No scheduling decision yet."
         return
-    yield paint("Decisions, the latest first:", BOLD, context.colour)
+    yield styled("Decisions, latest first:", BOLD, context.colour)
     now = time.time()
-    for one in found:
-        often = f" (so {one.times} times)" if one.times > 1 else ""
-        words = f"{one.action}: {one.reason}" if one.reason else one.action
-        first, *rest = wrap(f"{words}{often}", context.width - 8)
-        yield f"  {ago(one.at, now):>4}  {first}"
+    for decision in decisions:
+        repeated = f" (×{decision.times})" if decision.times > 1 else ""
+        reason = f": {decision.reason}" if decision.reason else ""
+        first, *rest = wrap(f"{decision.action}{reason}{repeated}", context.width - 8)
+        yield f"  {time_ago(decision.at, now):>4}  {first}"
         yield from (" " * 8 + line for line in rest)

@@ -1,11 +1,22 @@
-"""What can be wrong with an agent whose every file is right by itself."""
+"""Checks between settings of one agent, its provider and other agents.
+
+Each file on its own was checked when it was decoded.
+"""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from gascity.model.city import Agent
 from gascity.model.layers import CITY_DEFAULTS, PACK_DEFAULTS, Setting
-from gascity.model.names import Named, Resolved, did_you_mean, near, parse_name, resolve, several
+from gascity.model.names import (
+    NameCandidate,
+    Resolved,
+    did_you_mean,
+    near,
+    parse_name,
+    resolve,
+    several,
+)
 from gascity.model.pack import Sources, unread
 from gascity.model.problems import Place, Problem, warning
 from gascity.model.provider import Option, Provider
@@ -14,48 +25,49 @@ from gascity.model.provider import Option, Provider
 def agent_problems(
     agent: Agent, providers: Mapping[str, Provider], known: frozenset[str]
 ) -> list[Problem]:
-    """Faults between the settings of one agent, and between it and its provider."""
+    """Return conflicts between the settings of an agent, and between it and its provider."""
     found: list[Problem] = []
     if agent.provider not in known:
         found.append(unknown_provider(agent.provider, agent.setting("provider").place, known))
-    if agent.value("min_active_sessions"):
-        found += _bounds(agent)
-    if agent.value("prompt_mode") == "flag":
-        if not agent.value("prompt_flag"):
+    if agent.settings.min_active_sessions:
+        found += _session_bounds(agent)
+    if agent.settings.prompt_mode == "flag":
+        if not agent.settings.prompt_flag:
             place = agent.setting("prompt_mode").place
             found.append(Problem("missing-key", '`prompt_mode` "flag" needs `prompt_flag`', place))
     provider = providers.get(agent.provider)
     if provider is not None and not _all_known(agent, provider):
         found += _options(agent, provider)
-    if agent.value("default_sling_formula") not in (None, "", "mol-do-work"):
+    if agent.settings.default_sling_formula not in (None, "", "mol-do-work"):
         found.append(_formula(agent))
     return found
 
 
 def unknown_provider(name: str, place: Place | None, known: frozenset[str]) -> Problem:
-    """A provider that nobody defines."""
-    hint = did_you_mean(name, known) or f"[providers.{name}] in city.toml says what it is"
+    """Return the problem of a provider name that nothing defines."""
+    hint = did_you_mean(name, known) or f"define it as [providers.{name}] in city.toml"
     return Problem("unknown-provider", f"there is no provider `{name}`", place, hint)
 
 
-def _bounds(agent: Agent) -> Iterator[Problem]:
-    """A maximum that nobody wrote is ours: it holds, and who wrote the minimum is told."""
-    least, most = agent.setting("min_active_sessions"), agent.setting("max_active_sessions")
-    if isinstance(least.value, int) and isinstance(most.value, int):
-        if least.value > most.value != -1:
-            fault = Problem(
-                "min-over-max",
-                f"`min_active_sessions` {least.value} is more than `max_active_sessions` "
-                f"{most.value}",
-                least.place,
-                "raise one or lower the other",
-            )
-            yield fault if most.layer is not None else fault.softened()
+def _session_bounds(agent: Agent) -> Iterator[Problem]:
+    """Compare minimum and maximum; against the default maximum it is only a warning."""
+    minimum, maximum = agent.settings.min_active_sessions, agent.settings.max_active_sessions
+    if minimum > maximum != -1:
+        problem = Problem(
+            "min-over-max",
+            f"`min_active_sessions` {minimum} is greater than `max_active_sessions` {maximum}",
+            agent.setting("min_active_sessions").place,
+            "raise one or lower the other",
+        )
+        default = agent.setting("max_active_sessions").layer is None
+        yield problem.softened() if default else problem
 
 
 def _all_known(agent: Agent, provider: Provider) -> bool:
-    """Is every option that any layer writes one of the provider's own? Nearly always, and told
-    without folding anything."""
+    """Return whether every layer only has options and values that the provider knows.
+
+    Nearly always true, and cheaper than folding the layers of 10,000 agents.
+    """
     options = provider.options
     for layer in agent.layers:
         written = layer.values
@@ -72,20 +84,20 @@ def _all_known(agent: Agent, provider: Provider) -> bool:
 def _options(agent: Agent, provider: Provider) -> Iterator[Problem]:
     settings = agent.setting("option_defaults")
     chosen: dict[str, tuple[object, Setting, tuple[str, ...]]] = {
-        key: (value, _said_by(settings, key), ("option_defaults", key))
-        for key, value in _pairs(settings.value)
+        key: (value, _set_by(settings, key), ("option_defaults", key))
+        for key, value in agent.settings.option_defaults.items()
     }
     model = agent.setting("model")
-    if isinstance(model.value, str):
-        chosen["model"] = (model.value, model, ("model",))
-    for key, (value, said, path) in chosen.items():
+    if agent.settings.model is not None:
+        chosen["model"] = (agent.settings.model, model, ("model",))
+    for key, (value, setting, path) in chosen.items():
         option = provider.options.get(key)
         if not value or (option is not None and value in option.values):
             continue
-        place = _option_place(said, path)
+        place = _option_place(setting, path)
         if option is not None:
             yield from _bad_choice(provider, option, str(value), place)
-        elif said.kind not in (PACK_DEFAULTS, CITY_DEFAULTS):  # those are for all providers
+        elif setting.kind not in (PACK_DEFAULTS, CITY_DEFAULTS):  # those are for all providers
             words = f"provider `{provider.name}` has no option `{key}`"
             yield warning("option-not-taken", words, place, _known_options(key, provider))
 
@@ -94,8 +106,8 @@ def _pairs(value: object) -> Iterator[tuple[str, object]]:
     yield from value.items() if isinstance(value, Mapping) else ()
 
 
-def _said_by(settings: Setting, key: str) -> Setting:
-    """The setting of the chain whose own table has the key."""
+def _set_by(settings: Setting, key: str) -> Setting:
+    """Return the setting of the chain whose own table has the key."""
     for setting in settings.chain():
         written = setting.layer.values.get(setting.key) if setting.layer else None
         if isinstance(written, Mapping) and key in written:
@@ -103,16 +115,16 @@ def _said_by(settings: Setting, key: str) -> Setting:
     return settings
 
 
-def _option_place(said: Setting, path: tuple[str, ...]) -> Place | None:
-    if said.layer is None:
+def _option_place(setting: Setting, path: tuple[str, ...]) -> Place | None:
+    place = setting.place
+    if place is None:
         return None
-    place = said.layer.place(said.key)
     return Place(place.file, (*place.path, *path[1:]), of_value=True)
 
 
 def _known_options(key: str, provider: Provider) -> str | None:
     known = list(provider.options)
-    return did_you_mean(key, known) or (f"it has: {', '.join(known)}" if known else None)
+    return did_you_mean(key, known) or (f"known options: {', '.join(known)}" if known else None)
 
 
 def _bad_choice(
@@ -122,37 +134,37 @@ def _bad_choice(
     if option.flag:
         if option.pattern is not None and not re.search(option.pattern, value):
             words = (
-                f'`{option.key}` "{value}" does not look like one of provider '
-                f"`{provider.name}`; it is passed on as it stands"
+                f'`{option.key}` "{value}" looks unknown to provider `{provider.name}`; '
+                "it is passed unchanged"
             )
             yield warning("unknown-model", words, place, hint)
     elif option.choices:
-        known = ", ".join(f'"{one}"' for one in option.values if one)
+        known = ", ".join(f'"{choice}"' for choice in option.values if choice)
         words = (
             f'`{option.key}` of provider `{provider.name}` should be one of {known}, not "{value}"'
         )
-        fault = Problem("bad-option", words, place, hint)
-        # Left out, most options cost nothing worse than quality; this one lifts checks.
-        yield fault if option.key == "permission_mode" else fault.softened()
+        problem = Problem("bad-option", words, place, hint)
+        # Without most options a run is merely worse; without this one it may skip checks.
+        yield problem if option.key == "permission_mode" else problem.softened()
 
 
 def _formula(agent: Agent) -> Problem:
     setting = agent.setting("default_sling_formula")
-    words = f"formula `{setting.value}` is not run; work slung here is plain work"
-    return warning("formula-not-run", words, setting.place, 'plain work is "mol-do-work"')
+    words = f"formulas are not supported: `{setting.value}` is ignored, work runs as plain work"
+    return warning("formula-not-run", words, setting.place, 'set it to "mol-do-work"')
 
 
 def reference_problems(sources: Sources, agents: Sequence[Agent]) -> Iterator[Problem]:
-    """Names of agents in `depends_on` and `[[named_session]]` that mean none, or several."""
-    by_bare: dict[str, list[Named[Agent]]] = {}
+    """Yield names in `depends_on` and `[[named_session]]` that no or several agents have."""
+    by_bare: dict[str, list[NameCandidate[Agent]]] = {}
     for agent in agents:
-        thing = Named(agent.name, agent.rank, agent)
+        thing = NameCandidate(agent.name, agent.rank, agent)
         by_bare.setdefault(agent.name.bare, []).append(thing)
     for agent in agents:
         if any("depends_on" in layer.values for layer in agent.layers):
             yield from _dependencies(agent, by_bare)
-    tables = any(problem.code == "agent-table" for problem in sources.problems)
-    incomplete = tables or unread(sources.imports)
+    has_v1_tables = any(problem.code == "agent-table" for problem in sources.problems)
+    incomplete = has_v1_tables or unread(sources.imports)
     for session in (*sources.pack.named_sessions, *sources.named_sessions):
         name = str(session.values["template"])
         found = resolve(name, by_bare.get(parse_name(name).bare, []))
@@ -162,9 +174,11 @@ def reference_problems(sources: Sources, agents: Sequence[Agent]) -> Iterator[Pr
             yield _no_agent(name, found, session.place, by_bare)
 
 
-def _dependencies(agent: Agent, by_bare: Mapping[str, list[Named[Agent]]]) -> Iterator[Problem]:
+def _dependencies(
+    agent: Agent, by_bare: Mapping[str, list[NameCandidate[Agent]]]
+) -> Iterator[Problem]:
     setting = agent.setting("depends_on")
-    for name in setting.value if isinstance(setting.value, tuple) else ():
+    for name in agent.settings.depends_on:
         called = by_bare.get(parse_name(name).bare, [])
         rig = parse_name(name).rig or agent.name.rig
         local = [t for t in called if t.name.rig in (None, rig)]
@@ -182,7 +196,7 @@ def _dependencies(agent: Agent, by_bare: Mapping[str, list[Named[Agent]]]) -> It
 
 
 def _only_rigs(found: Resolved[Agent]) -> bool:
-    """A session for each rig names an agent that every rig has one of."""
+    """Return whether all candidates are instances in rigs: a session for each of them is fine."""
     return bool(found.candidates) and all("/" in name for name in found.candidates)
 
 
@@ -190,11 +204,11 @@ def _no_agent(
     name: str,
     found: Resolved[Agent],
     place: Place | None,
-    by_bare: Mapping[str, list[Named[Agent]]],
+    by_bare: Mapping[str, list[NameCandidate[Agent]]],
 ) -> Problem:
     if found.candidates:
         return several(name, found.candidates, place)
     alike = near(parse_name(name).bare, by_bare)
     words = " or ".join(f"`{thing.name}`" for bare in alike for thing in by_bare[bare])
-    hint = f"did you mean {words}?" if words else "`city agent list` shows what there is"
+    hint = f"did you mean {words}?" if words else "list the agents: `city agent list`"
     return Problem("unknown-agent", f"there is no agent `{name}`", place, hint)

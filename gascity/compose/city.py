@@ -1,83 +1,102 @@
-"""From sources to a city: agents placed in city and rigs, each with all its layers and faults."""
+"""Composes a city from its sources: agents in the city and in rigs, with all their layers.
+
+An agent's layers, lowest first: the provider's facts, defaults of its pack, defaults of the city,
+the agent's own directory, then patches (of packs, the city, the rig, this machine).
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from gascity.compose.checks import agent_problems, reference_problems, unknown_provider
-from gascity.compose.definitions import Definition, Gathering, aim_patches, gather
+from gascity.compose.definitions import (
+    Definition,
+    DefinitionSet,
+    apply_patches,
+    collect_definitions,
+)
 from gascity.compose.providers import compose_providers
-from gascity.compose.sessions import imported_sessions
-from gascity.model.city import Agent, City, Rig
-from gascity.model.fields import AGENT
-from gascity.model.layers import CITY_DEFAULTS, DEFINITION, Layer, fold_field
+from gascity.model.city import Agent, City, CityLayers, Rig
+from gascity.model.layers import CITY_DEFAULTS, DEFINITION, Layer
 from gascity.model.names import AgentName, did_you_mean, parse_name
-from gascity.model.pack import Pack, RigSource, Sources
+from gascity.model.pack import AgentDir, NamedSession, Pack, RigSource, Sources, downwards
 from gascity.model.problems import Place, Problem, warning
 from gascity.model.provider import Provider
-from gascity.model.records import NamedTuple
-from gascity.model.tables import RIG, WORKSPACE
+from gascity.model.settings import (
+    AgentSettings,
+    RigSettings,
+    SecuritySettings,
+    SessionSettings,
+    WorkspaceSettings,
+)
 
 FALLBACK_PROVIDER = "claude"
 _RIG_KEYS = frozenset(("rigs", "rigs_append", "rigs_remove"))
 
 
-class _Ground(NamedTuple):
-    """What every agent of the city stands on."""
+class _Shared(NamedTuple):
+    """What all agents of the city have in common."""
 
     providers: Mapping[str, Provider]
-    known: frozenset[str]
-    under: Mapping[str, tuple[Layer, ...]]
+    known: frozenset[str]  # names of all providers, loaded or not
+    provider_layers: Mapping[str, tuple[Layer, ...]]
     defaults: tuple[Layer, ...]
-    for_implicit: tuple[Layer, ...]
+    implicit_defaults: tuple[Layer, ...]  # without `provider`: an implicit agent keeps its own
     default_provider: str
-    workspace: tuple[Layer, ...]
+    default_provider_layers: tuple[Layer, ...]
 
 
 def compose(sources: Sources, known: Iterable[str]) -> City:
-    """Put a city together. `known` are the names of all shipped providers."""
+    """Compose a city. `known` are the names of all built-in providers, loaded or not."""
     problems: list[Problem] = []
-    providers, faults = compose_providers(sources, known)
-    problems += faults
-    ground = _ground(sources, providers, frozenset(known))
-    configured = _configured(sources, ground)
-    gathering = gather(sources, _implicit(sources, configured), problems)
-    aim_patches(gathering, sources)
-    agents = _placed(gathering, sources.rigs, ground, problems)
+    providers, provider_problems = compose_providers(sources, known)
+    problems += provider_problems
+    workspace = WorkspaceSettings(sources.workspace)
+    shared = _shared(sources, workspace, providers, frozenset(known))
+    configured = _configured(sources, workspace, shared)
+    definitions = collect_definitions(sources, _implicit(sources, configured), problems)
+    apply_patches(definitions, sources)
+    agents = _place_agents(definitions, sources.rigs, shared, problems)
     problems += _rig_problems(sources.rigs)
-    problems += _provider_names(sources, ground)
+    problems += _unknown_providers(sources, shared)
     if sources.only is None:
         problems += reference_problems(sources, agents)
     return City(
         root=sources.root,
-        name=_city_name(sources),
+        name=_city_name(sources, workspace),
         pack=sources.pack,
         agents=agents,
         rigs=tuple(_rig(rig) for rig in sources.rigs),
         providers=providers,
         configured=configured,
-        default_provider=ground.default_provider,
+        default_provider=shared.default_provider,
         problems=(*sources.problems, *problems),
-        spare=_spare(sources, agents, ground),
+        unconfigured=_unconfigured(sources, agents, shared),
         rig_imports={rig.name: rig.imports for rig in sources.rigs},
-        workspace=sources.workspace,
-        session=sources.session,
-        security=sources.security,
+        workspace=workspace,
+        session=SessionSettings(sources.session),
+        security=SecuritySettings(sources.security),
+        layers=CityLayers(sources.workspace, sources.session, sources.security),
         named_sessions=(
-            *imported_sessions(sources),
+            *_imported_sessions(sources),
             *sources.pack.named_sessions,
             *sources.named_sessions,
         ),
     )
 
 
-def _ground(sources: Sources, providers: Mapping[str, Provider], known: frozenset[str]) -> _Ground:
-    default = fold_field(sources.workspace, WORKSPACE, "provider").value
-    return _Ground(
+def _shared(
+    sources: Sources,
+    workspace: WorkspaceSettings,
+    providers: Mapping[str, Provider],
+    known: frozenset[str],
+) -> _Shared:
+    return _Shared(
         providers,
         known | frozenset(providers),
         {name: provider.agent_layers() for name, provider in providers.items()},
         sources.defaults,
         tuple(_without_provider(layer) for layer in sources.defaults),
-        default if isinstance(default, str) and default else FALLBACK_PROVIDER,
+        workspace.provider or FALLBACK_PROVIDER,
         tuple(
             Layer(CITY_DEFAULTS, layer.file, {"provider": layer.values["provider"]}, layer.at)
             for layer in sources.workspace
@@ -91,237 +110,272 @@ def _without_provider(layer: Layer) -> Layer:
     return layer._replace(values=values)
 
 
-def _configured(sources: Sources, ground: _Ground) -> tuple[str, ...]:
-    """Providers that the city's own files name, and the shell."""
-    named = [
-        str(layer.values["provider"]) for layer in sources.workspace if "provider" in layer.values
-    ]
-    names = dict.fromkeys([*named[-1:], *sources.providers])
-    return tuple(name for name in names if name in ground.known and name != "shell")
+def _configured(sources: Sources, workspace: WorkspaceSettings, shared: _Shared) -> tuple[str, ...]:
+    """Return the providers that the city's own files name, except the shell."""
+    default = [] if workspace.provider is None else [workspace.provider]
+    names = dict.fromkeys([*default, *sources.providers])
+    return tuple(name for name in names if name in shared.known and name != "shell")
 
 
 def _implicit(sources: Sources, configured: Sequence[str]) -> list[str]:
-    """Providers with an implicit agent; a patch calls one into being, too."""
+    """Return the names of implicit agents; a patch creates its target, too."""
     if sources.implicit is False:
         return []
     named = [*configured, "shell"] if sources.implicit is True else list(sources.implicit)
     patches = [*sources.patches, *sources.local_patches]
     patches += [patch for rig in sources.rigs for patch in rig.patches]
-    patched = (parse_name(patch.target) for patch in patches)
-    return list(dict.fromkeys([*named, *(p.bare for p in patched if not p.binding)]))
+    targets = (parse_name(patch.target) for patch in patches)
+    return list(dict.fromkeys([*named, *(name.bare for name in targets if not name.binding)]))
 
 
-def _provider_names(sources: Sources, ground: _Ground) -> Iterator[Problem]:
-    """Providers that the city's own files name and that do not exist."""
-    wanted = [(ground.default_provider, layer.place("provider")) for layer in ground.workspace[-1:]]
+def _unknown_providers(sources: Sources, shared: _Shared) -> Iterator[Problem]:
+    """Yield a problem for each provider that the city's own files name and that does not exist."""
+    wanted = [
+        (shared.default_provider, layer.place("provider"))
+        for layer in shared.default_provider_layers[-1:]
+    ]
     if isinstance(sources.implicit, tuple):
         place = Place("city.toml", ("implicit_agents",))
         wanted += [(name, place) for name in sources.implicit]
     for name, place in wanted:
-        if name not in ground.known:
-            yield unknown_provider(name, place, ground.known)
+        if name not in shared.known:
+            yield unknown_provider(name, place, shared.known)
 
 
-def _city_name(sources: Sources) -> str:
-    written = fold_field(sources.workspace, WORKSPACE, "name").value
-    name = written or sources.pack.values.get("name")
+def _city_name(sources: Sources, workspace: WorkspaceSettings) -> str:
+    name = workspace.name or sources.pack.values.get("name")
     return str(name) if name else sources.root.rstrip("/").rpartition("/")[2]
 
 
-def _placed(
-    gathering: Gathering, rigs: Sequence[RigSource], ground: _Ground, problems: list[Problem]
+def _place_agents(
+    definitions: DefinitionSet,
+    rigs: Sequence[RigSource],
+    shared: _Shared,
+    problems: list[Problem],
 ) -> tuple[Agent, ...]:
+    """Return the agents of all definitions: in the city, in rigs, or both."""
     placed: dict[AgentName, Agent] = {}
-    for one in gathering.all:
-        places = list(_places(one, ground.defaults, rigs, problems))
-        for name, extra in places:
+    for definition in definitions.all:
+        instances = list(_instances(definition, shared.defaults, rigs, problems))
+        for name, rig_patches in instances:
             if name not in placed:
-                placed[name] = _agent(one, name, extra, ground)
-        if not places:
-            problems += one.home.problems
+                placed[name] = _agent(definition, name, rig_patches, shared)
+        if not instances:
+            problems += definition.home.problems
     return tuple(placed.values())
 
 
-def _places(
-    one: Definition,
+def _instances(
+    definition: Definition,
     city_defaults: Sequence[Layer],
     rigs: Sequence[RigSource],
     problems: list[Problem],
 ) -> Iterator[tuple[AgentName, Sequence[Layer]]]:
-    """Where an agent lives: once in the city, in some rigs, or in the rig that imports it."""
-    own = one.pack.defaults if one.pack is not None else None
+    """Yield the instances of an agent with the patches of their rig.
+
+    There is one in the city, one in each of its rigs, or one in the rig that imports it. Without
+    a `scope`, a rig's patch creates an instance in that rig besides the one in the city.
+    """
+    own = definition.pack.defaults if definition.pack is not None else None
     defaults = (own, *city_defaults) if own is not None else city_defaults
-    scope, limited = _scope(one, () if one.layer == "built-in" else defaults)
-    if one.name.rig is not None:
-        yield (one.name.in_rig(None) if scope == "city" else one.name), ()
+    scope, only_rigs = _scope(definition, () if definition.layer == "built-in" else defaults)
+    name = definition.name
+    if name.rig is not None:
+        yield (name.in_rig(None) if scope == "city" else name), ()
     elif scope == "rig":
-        yield from _in_rigs(one, limited, rigs, problems)
+        yield from _rig_instances(definition, only_rigs, rigs, problems)
     else:
-        yield one.name, ()
-        problems += _city_only(one) if scope == "city" else ()
-        for rig, layers in one.in_rig.items() if scope is None else ():
-            yield one.name.in_rig(rig), layers
+        yield name, ()
+        problems += _unused_rig_patches(definition) if scope == "city" else ()
+        for rig, layers in definition.rig_patches.items() if scope is None else ():
+            yield name.in_rig(rig), layers
 
 
-def _in_rigs(
-    one: Definition,
-    limited: Sequence[str] | None,
+def _rig_instances(
+    definition: Definition,
+    only_rigs: Sequence[str] | None,
     rigs: Sequence[RigSource],
     problems: list[Problem],
 ) -> Iterator[tuple[AgentName, Sequence[Layer]]]:
-    """One instance in every rig, but not where the rig imports something under that binding."""
+    """Yield one instance per rig, except in rigs that import a pack under the same binding."""
     names = [rig.name for rig in rigs]
     if not rigs:
-        problems.append(_no_rigs(one))
+        problems.append(_no_rigs(definition))
         return
-    bound = {
-        rig.name
-        for rig in rigs
-        if one.name.binding in {imported.binding for imported in rig.imports}
-    }
-    for rig in limited if limited is not None else names:
+    binding = definition.name.binding
+    bound = {rig.name for rig in rigs if binding in {imported.binding for imported in rig.imports}}
+    for rig in names if only_rigs is None else only_rigs:
         if rig not in names:
-            problems.append(_unknown_rig(one, rig, names))
+            problems.append(_unknown_rig(definition, rig, names))
         elif rig not in bound:
-            yield one.name.in_rig(rig), one.in_rig.get(rig, ())
+            yield definition.name.in_rig(rig), definition.rig_patches.get(rig, ())
 
 
-def _scope(one: Definition, defaults: Sequence[Layer]) -> tuple[str | None, Sequence[str] | None]:
-    """City or rig, and which rigs; naming rigs makes an agent one of rigs."""
-    layers = (*defaults, *one.home.layers, *one.patches)
-    scope = top(layers, "scope")
-    limited = None
+def _scope(
+    definition: Definition, defaults: Sequence[Layer]
+) -> tuple[str | None, Sequence[str] | None]:
+    """Return the scope, "city" or "rig", and its rigs; `rigs` without `scope` implies "rig"."""
+    layers = (*defaults, *definition.home.layers, *definition.patches)
+    scope = _topmost(layers, "scope")
+    rigs: Sequence[str] | None = None
     if any(not _RIG_KEYS.isdisjoint(layer.values) for layer in layers):
-        rigs = fold_field(layers, AGENT, "rigs").value
-        limited = rigs if isinstance(rigs, tuple) else None
-    directory = top(layers, "dir")
-    if limited is None and isinstance(directory, str) and directory:
-        limited = (directory,)
-    if scope is None and limited is not None:
-        return "rig", limited
-    return (scope if isinstance(scope, str) else None), limited
+        rigs = AgentSettings(layers).rigs
+    directory = _topmost(layers, "dir")
+    if rigs is None and directory:
+        rigs = (directory,)
+    return ("rig" if scope is None and rigs is not None else scope), rigs
 
 
-def _city_only(one: Definition) -> Iterator[Problem]:
-    """Patches for one rig of an agent that no rig has."""
-    for rig, layers in one.in_rig.items():
+def _unused_rig_patches(definition: Definition) -> Iterator[Problem]:
+    """Yield a problem for each patch for a rig of an agent that only the city has."""
+    for rig, layers in definition.rig_patches.items():
         for layer in layers:
-            words = f"agent `{one.name}` lives in the city, so rig `{rig}` has none to patch"
             yield Problem(
-                "unknown-agent", words, Place(layer.file, layer.at), "patch it for the whole city"
+                "unknown-agent",
+                f"cannot patch `{definition.name}` for rig `{rig}`: it only exists in the city",
+                Place(layer.file, layer.at),
+                "patch it for the whole city",
             )
 
 
-def _no_rigs(one: Definition) -> Problem:
+def _no_rigs(definition: Definition) -> Problem:
     return warning(
         "no-rigs",
-        f"agent `{one.name}` lives in rigs, but the city has none",
-        _place(one, "scope") or _place(one, "rigs"),
-        "`city rig add PATH` adds one",
+        f"agent `{definition.name}` has an instance per rig, but the city has no rigs",
+        _place(definition, "scope") or _place(definition, "rigs"),
+        "add a rig: `city rig add PATH`",
     )
 
 
-def _unknown_rig(one: Definition, rig: str, rigs: Sequence[str]) -> Problem:
+def _unknown_rig(definition: Definition, rig: str, rigs: Sequence[str]) -> Problem:
     problem = Problem(
         "unknown-rig",
-        f"agent `{one.name}` lives in rig `{rig}`, which is not there",
-        _place(one, "rigs") or _place(one, "dir"),
+        f"agent `{definition.name}` belongs to rig `{rig}`, which does not exist",
+        _place(definition, "rigs") or _place(definition, "dir"),
         did_you_mean(rig, rigs),
     )
-    return problem if one.layer != "pack" else problem.softened()
+    return problem if definition.layer != "pack" else problem.softened()
 
 
-def _place(one: Definition, key: str) -> Place | None:
-    for layer in reversed((*one.home.layers, *one.patches)):
+def _place(definition: Definition, key: str) -> Place | None:
+    for layer in reversed((*definition.home.layers, *definition.patches)):
         if key in layer.values:
             return layer.place(key)
     return None
 
 
-def top(layers: Sequence[Layer], key: str) -> object:
-    """The value the highest layer gives a scalar; None when nobody wrote it."""
+def _topmost(layers: Sequence[Layer], key: str) -> str | None:
+    """Return the value of a string setting in the topmost layer that has it."""
     for layer in reversed(layers):
         if key in layer.values:
-            return layer.values[key]
+            value = layer.values[key]
+            return value if isinstance(value, str) else None
     return None
 
 
-def _agent(one: Definition, name: AgentName, extra: Sequence[Layer], ground: _Ground) -> Agent:
-    defaults = ground.for_implicit if one.layer == "built-in" else ground.defaults
-    if one.pack is not None and one.pack.defaults is not None:
-        defaults = (one.pack.defaults, *defaults)
-    said = (*one.home.layers, *one.patches, *extra)
-    if extra:
-        said = (*one.home.layers, *_in_order((*one.patches, *extra)))
-    provider, told = _provider_of(said, defaults, one, ground)
-    layers = (*ground.under.get(provider, ()), *defaults, *told, *said)
-    agent = Agent(name, one.home, one.layer, layers, provider, tuple(one.covers))
-    problems = (*_still_wrong(one, agent), *agent_problems(agent, ground.providers, ground.known))
-    return agent._replace(problems=problems) if problems else agent
+def _agent(
+    definition: Definition, name: AgentName, rig_patches: Sequence[Layer], shared: _Shared
+) -> Agent:
+    home, pack = definition.home, definition.pack
+    defaults = shared.implicit_defaults if definition.layer == "built-in" else shared.defaults
+    if pack is not None and pack.defaults is not None:
+        defaults = (pack.defaults, *defaults)
+    own = (*home.layers, *definition.patches)
+    if rig_patches:
+        own = (*home.layers, *_in_order((*definition.patches, *rig_patches)))
+    provider, provider_source = _provider_of(own, defaults, definition, shared)
+    layers = (*shared.provider_layers.get(provider, ()), *defaults, *provider_source, *own)
+    agent = Agent(name, home, definition.layer, layers, provider, tuple(definition.overridden))
+    problems = (
+        *_directory_problems(home, agent),
+        *agent_problems(agent, shared.providers, shared.known),
+    )
+    return agent.replace(problems=problems) if problems else agent
 
 
-def _still_wrong(one: Definition, agent: Agent) -> Iterator[Problem]:
-    """What is wrong with the folder; that it has no prompt is mended by a patch that brings one."""
-    for problem in one.home.problems:
-        if problem.code != "no-prompt" or not any(map(agent.value, _TOLD)):
+def _directory_problems(home: AgentDir, agent: Agent) -> Iterator[Problem]:
+    """Yield the problems of its directory; a patch can provide a missing prompt."""
+    for problem in home.problems:
+        if problem.code != "no-prompt" or not _has_instructions(agent):
             yield problem
 
 
-_TOLD = ("prompt", "description", "start_command")
+def _has_instructions(agent: Agent) -> bool:
+    settings = agent.settings
+    return bool(settings.prompt or settings.description or settings.start_command)
+
+
 _PATCH_RANK = {"pack patch": 0, "city patch": 1, "rig patch": 2, "local patch": 3}
 
 
 def _in_order(patches: Sequence[Layer]) -> list[Layer]:
-    """Patches of one rig's instance beside those of all: by kind, each kind in written order."""
+    """Sort patches by kind, those of one kind as written."""
     return sorted(patches, key=lambda layer: _PATCH_RANK[layer.kind])
 
 
 def _provider_of(
-    said: Sequence[Layer], defaults: Sequence[Layer], one: Definition, ground: _Ground
+    own: Sequence[Layer], defaults: Sequence[Layer], definition: Definition, shared: _Shared
 ) -> tuple[str, tuple[Layer, ...]]:
-    """The agent's provider, and layers that say why where no setting of its own does."""
-    written = top(said, "provider")
-    if isinstance(written, str):
-        return written, ()
-    bare = one.name.bare
-    if bare in ground.known:
-        by_name = Layer(DEFINITION, one.home.directory, {"provider": bare}, (), {"provider": ""})
+    """Return the agent's provider, and layers for `explain` if none of its own layers sets it.
+
+    An agent named after a provider uses that provider.
+    """
+    configured = _topmost(own, "provider")
+    if configured is not None:
+        return configured, ()
+    bare, home = definition.name.bare, definition.home
+    if bare in shared.known:
+        by_name = Layer(DEFINITION, home.directory, {"provider": bare}, (), {"provider": ""})
         return bare, (by_name,)
-    inherited = top(defaults, "provider")
-    if isinstance(inherited, str):
+    inherited = _topmost(defaults, "provider")
+    if inherited is not None:
         return inherited, ()
-    return ground.default_provider, ground.workspace
+    return shared.default_provider, shared.default_provider_layers
 
 
-def _spare(sources: Sources, agents: Sequence[Agent], ground: _Ground) -> dict[str, Agent]:
-    """Implicit agents of shipped providers that nobody configured: there when addressed."""
+def _unconfigured(sources: Sources, agents: Sequence[Agent], shared: _Shared) -> dict[str, Agent]:
+    """Return the implicit agents of providers that no file names; they exist when addressed."""
     taken = {agent.name.bare for agent in agents}
     found = {}
     for name, home in sources.system.items():
         if name not in taken and sources.implicit is not False:
-            one = Definition(AgentName(name), home, "built-in", None)
-            found[name] = _agent(one, one.name, (), ground)
+            definition = Definition(AgentName(name), home, "built-in", None)
+            found[name] = _agent(definition, definition.name, (), shared)
     return found
 
 
-def at_rig(agent: Agent, rig: str) -> Agent:
-    """The instance of a city agent in a rig, which exists as soon as somebody names it."""
-    return agent._replace(name=agent.name.in_rig(rig))
+def _imported_sessions(sources: Sources) -> Iterator[NamedSession]:
+    """Yield the named sessions of imported packs, for the agents under the import's binding."""
+    for imported in sources.pack.imports:
+        for session in _sessions_of(imported.pack):
+            yield _bound_session(session, imported.binding)
+    for rig in sources.rigs:
+        for imported in rig.imports:
+            for session in _sessions_of(imported.pack):
+                yield _bound_session(session, imported.binding, rig.name)
+
+
+def _sessions_of(pack: Pack | None) -> Iterator[NamedSession]:
+    for nested in reversed([*downwards(pack)]):
+        yield from nested.named_sessions
+
+
+def _bound_session(session: NamedSession, binding: str, rig: str | None = None) -> NamedSession:
+    bare = parse_name(str(session.values["template"])).bare
+    values = {**session.values, "template": f"{binding}.{bare}"}
+    if rig is not None and values.get("scope") != "city":
+        values["dir"] = rig
+    return session._replace(values=values)
 
 
 def _rig(source: RigSource) -> Rig:
-    prefix = fold_field(source.layers, RIG, "prefix").value
-    return Rig(
-        source.name,
-        source.path,
-        str(prefix) if prefix else derived_prefix(source.name),
-        source.git,
-        source.layers,
-    )
+    settings = RigSettings(source.layers)
+    prefix = settings.prefix or derived_prefix(source.name)
+    return Rig(source.name, source.path, prefix, source.git, settings, source.layers)
 
 
 def derived_prefix(name: str) -> str:
-    """A short word for a rig's work: initials of its parts, else its first letters."""
+    """Return the default prefix of a rig's work: initials of its parts, else its first letters."""
     for suffix in ("-py", "-go"):
         name = name.removesuffix(suffix)
     parts = [part for part in name.replace("_", "-").replace(".", "-").split("-") if part]
@@ -349,34 +403,34 @@ def _rig_problems(rigs: Sequence[RigSource]) -> Iterator[Problem]:
                 "rig-unbound",
                 f"rig `{rig.name}` has no path on this machine",
                 rig.place,
-                f"`city rig add PATH --name {rig.name}` says where it is",
+                f"set it: `city rig add PATH --name {rig.name}`",
             )
         elif not rig.present:
             yield warning(
                 "rig-missing",
-                f"rig `{rig.name}`: there is no directory {rig.path}",
+                f"rig `{rig.name}`: directory {rig.path} does not exist",
                 rig.place,
-                f"`city rig add PATH --name {rig.name}` says where it is",
+                f"set another: `city rig add PATH --name {rig.name}`",
             )
         for layer in rig.layers[:1]:
             path = layer.values.get("path")
             if isinstance(path, str) and path.startswith(("/", "~")) and layer.file == "city.toml":
                 yield warning(
                     "rig-path-shared",
-                    f"rig `{rig.name}`: a path of one machine stands in a file that others share",
+                    f"rig `{rig.name}`: this path is for one machine, but the file is shared",
                     layer.place("path"),
                     "move it to city.local.toml",
                 )
 
 
 def packs_of(city: City) -> list[Pack]:
-    """Every pack the city is made of, itself first, each once."""
-    rigs = (one.pack for imports in city.rig_imports.values() for one in imports)
+    """Return the city's own pack and all that it imports, each once."""
+    rigs = (imported.pack for imports in city.rig_imports.values() for imported in imports)
     todo = [city.pack, *(pack for pack in rigs if pack is not None)]
-    found: dict[str, Pack] = {}
+    packs: dict[str, Pack] = {}
     while todo:
         pack = todo.pop(0)
-        if pack.root not in found:
-            found[pack.root] = pack
-            todo += [one.pack for one in pack.imports if one.pack]
-    return list(found.values())
+        if pack.root not in packs:
+            packs[pack.root] = pack
+            todo += [imported.pack for imported in pack.imports if imported.pack]
+    return list(packs.values())

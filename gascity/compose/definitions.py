@@ -1,6 +1,6 @@
-"""Which agents there are, under which names, and which patches speak of each."""
+"""Collects the agent definitions of a city: their names, and the patches that apply to each."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from gascity.model.city import LAYER_RANK
 from gascity.model.layers import LOCAL_PATCH, Layer
@@ -9,7 +9,7 @@ from gascity.model.names import (
     IMPORTED,
     OWN,
     AgentName,
-    Named,
+    NameCandidate,
     Resolved,
     near,
     parse_name,
@@ -20,14 +20,14 @@ from gascity.model.names import (
 from gascity.model.pack import AgentDir, Pack, Patch, RigSource, Sources, unread
 from gascity.model.problems import Place, Problem, warning
 
-# Patches are for other people's agents, so among equals a bare name means one of those.
+# Patches are for agents of other packs, so a bare name in a patch means one of those first.
 _PATCH_ORDER = {IMPORTED: 0, IMPLICIT: 1, OWN: 2}
 
 
 class Definition:
-    """An agent before it is placed: its files, and the patch layers gathered so far."""
+    """An agent before it is placed in the city or in rigs: its directory and its patches so far."""
 
-    __slots__ = ("covers", "home", "in_rig", "layer", "name", "pack", "patches")
+    __slots__ = ("home", "layer", "name", "overridden", "pack", "patches", "rig_patches")
 
     def __init__(
         self,
@@ -42,183 +42,193 @@ class Definition:
         self.layer = layer
         self.pack = pack
         self.patches = list(patches)
-        self.in_rig: dict[str, list[Layer]] = {}
-        self.covers: list[str] = []
+        self.rig_patches: dict[str, list[Layer]] = {}
+        self.overridden: list[str] = []
 
     @property
     def rank(self) -> int:
         return LAYER_RANK[self.layer]
 
     def bound(self, binding: str | None, rig: str | None = None) -> "Definition":
-        """The same agent as an importer sees it; patches from here on are the importer's."""
+        """Return the same agent under an importer's binding, with its own list of patches."""
         name = AgentName(self.name.bare, binding, rig)
         return Definition(name, self.home, "pack", self.pack, self.patches)
 
 
-class Gathering:
-    """Definitions by bare name, so that a patch looks at few of them."""
+class DefinitionSet:
+    """All definitions, indexed by bare name so that a patch looks at few of them."""
 
     def __init__(
         self, definitions: Iterable[Definition], problems: list[Problem], incomplete: bool
     ) -> None:
-        """`incomplete` says that not everything could be read, so that others may be missing."""
+        """`incomplete`: some file could not be read, so definitions may be missing."""
         self.all = list(definitions)
         self.problems = problems
         self.incomplete = incomplete
         self._by_bare: dict[str, list[Definition]] = {}
-        for one in self.all:
-            self._by_bare.setdefault(one.name.bare, []).append(one)
+        for definition in self.all:
+            self._by_bare.setdefault(definition.name.bare, []).append(definition)
 
-    def add(self, one: Definition) -> None:
-        self.all.append(one)
-        self._by_bare.setdefault(one.name.bare, []).append(one)
+    def add(self, definition: Definition) -> None:
+        self.all.append(definition)
+        self._by_bare.setdefault(definition.name.bare, []).append(definition)
+
+    def add_unless_overridden(self, definition: Definition) -> None:
+        """Add the definition of a lower layer, unless a higher layer has one of that name.
+
+        An implicit agent is also overridden by an imported agent with the same bare name.
+        """
+        implicit = definition.layer == "built-in"
+        for higher in self.called(definition.name.bare):
+            if higher.name == definition.name or (implicit and higher.name.rig is None):
+                higher.overridden.append("built-in" if implicit else definition.home.directory)
+                return
+        self.add(definition)
 
     def called(self, bare: str) -> list[Definition]:
         return self._by_bare.get(bare, [])
 
     def names(self) -> list[str]:
-        return sorted({one.name.without_rig for one in self.all})
+        return sorted({definition.name.without_rig for definition in self.all})
 
     def target(self, patch: Patch, rig: str | None) -> Resolved[list[Definition]]:
-        """Everything of the name a patch means: in one rig, or wherever it lives."""
+        """Return all definitions that a patch applies to: in one rig, or in all of them."""
         wanted = parse_name(patch.target)
         groups: dict[str, list[Definition]] = {}
-        for one in self.called(wanted.bare):
-            if rig is None or one.name.rig in (None, rig):
-                groups.setdefault(one.name.without_rig, []).append(one)
-        things = [
-            Named(group[0].name.in_rig(None), group[0].rank, group) for group in groups.values()
+        for definition in self.called(wanted.bare):
+            if rig is None or definition.name.rig in (None, rig):
+                groups.setdefault(definition.name.without_rig, []).append(definition)
+        candidates = [
+            NameCandidate(group[0].name.in_rig(None), group[0].rank, group)
+            for group in groups.values()
         ]
-        order = _PATCH_ORDER.__getitem__
-        exact_first = wanted.binding is not None
-        found = resolve(wanted.without_rig, things, order=order, exact_first=exact_first)
-        if found.found is None and not found.candidates:
+        resolved = resolve(
+            wanted.without_rig,
+            candidates,
+            order=_PATCH_ORDER.__getitem__,
+            exact_first=wanted.binding is not None,
+        )
+        if resolved.found is None and not resolved.candidates:
             return Resolved(near=tuple(near(wanted.without_rig, self.names())))
-        return found
+        return resolved
 
 
-def view(
-    pack: Pack, problems: list[Problem], seen: dict[str, list[Definition]]
+def collect_definitions(
+    sources: Sources, implicit: Sequence[str], problems: list[Problem]
+) -> DefinitionSet:
+    """Return all definitions of a city with the patches of packs applied."""
+    cache: dict[str, list[Definition]] = {}
+    own = _pack_definitions(sources.pack, problems, cache)
+    has_v1_tables = any(problem.code == "agent-table" for problem in sources.problems)
+    definitions = DefinitionSet(own, problems, has_v1_tables or unread(sources.imports))
+    for layer, homes in (("local", sources.local), ("user", sources.user)):
+        for home in homes:
+            definition = Definition(AgentName(home.name), home, layer, None)
+            definitions.add_unless_overridden(definition)
+    for rig in sources.rigs:
+        for imported in rig.imports:
+            if imported.pack is not None:
+                inner = _pack_definitions(imported.pack, problems, cache)
+                bound = [definition.bound(imported.binding, rig.name) for definition in inner]
+                for definition in _distinct(bound, problems):
+                    definitions.add(definition)
+    for name in implicit:
+        if name in sources.system:
+            definition = Definition(AgentName(name), sources.system[name], "built-in", None)
+            definitions.add_unless_overridden(definition)
+    return definitions
+
+
+def _pack_definitions(
+    pack: Pack, problems: list[Problem], cache: dict[str, list[Definition]]
 ) -> list[Definition]:
-    """The agents of a pack and of everything it imports, by the names the pack knows them by."""
-    if pack.root in seen:
-        return seen[pack.root]
+    """Return the agents of a pack and of its imports, by the names they have in the pack."""
+    if pack.root in cache:
+        return cache[pack.root]
     layer = "city" if pack.own else "pack"
     found = [Definition(AgentName(home.name), home, layer, pack) for home in pack.agents]
-    for one in pack.imports:
-        if one.pack is not None:
-            inner = [d.bound(one.binding) for d in view(one.pack, problems, seen)]
-            found += _distinct(inner, problems)
-    gathering = Gathering(found, problems, unread(pack.imports))
+    for imported in pack.imports:
+        if imported.pack is not None:
+            inner = _pack_definitions(imported.pack, problems, cache)
+            bound = [definition.bound(imported.binding) for definition in inner]
+            found += _distinct(bound, problems)
+    definitions = DefinitionSet(found, problems, unread(pack.imports))
     for patch in pack.patches:
-        apply_patch(gathering, patch, None, own=pack.own, rigs=None)
-    seen[pack.root] = found
+        _apply_patch(definitions, patch, None, own=pack.own, rigs=None)
+    cache[pack.root] = found
     return found
 
 
 def _distinct(bound: list[Definition], problems: list[Problem]) -> list[Definition]:
-    """Agents of nested imports share the outermost binding, so two of them may collide.
+    """Return one definition of each name; others of that name are problems.
 
-    One that calls itself a fallback gives way to one that does not, else to an earlier one.
+    Agents of nested imports share the outermost binding, so two of them may have the same name.
+    A fallback is overridden by an agent that is none, else by an earlier one.
     """
     found: dict[str, Definition] = {}
-    for one in bound:
-        first = found.setdefault(one.name.bare, one)
-        if first.home.directory == one.home.directory:
+    for definition in bound:
+        first = found.setdefault(definition.name.bare, definition)
+        if first.home.directory == definition.home.directory:
             continue
-        if first.home.fallback and not one.home.fallback:
-            found[one.name.bare] = one
-        elif not one.home.fallback:
+        if first.home.fallback and not definition.home.fallback:
+            found[definition.name.bare] = definition
+        elif not definition.home.fallback:
             problems.append(
                 Problem(
                     "duplicate-name",
-                    f"two agents would be called `{one.name}`: "
-                    f"{first.home.directory} and {one.home.directory}",
-                    Place(one.home.directory),
+                    f"two agents have the name `{definition.name}`: "
+                    f"{first.home.directory} and {definition.home.directory}",
+                    Place(definition.home.directory),
                     "import one of the packs under its own binding",
                 )
             )
     return list(found.values())
 
 
-def gather(sources: Sources, implicit: Sequence[str], problems: list[Problem]) -> Gathering:
-    """All definitions of a city after every patch but those of rigs was aimed."""
-    seen: dict[str, list[Definition]] = {}
-    own = view(sources.pack, problems, seen)
-    tables = any(problem.code == "agent-table" for problem in sources.problems)
-    gathering = Gathering(own, problems, tables or unread(sources.imports))
-    for layer, homes in (("local", sources.local), ("user", sources.user)):
-        for home in homes:
-            _add_below(gathering, Definition(AgentName(home.name), home, layer, None))
-    for rig in sources.rigs:
-        for one in rig.imports:
-            if one.pack is not None:
-                inner = [d.bound(one.binding, rig.name) for d in view(one.pack, problems, seen)]
-                for definition in _distinct(inner, problems):
-                    gathering.add(definition)
-    for name in implicit:
-        if name in sources.system:
-            home = sources.system[name]
-            _add_below(gathering, Definition(AgentName(name), home, "built-in", None))
-    return gathering
-
-
-def _add_below(gathering: Gathering, one: Definition) -> None:
-    """A lower layer's directory counts only where no higher one has the name.
-
-    An implicit agent gives way to an imported one of its bare name too.
-    """
-    for other in gathering.called(one.name.bare):
-        if other.name == one.name or (one.layer == "built-in" and other.name.rig is None):
-            other.covers.append("built-in" if one.layer == "built-in" else one.home.directory)
-            return
-    gathering.add(one)
-
-
-def aim_patches(gathering: Gathering, sources: Sources) -> None:
-    """City patches, then rig patches, then this machine's own."""
+def apply_patches(definitions: DefinitionSet, sources: Sources) -> None:
+    """Apply the city's patches, then those of rigs, then those of this machine."""
     rigs = {rig.name: rig for rig in sources.rigs}
     check = sources.only is None
     for patch in sources.patches:
-        apply_patch(gathering, patch, patch.rig, own=True, rigs=rigs, check=check)
-    for kind in (False, True):
+        _apply_patch(definitions, patch, patch.rig, own=True, rigs=rigs, check=check)
+    for local in (False, True):
         for rig in sources.rigs:
             for patch in rig.patches:
-                if (patch.layer.kind == LOCAL_PATCH) is kind:
-                    apply_patch(gathering, patch, rig.name, own=True, rigs=rigs, check=check)
+                if (patch.layer.kind == LOCAL_PATCH) is local:
+                    _apply_patch(definitions, patch, rig.name, own=True, rigs=rigs, check=check)
     for patch in sources.local_patches:
-        apply_patch(gathering, patch, patch.rig, own=True, rigs=rigs, check=check)
+        _apply_patch(definitions, patch, patch.rig, own=True, rigs=rigs, check=check)
 
 
-def apply_patch(
-    gathering: Gathering,
+def _apply_patch(
+    definitions: DefinitionSet,
     patch: Patch,
     rig: str | None,
     *,
     own: bool,
-    rigs: dict[str, RigSource] | None,
+    rigs: Mapping[str, RigSource] | None,
     check: bool = True,
 ) -> None:
-    """Add a patch's layer to what it names, or say why it names nothing."""
+    """Add a patch's layer to its targets, or a problem if it has none."""
     rig = rig or parse_name(patch.target).rig
     if rigs is not None and rig is not None and rig not in rigs:
-        gathering.problems.append(unknown_rig(rig, rigs)._replace(place=patch.place))
+        definitions.problems.append(unknown_rig(rig, rigs)._replace(place=patch.place))
         return
-    resolved = gathering.target(patch, rig)
+    resolved = definitions.target(patch, rig)
     if resolved.found is None:
-        # What could not be read may have had it, and has its own problem already.
-        if check and (resolved.candidates or not gathering.incomplete):
-            gathering.problems.append(_no_target(patch, resolved, own))
+        # The target may be in a file that could not be read, which has its own problem.
+        if check and (resolved.candidates or not definitions.incomplete):
+            definitions.problems.append(_no_target(patch, resolved, own))
         return
     targets = resolved.found
     if targets[0].rank == OWN and rig is None and own:
-        gathering.problems.append(_own_agent(patch, targets[0]))
-    narrowed = [one for one in targets if rig is not None and one.name.rig == rig] or targets
-    for one in narrowed:
-        if rig is None or one.name.rig == rig:
-            one.patches.append(patch.layer)
+        definitions.problems.append(_own_agent(patch, targets[0]))
+    in_rig = [target for target in targets if rig is not None and target.name.rig == rig]
+    for target in in_rig or targets:
+        if rig is None or target.name.rig == rig:
+            target.patches.append(patch.layer)
         else:
-            one.in_rig.setdefault(rig, []).append(patch.layer)
+            target.rig_patches.setdefault(rig, []).append(patch.layer)
 
 
 def _no_target(patch: Patch, resolved: Resolved[list[Definition]], own: bool) -> Problem:
@@ -226,7 +236,7 @@ def _no_target(patch: Patch, resolved: Resolved[list[Definition]], own: bool) ->
         problem = several(patch.target, resolved.candidates, patch.place)
     else:
         names = " or ".join(f"`{name}`" for name in resolved.near)
-        hint = f"did you mean {names}?" if names else "`city agent list` shows what there is"
+        hint = f"did you mean {names}?" if names else "list the agents: `city agent list`"
         problem = Problem(
             "unknown-agent", f"there is no agent `{patch.target}` to patch", patch.place, hint
         )
@@ -236,7 +246,7 @@ def _no_target(patch: Patch, resolved: Resolved[list[Definition]], own: bool) ->
 def _own_agent(patch: Patch, target: Definition) -> Problem:
     return warning(
         "patches-own-agent",
-        f"`{patch.target}` is your own agent",
+        f"`{patch.target}` is an agent of this city; patches are for imported agents",
         patch.place,
-        f"write it in {target.home.directory}/agent.toml; patches are for others'",
+        f"write the settings in {target.home.directory}/agent.toml",
     )

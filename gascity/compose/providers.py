@@ -1,4 +1,4 @@
-"""Providers put together: base under derived, the city's own tables on top."""
+"""Composes providers: the layers of the base, then the provider's own, then the city's tables."""
 
 from collections.abc import Iterable, Mapping
 
@@ -12,24 +12,25 @@ from gascity.model.provider import Choice, Option, Provider
 def compose_providers(
     sources: Sources, known: Iterable[str]
 ) -> tuple[dict[str, Provider], list[Problem]]:
-    """Every provider the city can name. `known` are the shipped ones, read or not."""
+    """Return all providers of a city. `known` are the built-in ones, loaded or not."""
     tables = provider_tables(sources)
     problems: list[Problem] = []
-    shipped = set(known)
-    found = {}
+    builtin = set(known)
+    providers = {}
     for name in dict.fromkeys([*sources.stock, *tables]):
-        faults: list[Problem] = []
-        found[name] = _provider(name, tables, sources.stock, shipped, faults)
-        for fault in faults:  # a pack's own tables are not its user's to mend
-            _note(problems, fault if name in sources.providers else fault.softened())
-    return found, [] if problems and unread(sources.imports) else problems
+        found: list[Problem] = []
+        layers, family = _chain(name, tables, sources.stock, builtin, found, ())
+        providers[name] = Provider(name, family, tuple(layers), _options(layers))
+        for problem in found:  # users cannot fix the tables of an imported pack
+            _add(problems, problem if name in sources.providers else problem.softened())
+    return providers, [] if problems and unread(sources.imports) else problems
 
 
 def provider_tables(sources: Sources) -> dict[str, tuple[Layer, ...]]:
-    """The city's provider tables over those of the packs it imports, the first import nearest."""
+    """Return the provider tables of imported packs, the first import last, then the city's."""
     tables: dict[str, tuple[Layer, ...]] = {}
-    roots = [one.pack for one in sources.pack.imports]
-    roots += [one.pack for rig in sources.rigs for one in rig.imports]
+    roots = [imported.pack for imported in sources.pack.imports]
+    roots += [imported.pack for rig in sources.rigs for imported in rig.imports]
     for pack in reversed([pack for pack in roots if pack]):
         _stack(pack, tables, set())
     for name, layers in sources.providers.items():
@@ -41,33 +42,22 @@ def _stack(pack: Pack, tables: dict[str, tuple[Layer, ...]], done: set[str]) -> 
     if pack.root in done:
         return
     done.add(pack.root)
-    for one in reversed(pack.imports):
-        if one.pack:
-            _stack(one.pack, tables, done)
+    for imported in reversed(pack.imports):
+        if imported.pack:
+            _stack(imported.pack, tables, done)
     for name, layers in pack.providers.items():
         tables[name] = (*tables.get(name, ()), *layers)
-
-
-def _provider(
-    name: str,
-    tables: Mapping[str, tuple[Layer, ...]],
-    stock: Mapping[str, Layer],
-    shipped: set[str],
-    problems: list[Problem],
-) -> Provider:
-    layers, family = _chain(name, tables, stock, shipped, problems, ())
-    return Provider(name, family, tuple(layers), _options(layers), {})
 
 
 def _chain(
     name: str,
     tables: Mapping[str, tuple[Layer, ...]],
     stock: Mapping[str, Layer],
-    shipped: set[str],
+    builtin: set[str],
     problems: list[Problem],
     above: tuple[str, ...],
 ) -> tuple[list[Layer], str]:
-    """The layers of a provider, lowest first, and the shipped provider they rest on."""
+    """Return the layers of a provider, lowest first, and the built-in provider below them."""
     own = list(tables.get(name, ()))
     written = [layer for layer in own if "base" in layer.values]
     base = str(written[-1].values["base"]) if written else None
@@ -85,40 +75,40 @@ def _chain(
     ):
         return [stock[target], *own], target
     if kind != "builtin" and target in tables and target not in (*above, name):
-        below, family = _chain(target, tables, stock, shipped, problems, (*above, name))
+        below, family = _chain(target, tables, stock, builtin, problems, (*above, name))
         return [*below, *own], family
     hint = (
-        "it leads back to itself"
+        "it inherits from itself"
         if target in (*above, name)
-        else did_you_mean(target, {*tables, *shipped})
+        else did_you_mean(target, {*tables, *builtin})
     )
-    _note(
+    _add(
         problems,
-        Problem("unknown-provider", f"provider `{name}` has no base `{base}`", place, hint),
+        Problem("unknown-provider", f"provider `{name}`: unknown base `{base}`", place, hint),
     )
     return own, ""
 
 
 def _check_alone(name: str, own: list[Layer], problems: list[Problem]) -> None:
     if own and not any("command" in layer.values for layer in own):
-        _note(
+        _add(
             problems,
             Problem(
                 "unknown-provider",
                 f"provider `{name}` has neither `base` nor `command`",
                 Place(own[-1].file, own[-1].at),
-                'say what it is: base = "claude" or command = "…"',
+                'set one of them: base = "claude" or command = "…"',
             ),
         )
 
 
-def _note(problems: list[Problem], problem: Problem) -> None:
+def _add(problems: list[Problem], problem: Problem) -> None:
     if problem not in problems:
         problems.append(problem)
 
 
 def _options(layers: list[Layer]) -> dict[str, Option]:
-    """Options of the nearest schema; `options_schema_merge = "by_key"` adds to those below."""
+    """Return the options of the topmost schema; with `by_key`, merged into those below."""
     options: dict[str, Option] = {}
     for layer in layers:
         tables = layer.values.get("options_schema")
@@ -136,12 +126,11 @@ def _options(layers: list[Layer]) -> dict[str, Option]:
 
 
 def _option(key: str, table: Mapping[str, object], below: Option) -> Option:
-    """What a table says of an option over what is known of it; choices add up by their values."""
+    """Return an option with a table merged into it; choices merge by value."""
     written = table.get("choices")
-    choices = {one.value: one for one in below.choices}
-    choices |= {
-        one.value: one for one in map(_choice, written if isinstance(written, list) else ())
-    }
+    choices = {choice.value: choice for choice in below.choices}
+    for choice in map(_choice, written if isinstance(written, list) else ()):
+        choices[choice.value] = choice
     default, pattern = table.get("default"), table.get("pattern")
     return Option(
         key,

@@ -1,1 +1,1 @@
-"""What keeps the right number of sessions at work."""
+"""Controller: starts, watches and stops the sessions that the queued work needs."""

@@ -1,13 +1,28 @@
-"""What a controller finds when it comes: runs that went on, ended or vanished without it."""
+"""Take over the sessions of an earlier controller: running, ended or lost in between.
+
+A controller may be stopped with `--keep-sessions`, restarted, or killed at any point. Its runs keep
+running: they belong to their wrapper, not to the controller. The next controller adopts every run
+that the store has as open:
+
+- still running: watch it like one of its own; continue a stop that was in progress
+- still held back: the earlier controller was killed after the commit and before the release, so
+  release it now
+- ended: read exit status and log, and record the outcome
+- unknown (the runtime cannot tell): leave it alone and look again
+
+Then it repairs records that have no run: a session whose start was cut short becomes idle, and an
+item whose claimant is gone goes back in the queue. Processes that carry the city's mark but belong
+to no recorded run were spawned and never committed; they are killed.
+"""
 
 import os
 from contextlib import suppress
+from typing import NamedTuple
 
-from gascity.control import places
-from gascity.control.crew import CONTROLLER, Crew, Going
-from gascity.control.endings import Endings
-from gascity.control.stops import Stops
-from gascity.model.records import NamedTuple
+from gascity.control import paths
+from gascity.control.finish import RunFinisher
+from gascity.control.live_state import CONTROLLER, ActiveRun, LiveState
+from gascity.control.stop import SessionStopper
 from gascity.model.work import (
     CLAIMED,
     IDLE,
@@ -18,52 +33,52 @@ from gascity.model.work import (
     STOPPED,
     STOPPING,
     UNKNOWN,
+    ClaimToken,
     Run,
     Session,
-    Stale,
-    Token,
+    StaleTokenError,
 )
-from gascity.runtimes.runtime import HELD, handle_of
+from gascity.runtimes.port import RunState, handle_of
 
 
-class Adopted(NamedTuple):
-    """How many runs went on, how many had ended, and how many processes nobody knew."""
+class AdoptionCounts(NamedTuple):
+    """Counts of runs that keep running, runs that had ended, and stray processes killed."""
 
-    going: int
+    running: int
     ended: int
     strays: int
 
 
-def adopt(crew: Crew, endings: Endings, stops: Stops) -> Adopted:
-    """Take over every session and run on record, and end processes of ours that nobody knows."""
-    for session in crew.store.sessions():
-        crew.roster.put(session)
-    runs = crew.store.runs(open=True)
+def adopt(live: LiveState, finisher: RunFinisher, stopper: SessionStopper) -> AdoptionCounts:
+    """Adopt all recorded sessions and runs, and kill stray processes."""
+    for session in live.store.sessions():
+        live.sessions.put(session)
+    runs = live.store.runs(open=True)
     for run in runs:
-        _adopt_run(crew, endings, stops, run)
-    going = len(crew.going)
-    busy = crew.going.keys() | endings.reading
-    for session in list(crew.roster):
+        _adopt_run(live, finisher, stopper, run)
+    running = len(live.active_runs)
+    busy = live.active_runs.keys() | finisher.reading
+    for session in list(live.sessions):
         if session.id not in busy and session.state in LIVE:
-            _put_right(crew, session)
-    _reopen_orphans(crew)
-    _sweep(crew.root, runs)
+            _put_right(live, session)
+    _reopen_orphans(live)
+    _sweep(live.root, runs)
     strays = 0
-    known = frozenset(going.handle.pid for going in crew.going.values())
-    for runtime in crew.runtimes.values():
-        found = runtime.strays(crew.root, known)
-        runtime.kill_all(found)
-        strays += len(found)
-    return Adopted(going, len(runs) - going, strays)
+    known = [active.handle for active in live.active_runs.values()]
+    for runtime in live.runtimes.values():
+        strays_found = runtime.strays(live.root, known)
+        runtime.kill_all(strays_found)
+        strays += len(strays_found)
+    return AdoptionCounts(running, len(runs) - running, strays)
 
 
 def _sweep(root: str, runs: list[Run]) -> None:
-    """Take away what runs were handed and left that were settled before this.
+    """Delete temporary files of runs that were finished earlier.
 
-    What becomes of `runs` is not on record yet: their exit files may be all there is of them.
+    Not those of `runs`: their outcome is not recorded yet, and the exit file may be all there is.
     """
     kept = {(run.session, str(run.generation)) for run in runs}
-    directory = places.run_directory(root)
+    directory = paths.run_directory(root)
     with suppress(FileNotFoundError):
         for name in os.listdir(directory):
             session, _, rest = name.partition(".")
@@ -73,86 +88,88 @@ def _sweep(root: str, runs: list[Run]) -> None:
 
 
 def _handed(root: str, run: Run) -> tuple[str, ...]:
-    """Files that a run was handed by whoever started it."""
-    start = places.handed(root, run.session, run.generation, "")
-    directory = places.run_directory(root)
+    """Return the temporary files written for a run."""
+    start = paths.handed(root, run.session, run.generation, "")
+    directory = paths.run_directory(root)
     try:
-        found = [f"{directory}/{name}" for name in os.listdir(directory)]
+        files = [f"{directory}/{name}" for name in os.listdir(directory)]
     except FileNotFoundError:
         return ()
-    return tuple(path for path in found if path.startswith(start))
+    return tuple(path for path in files if path.startswith(start))
 
 
-def _adopt_run(crew: Crew, endings: Endings, stops: Stops, run: Run) -> None:
-    session = crew.roster.get(run.session) or crew.store.session(run.session)
-    runtime = crew.runtimes.get(run.runtime)
+def _adopt_run(live: LiveState, finisher: RunFinisher, stopper: SessionStopper, run: Run) -> None:
+    session = live.sessions.get(run.session) or live.store.session(run.session)
+    runtime = live.runtimes.get(run.runtime)
     if session is None or runtime is None or session.generation != run.generation:
-        crew.store.set_run(run.id, {"ended": crew.now, "outcome": "lost"})
+        live.store.update_run(run.id, {"ended": live.now, "outcome": "lost"})
         if runtime is not None:
             runtime.kill(handle_of(run))
         return
-    crew.roster.put(session)
-    going = Going(run, runtime, handle_of(run), _handed(crew.root, run))
-    crew.going[session.id] = going
-    if runtime.seen(going.handle).state == HELD:
-        runtime.release(going.handle)  # it was put on record, and then we were killed
-    endings.look(session.id)
-    if session.id not in crew.going:
+    live.sessions.put(session)
+    active = ActiveRun(run, runtime, handle_of(run), _handed(live.root, run))
+    live.active_runs[session.id] = active
+    if runtime.status(active.handle).state == RunState.HELD:
+        runtime.release(
+            active.handle
+        )  # committed, but the controller was killed before the release
+    finisher.check(session.id)
+    if session.id not in live.active_runs:
         return
-    if session.interactive and crew.store.nudges(session.id):
-        crew.typing.add(session.id)
+    if session.interactive and live.store.nudges(session.id):
+        live.typing_queue.add(session.id)
     if session.state == STOPPING:
-        crew.roster.put(session)
-        stops.end(session, session.asked or "stop", session.reason)
+        live.sessions.put(session)
+        stopper.begin_stop(session, session.asked or "stop", session.reason)
     elif session.state == UNKNOWN:
-        crew.change(session, state=RUNNING, reason="seen again")
+        live.change(session, state=RUNNING, reason="reachable again")
 
 
-def _put_right(crew: Crew, session: Session) -> None:
-    """A session on record as live that runs nothing: a start, or an end, was cut short."""
+def _put_right(live: LiveState, session: Session) -> None:
+    """Repair a session that is recorded as live but has no run: its start or stop was cut short."""
     if session.state == STARTING and session.origin == MANUAL and session.generation == 0:
-        crew.touch(session.agent)
+        live.mark_dirty(session.agent)
         return
     if session.work:
-        work = crew.store.work(session.work)
+        work = live.store.work(session.work)
         holder = (work.session, work.generation) if work else ("", 0)
         if work is not None and work.status == CLAIMED:
             if holder == (session.id, session.generation):
-                crew.store.reopen(
+                live.store.reopen(
                     work.id,
-                    crew.now,
-                    token=Token(session.id, session.generation),
-                    reason="the controller ended before it was started",
+                    live.now,
+                    token=ClaimToken(session.id, session.generation),
+                    reason="the controller exited before the run started",
                     uncounted=True,
                     actor=CONTROLLER,
                 )
     over = session.state == STOPPING or session.interactive
-    crew.change(
+    live.change(
         session,
         state=STOPPED if over else IDLE,
-        reason="" if session.state == IDLE else "its start was cut short",
+        reason="" if session.state == IDLE else "its start was interrupted",
         work="",
         run=0,
         pid=0,
-        idle_since=session.idle_since or crew.now,
+        idle_since=session.idle_since or live.now,
     )
 
 
-def _reopen_orphans(crew: Crew) -> None:
-    """Work that somebody holds who is not there."""
-    for work in crew.store.list_work(status=(CLAIMED,)):
-        session = crew.roster.get(work.session)
+def _reopen_orphans(live: LiveState) -> None:
+    """Put items back in the queue whose claimant no longer exists."""
+    for work in live.store.list_work(status=(CLAIMED,)):
+        session = live.sessions.get(work.session)
         if session is not None and session.work == work.id:
             continue
-        if session is not None and session.id in crew.going and not session.work:
-            crew.change(session, state=RUNNING, work=work.id)  # it took the item by itself
+        if session is not None and session.id in live.active_runs and not session.work:
+            live.change(session, state=RUNNING, work=work.id)  # it claimed the item itself
             continue
-        with suppress(Stale):
-            crew.store.reopen(
+        with suppress(StaleTokenError):
+            live.store.reopen(
                 work.id,
-                crew.now,
-                token=Token(work.session, work.generation),
-                reason="who held it is gone",
+                live.now,
+                token=ClaimToken(work.session, work.generation),
+                reason="its session no longer exists",
                 uncounted=True,
                 actor=CONTROLLER,
             )

@@ -1,123 +1,127 @@
-"""A session's world: its environment, what its process is handed, and how it is called."""
+"""Build a run's command line, environment and temporary files."""
 
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from shutil import which
+from typing import NamedTuple
 
-from gascity.apply.files import make_private, write_private
-from gascity.control import places
-from gascity.control.desk import Post
-from gascity.materialise.furnish import Furnished
+from gascity.control import paths
+from gascity.control.run_config import AgentRunConfig
+from gascity.files import make_private_directory, write_file
+from gascity.mcp.servers import launch_environment
 from gascity.model.city import City
-from gascity.model.durations import seconds
-from gascity.model.layers import DEFINITION, Layer, fold_field
+from gascity.model.layers import DEFINITION, Layer
 from gascity.model.problems import CityError, Problem
-from gascity.model.records import NamedTuple
-from gascity.model.tables import SESSION
 from gascity.model.work import Mail, Nudge, Session, Work
+from gascity.paths import which
 from gascity.render.argv import Invocation, Message, headless, interactive
 from gascity.render.tool_flags import as_required
-from gascity.render.variables import Scene, functions, variables
-from gascity.runtimes.runtime import Order
-from gascity.servers import launch_environment
+from gascity.render.variables import SessionContext, functions, variables
+from gascity.runtimes.port import RunSpec
 from gascity.source.disk import Disk
+from gascity.workdir.prepare_session import PreparedSession
 
 Text = Callable[[str], str]
 
-# Variables of a session that this process may itself have, and those of a terminal it is not in.
+# Removed from the environment: variables of a session or terminal that the controller runs in.
 _OURS = ("CITY_", "GC_", "TMUX")
 
 
-class Errand(NamedTuple):
-    """What one run is for."""
+class PendingStart(NamedTuple):
+    """A start in progress: what the run is for."""
 
     session: Session
     work: Work | None
-    text: str  # the message; the agent's prompt comes from furnishing
+    text: str  # the message; the prompt comes from the prepared directory
     resume: bool
-    about: str = ""  # of a run without work: what it is for
-    by: float = 0.0  # until when its directory has to be ready, by the steady clock
+    about: str = ""  # purpose of a run without a work item
+    by: float = 0.0  # when its directory must be ready (monotonic clock)
 
 
-class Launched(NamedTuple):
-    """How a run is started, the files it is handed, and what its conversation will be called."""
+class RunLaunch(NamedTuple):
+    """The run to spawn, the temporary files written for it, and its conversation id."""
 
-    order: Order
+    spec: RunSpec
     files: tuple[str, ...]
     conversation: str
 
 
 def message_text(
-    post: Post, work: Work | None, mail: Sequence[Mail], nudges: Sequence[Nudge]
+    config: AgentRunConfig, work: Work | None, mail: Sequence[Mail], nudges: Sequence[Nudge]
 ) -> str:
-    """What a run is told beside its prompt. A program's text is never added to."""
-    if post.script:
+    """Return the message for a run, beside its prompt. A script gets its item unchanged."""
+    if config.script:
         return work.body if work is not None else ""
     parts = [work.body] if work is not None else []
     if mail:
         letters = "\n\n".join(map(_letter, mail))
         count = "a new message" if len(mail) == 1 else f"{len(mail)} new messages"
-        how = "`city mail reply ID TEXT` answers, `city mail archive ID` puts one away."
+        how = "Reply with `city mail reply ID TEXT`; archive with `city mail archive ID`."
         parts.append(f"You have {count}.\n\n{letters}\n\n{how}")
     parts += [nudge.text for nudge in nudges]
     return "\n\n".join(parts)
 
 
 def _letter(mail: Mail) -> str:
-    """One message; a subject that is only the first line of it is not said twice."""
+    """Format one message; leave out a subject that only repeats the first line."""
     head = f"From {mail.sender}, message {mail.id}:"
     if not mail.body.startswith(mail.subject.removesuffix("…")):
         head += f" {mail.subject}"
     return f"{head}\n{mail.body}"
 
 
-def make_order(
-    root: str, post: Post, errand: Errand, furnished: Furnished, environ: Mapping[str, str]
-) -> Launched:
-    """Write what a run is handed and say how it is started; CityError if it cannot be."""
-    session = errand.session
-    place = partial(places.handed, root, session.id, session.generation)
-    expand = _expander(post, errand, furnished)
-    called = _invocation(post, errand, furnished, place, expand)
-    wrong = [one for one in as_required(post.city, called.problems) if one.is_error]
+def make_run_spec(
+    root: str,
+    config: AgentRunConfig,
+    pending: PendingStart,
+    prepared: PreparedSession,
+    environ: Mapping[str, str],
+) -> RunLaunch:
+    """Write a run's files and return how to spawn it; CityError if it cannot be."""
+    session = pending.session
+    place = partial(paths.handed, root, session.id, session.generation)
+    expand = _expander(config, pending, prepared)
+    invocation = _invocation(config, pending, prepared, place, expand)
+    wrong = [
+        problem for problem in as_required(config.city, invocation.problems) if problem.is_error
+    ]
     if wrong:
         raise CityError(*wrong)
-    files = {place(name): text for name, text in called.files.items()}
-    stdin = place("stdin") if called.stdin else ""
+    files = {place(name): text for name, text in invocation.files.items()}
+    stdin = place("stdin") if invocation.stdin else ""
     if stdin:
-        files[stdin] = called.stdin
+        files[stdin] = invocation.stdin
     for path, text in files.items():
         _hand(path, text)
-    env = environment(root, post, errand, furnished, environ)
-    env.update(called.env)
-    order = Order(
+    env = environment(root, config, pending, prepared, environ)
+    env.update(invocation.env)
+    spec = RunSpec(
         session=session.id,
         generation=session.generation,
         name=runtime_name(session),
-        argv=called.argv,
-        cwd=furnished.workdir,
+        argv=invocation.argv,
+        cwd=prepared.workdir,
         env=env,
-        log=places.run_log(root, session.id, session.generation),
-        exit_file=places.exit_file(root, session.id, session.generation),
+        log=paths.run_log(root, session.id, session.generation),
+        exit_file=paths.exit_file(root, session.id, session.generation),
         stdin=stdin,
-        before=_commands(post, "pre_start", expand),
-        setup=_setup(post, expand),
+        before=tuple(map(expand, config.agent.settings.pre_start)),
+        setup=_setup(config, expand, env),
     )
-    return Launched(order, tuple(files), called.conversation)
+    return RunLaunch(spec, tuple(files), invocation.conversation)
 
 
-def _expander(post: Post, errand: Errand, furnished: Furnished) -> Text:
-    """Fills in the names that commands share with prompts, with this session's values."""
+def _expander(config: AgentRunConfig, pending: PendingStart, prepared: PreparedSession) -> Text:
+    """Return a function that fills in the template variables of commands for this session."""
 
     def expand(text: str) -> str:
         if "{{" not in text:
             return text
         from gascity.gotemplate import TemplateError, render_text
 
-        scene = Scene(furnished.workdir, furnished.branch, session=errand.session.alias)
-        known = variables(post.city, post.agent, scene)
+        scene = SessionContext(prepared.workdir, prepared.branch, session=pending.session.alias)
+        known = variables(config.city, config.agent, scene)
         try:
             return render_text(text, known, functions=functions())
         except TemplateError as error:
@@ -128,109 +132,103 @@ def _expander(post: Post, errand: Errand, furnished: Furnished) -> Text:
 
 
 def _invocation(
-    post: Post,
-    errand: Errand,
-    furnished: Furnished,
+    config: AgentRunConfig,
+    pending: PendingStart,
+    prepared: PreparedSession,
     place: Callable[[str], str],
     expand: Text,
 ) -> Invocation:
-    if post.provider is None:
-        raise CityError(Problem("unknown-provider", f"there is no `{post.agent.provider}`"))
-    agent, command = post.agent, post.agent.text("start_command")
+    if config.provider is None:
+        raise CityError(Problem("unknown-provider", f"there is no `{config.agent.provider}`"))
+    agent, command = config.agent, config.agent.settings.start_command or ""
     if "{{" in command:
         filled = Layer(DEFINITION, agent.home.directory, {"start_command": expand(command)})
-        agent = agent._replace(layers=(*agent.layers, filled))
-    call = interactive if errand.session.interactive else headless
+        agent = agent.replace(layers=(*agent.layers, filled))
+    call = interactive if pending.session.interactive else headless
     return call(
-        post.provider,
+        config.provider,
         agent,
-        Message(furnished.prompt, errand.text),
-        conversation=errand.session.conversation,
-        resume=errand.resume,
-        extra=furnished.launch,
-        place=place,
+        Message(prepared.prompt, pending.text),
+        conversation=pending.session.conversation,
+        resume=pending.resume,
+        extra=prepared.launch,
+        file_path=place,
     )
 
 
 def _hand(path: str, text: str) -> None:
-    """Write a file for one run. It need not outlive the machine: the run does not either."""
+    """Write a file for one run. No fsync: the run does not survive a power failure either."""
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with open(handle, "wb") as file:
-        file.write(text.encode("utf-8", "surrogateescape"))
+    write_file(path, text.encode("utf-8", "surrogateescape"), durable=False)
 
 
-def _commands(post: Post, name: str, expand: Text) -> tuple[str, ...]:
-    found = post.agent.value(name)
-    return tuple(expand(str(one)) for one in found) if isinstance(found, tuple) else ()
-
-
-def _setup(post: Post, expand: Text) -> tuple[str, ...]:
-    """Commands that should run before it starts, each for as long as it may take."""
+def _setup(config: AgentRunConfig, expand: Text, env: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the setup commands of a run, each with its timeout."""
     from shlex import quote
 
-    file = post.agent.text("session_setup_script")
-    found = [
-        *_commands(post, "session_setup", expand),
-        *([quote(Disk(post.city.root).absolute(file))] if file else ()),
-        *_commands(post, "session_live", expand),
+    settings = config.agent.settings
+    file = settings.session_setup_script
+    commands = [
+        *map(expand, settings.session_setup),
+        *([quote(Disk(config.city.root).absolute(file))] if file else ()),
+        *map(expand, settings.session_live),
     ]
-    longest = seconds(fold_field(post.city.session, SESSION, "setup_timeout").value)
-    bound = f"timeout {longest:g} " if longest and which("timeout") else ""
-    return tuple(f"{bound}sh -c {quote(one)}" if bound else one for one in found)
+    longest = config.city.session.setup_timeout
+    bound = f"timeout {longest:g} " if longest and which("timeout", env) else ""
+    return tuple(f"{bound}sh -c {quote(command)}" if bound else command for command in commands)
 
 
 def runtime_name(session: Session) -> str:
-    """What a session is called where it runs: its agent, readable, and enough of its id."""
+    """Return a session's name in its runtime: readable, and unique by the start of its id."""
     agent = session.agent.replace("/", "--").replace(".", "__")
     return f"{agent}-{session.id[:8]}"
 
 
 def environment(
-    root: str, post: Post, errand: Errand, furnished: Furnished, environ: Mapping[str, str]
+    root: str,
+    config: AgentRunConfig,
+    pending: PendingStart,
+    prepared: PreparedSession,
+    environ: Mapping[str, str],
 ) -> dict[str, str]:
-    """The whole environment of a session, lowest layer first."""
-    session, work = errand.session, errand.work
+    """Return the environment of a session, lowest layer first."""
+    session, work = pending.session, pending.work
     host = {name: value for name, value in environ.items() if not name.startswith(_OURS)}
-    workspace = post.city.workspace
-    found = {**host}
-    for layer in workspace:
-        said = layer.values.get("env")
-        found.update({str(k): str(v) for k, v in said.items()} if isinstance(said, Mapping) else {})
-    found.update(post.provider.pairs("env") if post.provider else {})
-    found = launch_environment(post.agent, found)
-    found.update(furnished.env)
-    name, rig = str(post.agent.name), post.agent.name.rig or ""
+    environment = {**host, **config.city.workspace.env}
+    environment.update(config.provider.facts.env if config.provider else {})
+    environment = launch_environment(config.agent, environment)
+    environment.update(prepared.env)
+    name, rig = str(config.agent.name), config.agent.name.rig or ""
     item = work.id if work is not None else ""
-    programs = places.program_directory(root)
-    found.update(
+    programs = paths.program_directory(root)
+    environment.update(
         CITY_ROOT=root,
         CITY_AGENT=name,
         CITY_RIG=rig,
         CITY_SESSION_ID=session.id,
         CITY_GENERATION=str(session.generation),
         CITY_WORK_ID=item,
-        CITY_WORKDIR=furnished.workdir,
-        GC_CITY=post.city.name,
+        CITY_WORKDIR=prepared.workdir,
+        GC_CITY=config.city.name,
         GC_CITY_PATH=root,
         GC_CITY_ROOT=root,
         GC_AGENT=name,
         GC_RIG=rig,
-        GC_RIG_ROOT=_rig_root(post.city, post),
+        GC_RIG_ROOT=_rig_root(config.city, config),
         GC_SESSION_ID=session.id,
         GC_SESSION_NAME=runtime_name(session),
         GC_ALIAS=session.alias,
         GC_TEMPLATE=name,
         GC_BEAD_ID=item,
-        GC_PACK_DIR=Disk(root).absolute(post.agent.home.pack),
+        GC_PACK_DIR=Disk(root).absolute(config.agent.home.pack),
         GC_BIN=f"{programs}/gc",
-        PATH=f"{programs}{os.pathsep}{found.get('PATH', os.defpath)}",
+        PATH=f"{programs}{os.pathsep}{environment.get('PATH', os.defpath)}",
     )
-    return found
+    return environment
 
 
-def _rig_root(city: City, post: Post) -> str:
-    rig = city.rig_of(post.agent)
+def _rig_root(city: City, config: AgentRunConfig) -> str:
+    rig = city.rig_of(config.agent)
     return Disk(city.root).absolute(rig.path) if rig is not None and rig.path else ""
 
 
@@ -245,11 +243,11 @@ exec {python} -P -c 'import sys; sys.argv[0] = "gc"; import gascity.__main__ as 
 
 
 def write_programs(root: str) -> None:
-    """Put `city` and `gc` where sessions find them: this very installation."""
+    """Write `city` and `gc` wrappers that call this installation, for the PATH of sessions."""
     from shlex import quote
 
-    directory = places.program_directory(root)
-    make_private(directory)
+    directory = paths.program_directory(root)
+    make_private_directory(directory)
     for name, text in (("city", _CITY), ("gc", _GC)):
         data = text.format(python=quote(sys.executable)).encode()
-        write_private(f"{directory}/{name}", data, 0o700)
+        write_file(f"{directory}/{name}", data, 0o700)

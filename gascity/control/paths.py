@@ -1,4 +1,4 @@
-"""Where a controller and its sessions keep what is theirs, below `.gc/`."""
+"""Paths of the controller and its sessions below `.gc/`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ def lock_file(root: str) -> str:
 
 
 def run_directory(root: str) -> str:
-    """Private: the socket, what runs are handed, and what they leave."""
+    """Private directory of the socket and of temporary and exit files of runs."""
     return f"{root}/.gc/run"
 
 
@@ -25,12 +25,12 @@ def controller_log(root: str) -> str:
 
 
 def program_directory(root: str) -> str:
-    """First on the PATH of every session."""
+    """Directory of the `city` and `gc` wrappers, first on the PATH of every session."""
     return f"{root}/.gc/bin"
 
 
 def stale_file(root: str) -> str:
-    """Names agents whose definition is broken and whose last good one is in force, a line each."""
+    """File with the names of agents that use their last valid definition, one per line."""
     return f"{root}/.gc/last-good/agents"
 
 
@@ -43,5 +43,5 @@ def exit_file(root: str, session: str, generation: int) -> str:
 
 
 def handed(root: str, session: str, generation: int, name: str) -> str:
-    """A file that one run is handed: a prompt, a script."""
+    """Temporary file for one run, such as a prompt or a script."""
     return f"{run_directory(root)}/{session}.{generation}.{name}"

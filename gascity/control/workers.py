@@ -1,4 +1,4 @@
-"""A few threads for what takes too long for the loop: git, files, long logs."""
+"""Worker threads for what would block the loop: git, files, long logs."""
 
 import os
 import threading
@@ -11,9 +11,9 @@ Then = Callable[[object], None]
 
 
 class Workers:
-    """Runs jobs; what is to happen with their results happens in the loop, in `collect`.
+    """Runs jobs in threads; their callbacks run in the loop, which calls `collect`.
 
-    `fd` is readable when there is something to collect.
+    `fd` is readable when there are results to collect.
     """
 
     def __init__(self, count: int = 4) -> None:
@@ -27,7 +27,7 @@ class Workers:
         self._threads: list[threading.Thread] = []
 
     def put(self, job: Job, then: Then) -> None:
-        """`then` gets what the job returns, or the exception that it raised."""
+        """Queue a job. `then` is called with its result, or with the exception it raised."""
         with self._there:
             self._waiting.append((job, then, self._era))
             self._there.notify()
@@ -52,24 +52,24 @@ class Workers:
             os.write(self._bell, b"!")
 
     def collect(self) -> list[tuple[Then, object]]:
-        """Results that have come, with what is to happen with each."""
+        """Return finished results with their callbacks."""
         with suppress(BlockingIOError):
             os.read(self.fd, 4096)
-        found = []
+        results = []
         while self._done:
             then, result, era = self._done.popleft()
             if era == self._era:
-                found.append((then, result))
-        return found
+                results.append((then, result))
+        return results
 
     def forget(self) -> None:
-        """Nobody waits any more for what was put so far: it may be done, but is not collected."""
+        """Drop all queued jobs and ignore the results of running ones."""
         with self._there:
             self._waiting.clear()
             self._era += 1
 
     def close(self) -> None:
-        """End when the jobs at hand are done; those that wait are dropped."""
+        """Stop after the jobs in progress; drop queued ones."""
         with self._there:
             self._closing = True
             self._there.notify_all()

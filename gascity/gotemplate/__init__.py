@@ -1,26 +1,25 @@
-"""Go's text/template in pure Python. No files, no clock, no attributes of any object.
+"""Go's text/template in pure Python, over plain data only: no files, no clock, no attributes.
 
     render_text("Hello {{.Name}}", {"Name": "you"})
 
-or, for texts of many files: `parse` each, gather them in a `TemplateSet`, `render` to `Span`s.
+For several files: `parse` each, collect them in a `TemplateSet`, `render` to `Span`s.
 """
 
-from gascity.gotemplate.errors import Note, TemplateError
+from gascity.gotemplate.errors import TemplateError, UndefinedName
 from gascity.gotemplate.evaluate import Budget
 from gascity.gotemplate.nodes import Template
 from gascity.gotemplate.parse import parse
-from gascity.gotemplate.references import Reference, references
-from gascity.gotemplate.sets import TemplateSet, render, render_text
-from gascity.gotemplate.spans import Span
+from gascity.gotemplate.references import TemplateReference, references
+from gascity.gotemplate.render import Span, TemplateSet, render, render_text
 
 __all__ = [
     "Budget",
-    "Note",
-    "Reference",
     "Span",
     "Template",
     "TemplateError",
+    "TemplateReference",
     "TemplateSet",
+    "UndefinedName",
     "parse",
     "references",
     "render",

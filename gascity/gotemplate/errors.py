@@ -1,19 +1,18 @@
-"""What can go wrong with a template, and the notes that a lenient rendering leaves."""
+"""Template errors, and the undefined names that a lenient rendering reports."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
-from gascity.gotemplate.records import Frozen, put
-
-_LONGEST = 80  # a name that is longer is compared with nothing: that takes quadratic time
+_LONGEST = 80  # longer names get no suggestion: comparing them takes quadratic time
 
 
 class TemplateError(Exception):
-    """The only exception that template text can cause.
+    """The only exception that a template's text can cause.
 
     `kind` is `parse` or `exec`. `file`, `line` (from 1) and `col` (bytes, from 0, as Go counts)
-    are the place in the text as written; `name` is the template or fragment it belongs to.
+    give the position in the source; `name` is the template or fragment it belongs to.
     `trail` lists the `template` calls that led there, innermost first, as (file, line, name).
     """
 
@@ -44,17 +43,16 @@ class TemplateError(Exception):
         return f'{self.file}:{self.line}:{self.col}: in "{self.name}": {self.message}{hint}'
 
 
-class Mistake(Exception):
-    """A function or a value refused; whoever knows the place turns it into a TemplateError."""
+class EvalError(Exception):
+    """A function or value was rejected; the caller adds the position and raises TemplateError."""
 
 
-class Note(Frozen):
-    """Something undefined that a lenient rendering took for empty text.
+class UndefinedName(NamedTuple):
+    """An undefined name that a lenient rendering replaced with empty text.
 
-    `kind` is `variable` or `fragment`, `subject` the name as the template writes it.
+    `kind` is `variable` or `fragment`, `subject` the name as written in the template.
     """
 
-    __slots__ = ("kind", "subject", "file", "line", "col", "name", "hint")  # noqa: RUF023
     kind: str
     subject: str
     file: str
@@ -63,20 +61,9 @@ class Note(Frozen):
     name: str
     hint: str
 
-    def __init__(
-        self, kind: str, subject: str, *, file: str, line: int, col: int, name: str, hint: str
-    ) -> None:
-        put(self, "kind", kind)
-        put(self, "subject", subject)
-        put(self, "file", file)
-        put(self, "line", line)
-        put(self, "col", col)
-        put(self, "name", name)
-        put(self, "hint", hint)
-
 
 def did_you_mean(wrong: str, known: Iterable[object], prefix: str = "") -> str:
-    """Return a hint with the nearest known name, or nothing if none is near."""
+    """Return a hint with the nearest known name, or an empty string if none is near."""
     from difflib import get_close_matches  # slow to import, and only errors need it
 
     if len(wrong) > _LONGEST:

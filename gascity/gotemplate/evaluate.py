@@ -1,71 +1,61 @@
-"""Evaluate pipelines: fields, variables, calls, and what an undefined variable means.
+"""Evaluate pipelines: fields, variables, function calls, undefined names.
 
-`at` is the node that is being looked at, moved as Go moves it: an error is reported there.
+`Evaluator.at` is the current node, moved exactly as Go moves it: errors are reported there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
-from gascity.gotemplate.errors import Mistake, Note, TemplateError, did_you_mean
+from gascity.gotemplate.errors import EvalError, TemplateError, UndefinedName, did_you_mean
 from gascity.gotemplate.functions import BUILTINS
 from gascity.gotemplate.nodes import (
-    Chain,
-    Command,
-    Dot,
-    Field,
-    Function,
-    Literal,
-    Nil,
+    ChainNode,
+    CommandNode,
+    DotNode,
+    FieldNode,
+    FunctionNode,
+    LiteralNode,
+    NilNode,
     Node,
-    Pipe,
-    Place,
+    OverflowNode,
+    PipeNode,
+    Position,
     Template,
-    TooLarge,
-    Variable,
+    VariableNode,
 )
-from gascity.gotemplate.records import Frozen, put
-from gascity.gotemplate.values import MISSING, Missing, Undefined, plain, truth, type_name
+from gascity.gotemplate.values import MISSING, Missing, UndefinedValue, plain, type_name
 
 MODES = ("strict", "lenient", "error", "default")
-_NO_FINAL = object()  # no value is piped into the command
-_PATHS = (Field, Chain, Variable)
+_NOTHING_PIPED = object()  # the first command of a pipeline has no piped value
+_PATHS = (FieldNode, ChainNode, VariableNode)
 _SIZED = (str, list, tuple)
 _UNDEFINED_ALLOWED = frozenset({"not", "eq", "ne"})
 
 
-class Budget(Frozen):
-    """How much a rendering may do: steps of work, templates within templates, characters.
+class Budget(NamedTuple):
+    """Limits of a rendering: steps of work, templates within templates, characters.
 
-    The limit on output also holds for every text that is put together on the way.
+    The limit on output also applies to every text that is built on the way.
     """
 
-    __slots__ = ("depth", "output", "steps")
-    steps: int
-    depth: int
-    output: int
-
-    def __init__(
-        self, *, steps: int = 500_000, depth: int = 1_000, output: int = 4_000_000
-    ) -> None:
-        put(self, "steps", steps)
-        put(self, "depth", depth)
-        put(self, "output", output)
+    steps: int = 500_000
+    depth: int = 1_000
+    output: int = 4_000_000
 
 
-class Slot:
-    """A variable. `boxed` says that it came out of a list or map as it was: see `refuse_boxed`."""
+class Binding:
+    """A variable and its value; `boxed`: it came straight out of a list or map, see `slice`."""
 
     __slots__ = ("boxed", "name", "value")
 
     def __init__(self, name: str, value: object, boxed: bool = False) -> None:
-        self.name = name
-        self.value = value
-        self.boxed = boxed
+        self.name, self.value, self.boxed = name, value, boxed
 
 
 class Evaluator:
-    """The state of one rendering, as far as pipelines see it."""
+    """The part of a rendering's state that pipelines need."""
 
     def __init__(
         self,
@@ -73,36 +63,36 @@ class Evaluator:
         functions: Mapping[str, Callable[..., object]],
         missing: str,
         budget: Budget,
-        notes: list[Note] | None,
+        undefined_names: list[UndefinedName] | None,
         lenient: Collection[str] = (),
     ) -> None:
         if missing not in MODES:
             raise ValueError(f"missing must be one of {', '.join(MODES)}, not {missing!r}")
         self.template = template
         self.at: Node = Node(1, 0)
-        self.variables: list[Slot] = []
+        self.variables: list[Binding] = []
         self.boxed = False  # whether dot is boxed
         self.functions = functions
-        self.general = missing
+        self.default_mode = missing
         self.lenient = lenient
         self.tracks_undefined = missing in ("strict", "lenient")
         self.budget = budget
         self.steps = budget.steps
-        self.notes = notes
-        self.noted: set[tuple[int, int]] = set()
+        self.undefined_names = undefined_names
+        self.reported: set[tuple[int, int]] = set()
 
     @property
     def mode(self) -> str:
-        """What an undefined name is in the template at hand; files may be lenient one by one."""
-        return "lenient" if self.template.file in self.lenient else self.general
+        """The mode for undefined names in the current template; files can be lenient one by one."""
+        return "lenient" if self.template.file in self.lenient else self.default_mode
 
     # Errors and limits
 
     def error(self, message: str, hint: str = "") -> TemplateError:
         return self.error_at((self.template, self.at), message, hint)
 
-    def error_at(self, place: Place, message: str, hint: str = "") -> TemplateError:
-        template, node = place
+    def error_at(self, position: Position, message: str, hint: str = "") -> TemplateError:
+        template, node = position
         return TemplateError(
             "exec",
             message,
@@ -118,135 +108,129 @@ class Evaluator:
         if self.steps < 0:
             raise self.error(f"the template takes more than {self.budget.steps} steps")
 
-    def note(
-        self, kind: str, subject: str, place: Place, known: Iterable[object], prefix: str = ""
+    def report(
+        self, kind: str, subject: str, position: Position, known: Iterable[object], prefix: str = ""
     ) -> None:
-        """Keep a note for the caller, once for a place however often it is reached."""
-        template, node = place
-        if self.notes is None or (id(template), node.pos) in self.noted:
+        """Report an undefined name to the caller, once per position."""
+        template, node = position
+        if self.undefined_names is None or (id(template), node.pos) in self.reported:
             return
-        self.noted.add((id(template), node.pos))
-        self.notes.append(
-            Note(
-                kind,
-                subject,
-                file=template.file,
-                line=node.line,
-                col=template.column(node.pos),
-                name=template.name,
-                hint=did_you_mean(subject.removeprefix(prefix), known, prefix),
-            )
+        self.reported.add((id(template), node.pos))
+        hint = did_you_mean(subject.removeprefix(prefix), known, prefix)
+        col = template.column(node.pos)
+        self.undefined_names.append(
+            UndefinedName(kind, subject, template.file, node.line, col, template.name, hint)
         )
 
-    def settle(self, value: object) -> object:
-        """Return a value that is defined: an undefined one is an error, or empty if lenient."""
-        if not isinstance(value, Undefined):
+    def require_defined(self, value: object) -> object:
+        """Return a defined value: an undefined one is an error, or in lenient mode empty text."""
+        if not isinstance(value, UndefinedValue):
             return value
         above, _, last = value.path.rpartition(".")
         if self.mode == "strict":
             hint = did_you_mean(last, value.known, f"{above}.")
-            raise self.error_at(value.place, f"{value.path} is not defined", hint)
-        self.note("variable", value.path, value.place, value.known, f"{above}.")
+            raise self.error_at(value.position, f"{value.path} is not defined", hint)
+        self.report("variable", value.path, value.position, value.known, f"{above}.")
         return ""
 
     # Pipelines
 
-    def pipeline(self, pipe: Pipe, dot: object, *, undefined_ok: bool = False) -> object:
-        """Return the value of a pipeline, given to its variables if it has any."""
+    def pipeline(self, pipe: PipeNode, dot: object, *, undefined_ok: bool = False) -> object:
+        """Return the value of a pipeline after assigning it to the pipeline's variables."""
         self.at = pipe
-        value: object = _NO_FINAL
+        value: object = _NOTHING_PIPED
         for command in pipe.commands:
             value = self.command(command, dot, value)
             if value is None:
                 value = MISSING
         if pipe.targets:
             if not undefined_ok:
-                value = self.settle(value)
+                value = self.require_defined(value)
             self.bind(pipe, value)
         return value
 
-    def bind(self, pipe: Pipe, value: object) -> None:
+    def bind(self, pipe: PipeNode, value: object) -> None:
         for name in pipe.targets:
             if pipe.assigns:
                 self.assign(name, value)
             else:
-                self.variables.append(Slot(name, value))
+                self.variables.append(Binding(name, value))
 
     def assign(self, name: str, value: object, boxed: bool = False) -> None:
-        slot = self.slot(name)
-        slot.value, slot.boxed = value, boxed
+        binding = self.binding(name)
+        binding.value, binding.boxed = value, boxed
 
-    def slot(self, name: str) -> Slot:
-        for slot in reversed(self.variables):
-            if slot.name == name:
-                return slot
+    def binding(self, name: str) -> Binding:
+        for binding in reversed(self.variables):
+            if binding.name == name:
+                return binding
         raise self.error(f"undefined variable: {name}")
 
-    def command(self, command: Command, dot: object, final: object) -> object:
+    def command(self, command: CommandNode, dot: object, piped: object) -> object:
         self.steps -= 1
         if self.steps < 0:
             self.spend(0)
         first = command.args[0]
-        if type(first) is Field and type(dot) is dict:
-            # A short cut to what nearly every action is: a text that dot has under this name.
+        if type(first) is FieldNode and type(dot) is dict:
+            # Fast path for nearly every action: a text that dot has under this name.
             entry = dot.get(first.path[0])
             if (
                 type(entry) is str
                 and len(command.args) + len(first.path) == 2
-                and final is _NO_FINAL
+                and piped is _NOTHING_PIPED
             ):
                 self.at = first
                 return entry
-        if type(first) is Function:
-            return self.call(first, command, command.args[1:], dot, final)
-        given = len(command.args) > 1 or final is not _NO_FINAL
+        if type(first) is FunctionNode:
+            return self.call(first, command, command.args[1:], dot, piped)
+        has_args = len(command.args) > 1 or piped is not _NOTHING_PIPED
         if isinstance(first, _PATHS):
-            return self.operand(first, dot, given)
-        if not isinstance(first, Pipe):
+            return self.operand(first, dot, has_args)
+        if not isinstance(first, PipeNode):
             self.at = first
-        if given:
-            raise self.error("cannot give an argument to what is not a function")
-        if type(first) is Nil:
+        if has_args:
+            raise self.error("only a function takes arguments")
+        if type(first) is NilNode:
             raise self.error("nil is not a command")
         return self.operand(first, dot, False)
 
-    def operand(self, node: Node, dot: object, given: bool) -> object:
-        """Return the value of an operand; `given` says that arguments follow it, or are piped."""
+    def operand(self, node: Node, dot: object, has_args: bool) -> object:
+        """Return the value of an operand; with `has_args`, arguments follow it or are piped."""
         self.at = node
-        if isinstance(node, Field):
-            return self.path(dot, node.path, ".", given)
-        if isinstance(node, Literal):
+        if isinstance(node, FieldNode):
+            return self.path(dot, node.path, ".", has_args)
+        if isinstance(node, LiteralNode):
             return node.value
-        if isinstance(node, Pipe):
+        if isinstance(node, PipeNode):
             return self.pipeline(node, dot)
-        if isinstance(node, Dot):
+        if isinstance(node, DotNode):
             return dot
-        if isinstance(node, Variable):
-            return self.variable(node, given)
-        if isinstance(node, Function):
-            return self.call(node, node, (), dot, _NO_FINAL)
-        if isinstance(node, Chain):
+        if isinstance(node, VariableNode):
+            return self.variable(node, has_args)
+        if isinstance(node, FunctionNode):
+            return self.call(node, node, (), dot, _NOTHING_PIPED)
+        if isinstance(node, ChainNode):
             base = self.operand(node.base, dot, False)
-            return self.path(MISSING if base is None else base, node.path, "(…).", given)
-        if isinstance(node, TooLarge):
+            return self.path(MISSING if base is None else base, node.path, "(…).", has_args)
+        if isinstance(node, OverflowNode):
             raise self.error(node.message)
         return None  # nil
 
-    def variable(self, node: Variable, given: bool) -> object:
-        value = self.slot(node.name).value
+    def variable(self, node: VariableNode, has_args: bool) -> object:
+        value = self.binding(node.name).value
         if node.path:
-            return self.path(value, node.path, f"{node.name}.", given)
-        if given:
-            raise self.error(f"cannot give an argument to {node.name}, which is not a function")
+            return self.path(value, node.path, f"{node.name}.", has_args)
+        if has_args:
+            raise self.error(f"{node.name} is not a function and takes no arguments")
         return value
 
     # Fields
 
-    def path(self, value: object, names: tuple[str, ...], prefix: str, given: bool) -> object:
+    def path(self, value: object, names: tuple[str, ...], prefix: str, has_args: bool) -> object:
         last = len(names) - 1
         for i, name in enumerate(names):
             if isinstance(value, dict):
-                if given and i == last:
+                if has_args and i == last:
                     raise self.error(f"{name} is not a method but has arguments")
                 entry = dict.get(value, name, MISSING)
                 if entry is MISSING:
@@ -254,14 +238,14 @@ class Evaluator:
                 else:
                     value = entry if type(entry) is str else self.accept(entry)
             else:
-                value = self.field_of_no_map(value, name)
+                value = self.field_of_non_map(value, name)
         return value
 
     def accept(self, value: object) -> object:
         try:
             return plain(value)
-        except Mistake as mistake:
-            raise self.error(str(mistake)) from None
+        except EvalError as error:
+            raise self.error(str(error)) from None
 
     def absent(self, path: str, name: str, whole: dict[object, object]) -> object:
         if self.mode == "error":
@@ -270,12 +254,12 @@ class Evaluator:
             return MISSING
         return self.undefined(path, whole)
 
-    def undefined(self, path: str, known: Iterable[object] = ()) -> Undefined:
-        return Undefined(path, known, (self.template, self.at), self.mode == "lenient")
+    def undefined(self, path: str, known: Iterable[object] = ()) -> UndefinedValue:
+        return UndefinedValue(path, known, (self.template, self.at), self.mode == "lenient")
 
-    def field_of_no_map(self, value: object, name: str) -> object:
-        if isinstance(value, Undefined) and value.path != ".":
-            self.settle(value)  # under the lenient rule, all of .X.Y is as empty as .X
+    def field_of_non_map(self, value: object, name: str) -> object:
+        if isinstance(value, UndefinedValue) and value.path != ".":
+            self.require_defined(value)  # in lenient mode .X.Y is as empty as .X
             return value
         if isinstance(value, Missing):
             if self.mode == "error":
@@ -288,103 +272,111 @@ class Evaluator:
     # Calls
 
     def call(
-        self, function: Function, command: Node, args: Sequence[Node], dot: object, final: object
+        self,
+        function: FunctionNode,
+        command: Node,
+        args: Sequence[Node],
+        dot: object,
+        piped: object,
     ) -> object:
-        """Call a function; its own refusal is reported at the command, a bad argument there."""
+        """Call a function; its errors are reported at the command, a bad argument at itself."""
         self.at = function
         name = function.name
-        extra = self.functions.get(name)
-        if extra is not None:
-            values = self.arguments(name, args, dot, final)
-            return self.call_extra(name, extra, values, command)
+        custom = self.functions.get(name)
+        if custom is not None:
+            values = self.arguments(name, args, dot, piped)
+            return self.call_custom(name, custom, values, command)
         if name not in BUILTINS:
             raise self.error(f'function "{name}" not defined')
         builtin, fewest, most = BUILTINS[name]
-        count = len(args) + (final is not _NO_FINAL)
+        count = len(args) + (piped is not _NOTHING_PIPED)
         if count < fewest or (most is not None and count > most):
             raise self.error(f"wrong number of args for {name}: {count}")
         if name in ("and", "or"):
-            return self.either(name, args, dot, final)
-        values = self.arguments(name, args, dot, final)
+            return self.and_or(name, args, dot, piped)
+        values = self.arguments(name, args, dot, piped)
         if name == "templateFirst":
             return self.template_first(args, values, dot)
         try:
             if name == "slice":
                 self.refuse_boxed(args[1:], values[1:])
             result = builtin(values, self.budget.output)
-        except Mistake as mistake:
+        except EvalError as error:
             self.at = command
-            raise self.error(f"error calling {name}: {mistake}") from None
+            raise self.error(f"error calling {name}: {error}") from None
         self.spend(_cost(result))
         if self.tracks_undefined and result is MISSING:
             self.at = command
             return self.undefined(f'index … "{values[-1]}"')
         return result
 
-    def either(self, name: str, args: Sequence[Node], dot: object, final: object) -> object:
-        """Return the first argument that decides, or the last; the others are not evaluated."""
+    def and_or(self, name: str, args: Sequence[Node], dot: object, piped: object) -> object:
+        """Return the first argument that decides the result, or the last; evaluate no others."""
         value: object = None
         for arg in args:
             value = self.operand(arg, dot, False)
-            if truth(value) == (name == "or"):
+            if bool(value) == (name == "or"):
                 return value
-        return value if final is _NO_FINAL else final
+        return value if piped is _NOTHING_PIPED else piped
 
     def arguments(
-        self, name: str, args: Sequence[Node], dot: object, final: object
+        self, name: str, args: Sequence[Node], dot: object, piped: object
     ) -> list[object]:
         values: list[object] = []
         for i, arg in enumerate(args):
-            value = self.operand(arg, dot, False)
-            values.append(self.admit(name, value, i))
-        if final is not _NO_FINAL:
-            values.append(self.admit(name, final, len(values)))
+            values.append(self.admit(name, self.operand(arg, dot, False), i))
+        if piped is not _NOTHING_PIPED:
+            values.append(self.admit(name, piped, len(values)))
         return values
 
     def admit(self, name: str, value: object, position: int) -> object:
         if name not in _UNDEFINED_ALLOWED or name in self.functions:
-            value = self.settle(value)
+            value = self.require_defined(value)
         if name == "printf" and position == 0 and not isinstance(value, str):
-            raise self.error(f"printf wants a string first, not {type_name(value)}")
+            raise self.error(
+                f"the first argument of printf must be a string, not {type_name(value)}"
+            )
         self.spend(_cost(value))
         return value
 
     def refuse_boxed(self, args: Sequence[Node], values: list[object]) -> None:
-        """Refuse what Go's `slice` refuses as an index: a number straight out of a list or map.
+        """Reject an index that Go's `slice` rejects: a number straight out of a list or map.
 
-        Go sees such a value as an interface, and `slice`, unlike `index`, does not look into it.
-        Piped, in parentheses or through a variable it is just a number.
+        Go sees such a value as an interface, and `slice`, unlike `index`, does not unwrap it.
+        Piped, in parentheses or through a variable it is a plain number.
         """
         for arg, value in zip(args, values, strict=False):
-            boxed = isinstance(arg, Field | Chain) or (isinstance(arg, Dot) and self.boxed)
-            if isinstance(arg, Variable):
-                boxed = bool(arg.path) or self.slot(arg.name).boxed
+            boxed = isinstance(arg, FieldNode | ChainNode) or (
+                isinstance(arg, DotNode) and self.boxed
+            )
+            if isinstance(arg, VariableNode):
+                boxed = bool(arg.path) or self.binding(arg.name).boxed
             if boxed and isinstance(value, int):
-                raise Mistake("an index out of a list or map must be in parentheses")
+                raise EvalError("put an index that comes from a list or map in parentheses")
 
-    def call_extra(
-        self, name: str, extra: Callable[..., object], values: list[object], command: Node
+    def call_custom(
+        self, name: str, custom: Callable[..., object], values: list[object], command: Node
     ) -> object:
         try:
-            result = plain(extra(*[_python(value) for value in values]))
-        except Exception as problem:  # whatever it is, it has a place in the template
+            result = plain(custom(*[_python(value) for value in values]))
+        except Exception as error:  # any error of a caller's function gets a position
             self.at = command
-            raise self.error(f"error calling {name}: {problem}") from problem
+            raise self.error(f"error calling {name}: {error}") from error
         self.spend(1 + _cost(result))
         return result
 
     def template_first(self, args: Sequence[Node], values: list[object], dot: object) -> object:
-        """The walker's: only it knows the other templates."""
+        """Implemented by the renderer, which knows the other templates."""
         raise NotImplementedError
 
 
 def _cost(value: object) -> int:
-    """Return the steps that handling a value is worth, so that growing texts use up the budget."""
+    """Return the cost of a value in steps, so that growing texts use up the budget."""
     return len(value) >> 6 if isinstance(value, _SIZED) else 0
 
 
 def _python(value: object) -> object:
-    """Return a value as a function of the caller gets it."""
+    """Return a value as the caller's own functions receive it."""
     if isinstance(value, Missing):
         return None
     if isinstance(value, str):

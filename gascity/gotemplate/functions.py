@@ -1,14 +1,15 @@
 """Go's built-in functions over plain values.
 
-`and`, `or`, `call` and `templateFirst` need more than their values; they are only named here.
-Every function takes its arguments and the limit on text; a refusal is a Mistake.
+Every function takes its arguments and the limit on the length of texts, and raises EvalError for
+arguments that it does not accept. `and`, `or` and `templateFirst` need more than their values:
+they are only named here, the evaluator implements them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from gascity.gotemplate.errors import Mistake
+from gascity.gotemplate.errors import EvalError
 from gascity.gotemplate.printf import sprint, sprintf, sprintln
 from gascity.gotemplate.values import (
     MISSING,
@@ -16,13 +17,12 @@ from gascity.gotemplate.values import (
     Int,
     Missing,
     Sublist,
-    Undefined,
+    UndefinedValue,
     byte_length,
     from_bytes,
     is_byte,
     plain,
     to_bytes,
-    truth,
     type_name,
 )
 
@@ -36,7 +36,7 @@ _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01
 
 
 def _not(args: Sequence[object], _limit: int) -> object:
-    return not truth(args[0])
+    return not args[0]
 
 
 def _len(args: Sequence[object], _limit: int) -> object:
@@ -45,52 +45,52 @@ def _len(args: Sequence[object], _limit: int) -> object:
         return Int(byte_length(item))
     if isinstance(item, list | tuple | dict):
         return Int(len(item))
-    raise Mistake(f"len of {_what(item)}")
+    raise EvalError(f"len of {_what(item)}")
 
 
 def _index(args: Sequence[object], _limit: int) -> object:
     item, *indexes = args
-    if _nothing(item):
-        raise Mistake("index of nil")
+    if _is_nil(item):
+        raise EvalError("index of nil")
     for index in indexes:
         item = _entry(item, index)
     return item
 
 
 def _entry(item: object, index: object) -> object:
-    """Return one entry of a map, list or string; a map has MISSING for every key it lacks."""
+    """Return one entry of a map, list or string; MISSING for a key that a map lacks."""
     if isinstance(item, dict):
         if not isinstance(index, str):
-            raise Mistake(f"a map is indexed by a string, not by {_what(index)}")
+            raise EvalError(f"a map is indexed by a string, not by {_what(index)}")
         return plain(dict.get(item, index, MISSING))
     if isinstance(item, str):
         raw = to_bytes(item)
         return Byte(raw[_position(index, len(raw) - 1)])
     if isinstance(item, list | tuple):
         return plain(item[_position(index, len(item) - 1)])
-    raise Mistake(f"cannot index {_what(item)}")
+    raise EvalError(f"cannot index {_what(item)}")
 
 
 def _position(index: object, last: int) -> int:
     if isinstance(index, bool) or not isinstance(index, int):
-        raise Mistake(f"a list or string is indexed by a number, not by {_what(index)}")
+        raise EvalError(f"a list or string is indexed by a number, not by {_what(index)}")
     if not 0 <= index <= last:
-        raise Mistake(f"index out of range: {index:d}")
+        raise EvalError(f"index out of range: {index:d}")
     return index
 
 
 def _slice(args: Sequence[object], _limit: int) -> object:
     item, *indexes = args
     if len(indexes) > 3:
-        raise Mistake(f"too many slice indexes: {len(indexes)}")
+        raise EvalError(f"too many slice indexes: {len(indexes)}")
     if isinstance(item, str):
         if len(indexes) == 3:
-            raise Mistake("cannot 3-index slice a string")
+            raise EvalError("cannot 3-index slice a string")
         raw = to_bytes(item)
         start, end, _ = _bounds(indexes, len(raw), len(raw))
         return from_bytes(raw[start:end])
     if not isinstance(item, list | tuple):
-        raise Mistake(f"cannot slice {_what(item)}")
+        raise EvalError(f"cannot slice {_what(item)}")
     whole = [*item, *item.spare] if isinstance(item, Sublist) else [*item]
     start, end, cap = _bounds(indexes, len(item), len(whole))
     return Sublist(whole[start:end], whole[end:cap])
@@ -100,14 +100,14 @@ def _bounds(indexes: Sequence[object], length: int, capacity: int) -> tuple[int,
     given = [_position(index, capacity) for index in indexes]
     start, end, cap = [*given, *(0, length, capacity)[len(given) :]]
     if start > end:
-        raise Mistake(f"invalid slice index: {start:d} > {end:d}")
+        raise EvalError(f"invalid slice index: {start:d} > {end:d}")
     if end > cap:
-        raise Mistake(f"invalid slice index: {end:d} > {cap:d}")
+        raise EvalError(f"invalid slice index: {end:d} > {cap:d}")
     return start, end, cap
 
 
 def _kind(value: object) -> str:
-    """Return the family within which Go compares; signed and unsigned integers are one here."""
+    """Return the kind within which Go compares; signed and unsigned integers are one kind."""
     if isinstance(value, bool):
         return "bool"
     if isinstance(value, int):
@@ -118,25 +118,25 @@ def _kind(value: object) -> str:
 
 
 def _equal(left: object, right: object) -> bool:
-    if isinstance(left, Undefined):
+    if isinstance(left, UndefinedValue):
         return left.equals(right)
-    if isinstance(right, Undefined):
+    if isinstance(right, UndefinedValue):
         return right.equals(left)
-    kind, other = _kind(left), _kind(right)
-    if kind != other:
-        if _nothing(left) or _nothing(right):
+    kind = _kind(left)
+    if kind != _kind(right):
+        if _is_nil(left) or _is_nil(right):
             return False
-        raise Mistake(f"incompatible types for comparison: {_what(left)} and {_what(right)}")
+        raise EvalError(f"incompatible types for comparison: {_what(left)} and {_what(right)}")
     if kind:
         return left == right
-    if _nothing(left) or _nothing(right):
-        return _nothing(left) and _nothing(right)
-    raise Mistake(f"cannot compare {_what(left)} with {_what(right)}")
+    if _is_nil(left) or _is_nil(right):
+        return _is_nil(left) and _is_nil(right)
+    raise EvalError(f"cannot compare {_what(left)} with {_what(right)}")
 
 
 def _eq(args: Sequence[object], _limit: int) -> object:
     if len(args) < 2:
-        raise Mistake("missing argument for comparison")
+        raise EvalError("missing argument for comparison")
     return any(_equal(args[0], other) for other in args[1:])
 
 
@@ -147,13 +147,13 @@ def _ne(args: Sequence[object], _limit: int) -> object:
 def _less(left: object, right: object) -> bool:
     for value in (left, right):
         if not _kind(value):
-            raise Mistake(f"invalid type for comparison: {_what(value)}")
+            raise EvalError(f"invalid type for comparison: {_what(value)}")
     if _kind(left) != _kind(right):
-        raise Mistake(f"incompatible types for comparison: {_what(left)} and {_what(right)}")
+        raise EvalError(f"incompatible types for comparison: {_what(left)} and {_what(right)}")
     if isinstance(left, str) and isinstance(right, str):
         return to_bytes(left) < to_bytes(right)
     if isinstance(left, bool | complex) or isinstance(right, bool | complex):
-        raise Mistake(f"invalid type for comparison: {_what(left)}")
+        raise EvalError(f"invalid type for comparison: {_what(left)}")
     return left < right  # type: ignore[operator, no-any-return]
 
 
@@ -176,61 +176,61 @@ def _ge(args: Sequence[object], _limit: int) -> object:
 def _printf(args: Sequence[object], limit: int) -> object:
     template = args[0]
     if not isinstance(template, str):
-        raise Mistake(f"printf wants a string first, not {_what(template)}")
+        raise EvalError(f"printf wants a string first, not {_what(template)}")
     return sprintf(template, args[1:], limit)
 
 
-def _escapable(args: Sequence[object], limit: int) -> str:
-    """Join the arguments as `print` does; nothing shows as an action would show it."""
+def _joined(args: Sequence[object], limit: int) -> str:
+    """Join the arguments as `print` does; a missing value is shown as an action shows it."""
     if len(args) == 1 and isinstance(args[0], str):
         return args[0]
-    return sprint(["<no value>" if _nothing(arg) else arg for arg in args], limit)
+    return sprint(["<no value>" if _is_nil(arg) else arg for arg in args], limit)
 
 
 def _html(args: Sequence[object], limit: int) -> object:
-    return _escapable(args, limit).translate(_HTML)
+    return _joined(args, limit).translate(_HTML)
 
 
 def _js(args: Sequence[object], limit: int) -> object:
-    text = _escapable(args, limit).translate(_JS)
+    text = _joined(args, limit).translate(_JS)
     if text.isprintable():
         return text
-    return "".join([c if _stays(c) else f"\\u{ord(c):04X}" for c in text])
+    return "".join([c if _kept(c) else f"\\u{ord(c):04X}" for c in text])
 
 
-def _stays(char: str) -> bool:
+def _kept(char: str) -> bool:
     return char.isprintable() or char == "\x7f" or is_byte(char)
 
 
 def _urlquery(args: Sequence[object], limit: int) -> object:
-    raw = to_bytes(_escapable(args, limit))
+    raw = to_bytes(_joined(args, limit))
     return "".join([chr(b) if b in _UNRESERVED else "+" if b == 32 else f"%{b:02X}" for b in raw])
 
 
 def _call(args: Sequence[object], _limit: int) -> object:
-    # Plain data holds no functions, so there is nothing that could be called.
-    if _nothing(args[0]):
-        raise Mistake("call of nil")
-    raise Mistake(f"{_what(args[0])} is not a function")
+    # Plain data contains no functions.
+    if _is_nil(args[0]):
+        raise EvalError("call of nil")
+    raise EvalError(f"{_what(args[0])} is not a function")
 
 
-def _nothing(value: object) -> bool:
+def _is_nil(value: object) -> bool:
     return value is None or isinstance(value, Missing)
 
 
 def _what(value: object) -> str:
-    return "nil" if _nothing(value) else f"a value of type {type_name(value)}"
+    return "nil" if _is_nil(value) else f"a value of type {type_name(value)}"
 
 
-def _elsewhere(_args: Sequence[object], _limit: int) -> object:
+def _not_here(_args: Sequence[object], _limit: int) -> object:
     return MISSING
 
 
 Builtin = Callable[[Sequence[object], int], object]
-# What each does, the fewest and the most arguments; None for no limit.
+# The function, and its minimum and maximum number of arguments; None: no limit.
 BUILTINS: dict[str, tuple[Builtin, int, int | None]] = {
-    "and": (_elsewhere, 1, None),
-    "or": (_elsewhere, 1, None),
+    "and": (_not_here, 1, None),
+    "or": (_not_here, 1, None),
     "not": (_not, 1, 1),
     "eq": (_eq, 1, None),
     "ne": (_ne, 2, 2),
@@ -248,5 +248,5 @@ BUILTINS: dict[str, tuple[Builtin, int, int | None]] = {
     "js": (_js, 0, None),
     "urlquery": (_urlquery, 0, None),
     "call": (_call, 1, None),
-    "templateFirst": (_elsewhere, 0, None),
+    "templateFirst": (_not_here, 0, None),
 }

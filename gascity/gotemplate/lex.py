@@ -1,7 +1,7 @@
-"""Cut a template into tokens.
+"""Split a template into tokens.
 
-The first thing that cannot be a token ends the list with an ERROR token, so that a parser which
-fails before it reaches that place reports its own, earlier, complaint.
+The first invalid token ends the list with an ERROR token instead of an exception, so that a
+parser that fails before that position reports its own, earlier, error. Go does the same.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 TEXT, LEFT, RIGHT, END_OF_TEXT, ERROR = "text", "{{", "}}", "end of text", "error"
-LONE_FIELD = "{{field}}"  # a whole action in one token, since it is what most actions are
+LONE_FIELD = "{{field}}"  # a whole action in one token: most actions are just a field
 DOT, FIELD, VARIABLE, IDENTIFIER, KEYWORD = "dot", "field", "variable", "identifier", "keyword"
 STRING, CHARACTER, NUMBER, BOOL, NIL = "string", "character", "number", "bool", "nil"
 PIPE, DECLARE, ASSIGN, OPEN, CLOSE, CHAR = "|", ":=", "=", "(", ")", "char"
@@ -23,14 +23,14 @@ _WORDS = {word: KEYWORD for word in (*_KEYWORDS, "template", "with")} | {
 }
 _DIGITS = frozenset("0123456789")
 _NUMERIC = frozenset("+-.0123456789")
-# An action starts. If it is a comment, or only a field, `end` or `else`, that is known at once.
+# The start of an action. A comment, a lone field, `end` and `else` are recognised here already.
 _START = re.compile(
     r"\{\{(-[ \t\r\n])?"
     r"(?:(/\*)|[ ]*(?:(\.[A-Za-z_][A-Za-z0-9_]*)|(end|else))[ ]*\}\})?"
 )
 _WORD = re.compile(r"\w*")
 _SPACE = re.compile(r"[ \t\r\n]+")
-# Compiled when first used, which most texts never do.
+# Compiled when first used; most templates need none of them.
 _QUOTED = r'"(?:[^"\\\n]|\\[^\n])*"'
 _QUOTED_CHARACTER = r"'(?:[^'\\\n]|\\[^\n])*'"
 _NUMBER = (
@@ -38,7 +38,7 @@ _NUMBER = (
     r"|0[oO][0-7_]*(?:\.[0-7_]*)?|0[bB][01_]*(?:\.[01_]*)?"
     r"|[0-9_]*(?:\.[0-9_]*)?(?:[eE][+-]?[0-9_]*)?)i?"
 )
-# Tokens that need no closer look: ASCII, on one line, followed by something that ends them.
+# The common tokens: ASCII, on one line, followed by a character that ends them.
 _COMMON = re.compile(
     r"([ \t\r\n]*)(?:(?:(\.[A-Za-z_][A-Za-z0-9_]*)|([A-Za-z_][A-Za-z0-9_]*)|(\$[A-Za-z0-9_]*))"
     r'(?=[ \t\r\n.,|:)(]|}})|("[^"\\\n]*")|(\|)|(:=)|(=)|(\()|(\))|(}}))'
@@ -48,10 +48,10 @@ _COMMON_KINDS = (
 )
 
 
-class Token:
-    """A piece of the text: what it is, how it is written, where it starts.
+class LexToken:
+    """One token: kind, source text and start.
 
-    `spaced` says that blanks stand before it inside the same action, which parts operands.
+    `spaced` is true if blanks precede it inside the same action; they separate operands.
     """
 
     __slots__ = ("kind", "line", "pos", "spaced", "text")
@@ -64,23 +64,23 @@ class Token:
         self.spaced = spaced
 
 
-class _BadToken(Exception):
-    """No token starts here."""
+class _BadTokenError(Exception):
+    """No token starts at this position."""
 
 
-def tokenize(text: str) -> list[Token]:
-    """Return the tokens of `text`; the last is END_OF_TEXT or ERROR, whose text says why."""
+def tokenize(text: str) -> list[LexToken]:
+    """Return the tokens; the last is END_OF_TEXT, or ERROR with the message as its text."""
     lexer = _Lexer(text)
     try:
         lexer.template()
         lexer.add(END_OF_TEXT, len(text))
-    except _BadToken as bad:
-        lexer.tokens.append(Token(ERROR, str(bad), lexer.pos, lexer.line, lexer.spaced))
+    except _BadTokenError as bad:
+        lexer.tokens.append(LexToken(ERROR, str(bad), lexer.pos, lexer.line, lexer.spaced))
     return lexer.tokens
 
 
 class _Lexer:
-    """A place in the text; `line` is always the line of `pos`."""
+    """A position in the text; `line` is always the line of `pos`."""
 
     __slots__ = ("depth", "line", "pos", "spaced", "text", "tokens")
 
@@ -90,47 +90,47 @@ class _Lexer:
         self.line = 1
         self.spaced = False
         self.depth = 0  # of parentheses
-        self.tokens: list[Token] = []
+        self.tokens: list[LexToken] = []
 
     def move(self, end: int) -> None:
         self.line += self.text.count("\n", self.pos, end)
         self.pos = end
 
     def add(self, kind: str, end: int) -> None:
-        token = Token(kind, self.text[self.pos : end], self.pos, self.line, self.spaced)
+        token = LexToken(kind, self.text[self.pos : end], self.pos, self.line, self.spaced)
         self.tokens.append(token)
         self.spaced = False
         self.move(end)
 
     def template(self) -> None:
         text = self.text
-        while found := _START.search(text, self.pos):
-            start = found.start()
+        while match := _START.search(text, self.pos):
+            start = match.start()
             before = text[self.pos : start]
-            kept = before.rstrip(_BLANKS) if found[1] else before
+            kept = before.rstrip(_BLANKS) if match[1] else before
             if kept:
-                self.tokens.append(Token(TEXT, kept, self.pos, self.line, False))
+                self.tokens.append(LexToken(TEXT, kept, self.pos, self.line, False))
             self.line += before.count("\n")
             self.pos = start
-            if found[2]:
-                self.comment(found.start(2))
+            if match[2]:
+                self.comment(match.start(2))
             else:
-                self.start_action(found)
+                self.start_action(match)
         if self.pos < len(text):
             self.add(TEXT, len(text))
 
-    def start_action(self, found: re.Match[str]) -> None:
+    def start_action(self, match: re.Match[str]) -> None:
         line = self.line
-        if found[1]:
-            self.line += found[1].count("\n")
-        self.pos = found.end()
-        if found[3]:
-            self.tokens.append(Token(LONE_FIELD, found[3], found.start(3), self.line, False))
+        if match[1]:
+            self.line += match[1].count("\n")
+        self.pos = match.end()
+        if match[3]:
+            self.tokens.append(LexToken(LONE_FIELD, match[3], match.start(3), self.line, False))
             return
-        self.tokens.append(Token(LEFT, "{{", found.start(), line, False))
-        if found[4]:
-            self.tokens.append(Token(KEYWORD, found[4], found.start(4), self.line, False))
-            self.tokens.append(Token(RIGHT, "}}", self.pos - 2, self.line, False))
+        self.tokens.append(LexToken(LEFT, "{{", match.start(), line, False))
+        if match[4]:
+            self.tokens.append(LexToken(KEYWORD, match[4], match.start(4), self.line, False))
+            self.tokens.append(LexToken(RIGHT, "}}", self.pos - 2, self.line, False))
             return
         self.action()
 
@@ -138,38 +138,38 @@ class _Lexer:
         self.move(start)
         end = self.text.find("*/", start + 2)
         if end < 0:
-            raise _BadToken("unclosed comment")
+            raise _BadTokenError("unclosed comment")
         after = _right_delimiter(self.text, end + 2)
         if after is None:
-            raise _BadToken("comment ends before closing delimiter")
+            raise _BadTokenError("comment ends before closing delimiter")
         self.move(after)
 
     def action(self) -> None:
-        """Read tokens up to the closing delimiter and past the blanks it trims."""
+        """Read tokens up to the closing delimiter, and skip the blanks it trims."""
         self.depth, self.spaced = 0, False
         while not self.common():
             after = _right_delimiter(self.text, self.pos)
             if after is not None:
                 if self.depth:
-                    raise _BadToken("unclosed left paren")
-                self.move(self.text.index("}}", self.pos))  # past a trim marker, as Go counts
+                    raise _BadTokenError("unclosed left paren")
+                self.move(self.text.index("}}", self.pos))  # skip a trim marker, as Go counts
                 self.add(RIGHT, self.pos + 2)
                 self.move(after)
                 return
             if self.pos >= len(self.text):
-                raise _BadToken("unclosed action")
+                raise _BadTokenError("unclosed action")
             if self.text[self.pos] == ")":
-                raise _BadToken("unexpected right paren")
+                raise _BadTokenError("unexpected right paren")
             self.token(self.text[self.pos])
 
     def common(self) -> bool:
-        """Read on for as long as every token is of a common kind; say whether the action ended."""
+        """Read as many common tokens as possible; return whether the action ended."""
         text, pos, line, spaced = self.text, self.pos, self.line, self.spaced
-        match, add = _COMMON.match, self.tokens.append
+        next_token, add = _COMMON.match, self.tokens.append
         ended = False
-        while not ended and (found := match(text, pos)):
-            which = found.lastindex or 0
-            blanks, word, kind = found[1], found[which], _COMMON_KINDS[which]
+        while not ended and (match := next_token(text, pos)):
+            group = match.lastindex or 0
+            blanks, word, kind = match[1], match[group], _COMMON_KINDS[group]
             if kind is IDENTIFIER:
                 kind = _WORDS.get(word, IDENTIFIER)
             elif kind is OPEN:
@@ -185,9 +185,9 @@ class _Lexer:
             if blanks:
                 spaced = True
                 line += blanks.count("\n")
-            add(Token(kind, word, pos + len(blanks), line, spaced))
+            add(LexToken(kind, word, pos + len(blanks), line, spaced))
             spaced = False
-            pos = found.end()
+            pos = match.end()
         self.pos, self.line, self.spaced = pos, line, spaced
         return ended
 
@@ -209,9 +209,9 @@ class _Lexer:
 
     def odd(self, char: str) -> None:
         if char == ":":
-            raise _BadToken("expected :=")
+            raise _BadTokenError("expected :=")
         if not " " < char < "\x7f":
-            raise _BadToken(f"unrecognized character in action: {_named(char)}")
+            raise _BadTokenError(f"unrecognized character in action: {_named(char)}")
         self.add(CHAR, self.pos + 1)
 
     def space(self) -> None:
@@ -224,11 +224,11 @@ class _Lexer:
             self.move(end)
 
     def name(self, kind: str) -> None:
-        """Read a field, a variable or a word; it must be followed by something that ends it."""
+        """Read a field, a variable or a word; it must be followed by a delimiter."""
         start = self.pos if kind is IDENTIFIER else self.pos + 1
         end = _word_end(self.text, start)
         if not _ends_word(self.text, end):
-            raise _BadToken(f"bad character {_named(self.text[end])}")
+            raise _BadTokenError(f"bad character {_named(self.text[end])}")
         word = self.text[self.pos : end]
         if word == ".":
             kind = DOT
@@ -240,14 +240,14 @@ class _Lexer:
         if mark == "`":
             end = self.text.find("`", self.pos + 1) + 1
             if not end:
-                raise _BadToken("unterminated raw quoted string")
+                raise _BadTokenError("unterminated raw quoted string")
             self.add(STRING, end)
             return
         pattern = _QUOTED if mark == '"' else _QUOTED_CHARACTER
         match = re.compile(pattern).match(self.text, self.pos)
         if match is None:
             what = "quoted string" if mark == '"' else "character constant"
-            raise _BadToken(f"unterminated {what}")
+            raise _BadTokenError(f"unterminated {what}")
         self.add(STRING if mark == '"' else CHARACTER, match.end())
 
     def number(self) -> None:
@@ -255,19 +255,19 @@ class _Lexer:
         if self.text[end : end + 1] in ("+", "-"):
             end = self.number_end(end)  # the imaginary half of 1+2i
             if self.text[end - 1] != "i":
-                raise _BadToken(f'bad number syntax: "{self.text[self.pos : end]}"')
+                raise _BadTokenError(f'bad number syntax: "{self.text[self.pos : end]}"')
         self.add(NUMBER, end)
 
     def number_end(self, start: int) -> int:
         match = re.compile(_NUMBER).match(self.text, start)
         end = match.end() if match else start
         if _word_end(self.text, end) > end:
-            raise _BadToken(f'bad number syntax: "{self.text[self.pos : end + 1]}"')
+            raise _BadTokenError(f'bad number syntax: "{self.text[self.pos : end + 1]}"')
         return end
 
 
 def _right_delimiter(text: str, pos: int) -> int | None:
-    """Return where the text goes on after a closing delimiter at `pos`, if there is one."""
+    """Return where the text continues after a closing delimiter at `pos`, if there is one."""
     if text.startswith("}}", pos):
         return pos + 2
     if text.startswith("-}}", pos + 1) and text[pos] in _BLANKS:
@@ -280,7 +280,7 @@ def _word_end(text: str, start: int) -> int:
     match = _WORD.match(text, start)
     end = match.end() if match else start
     if not text.isascii():
-        # Python's \w has more in it than Go's letters and digits: fractions, Roman numerals.
+        # Python's \w matches more than Go's letters and digits: fractions, Roman numerals.
         for i in range(start, end):
             if not (text[i] == "_" or text[i].isalpha() or text[i].isdecimal()):
                 return i

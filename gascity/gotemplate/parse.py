@@ -1,66 +1,173 @@
-"""Parse a template's text to frozen nodes."""
+"""Parse a template's text to a tree of nodes.
+
+A recursive-descent parser over the token list, in the order of Go's own parser, so that the
+first error it reports is the one Go reports.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
 from gascity.gotemplate import lex
-from gascity.gotemplate.expressions import Expressions, lone_field
-from gascity.gotemplate.lex import Token
+from gascity.gotemplate.errors import TemplateError, did_you_mean
+from gascity.gotemplate.functions import BUILTINS
+from gascity.gotemplate.lex import LexToken, tokenize
+from gascity.gotemplate.literals import (
+    LiteralError,
+    LiteralOverflowError,
+    character,
+    number,
+    unquote,
+)
 from gascity.gotemplate.nodes import (
-    Action,
-    Break,
-    Continue,
-    Control,
-    If,
-    Include,
+    ActionNode,
+    BreakNode,
+    ChainNode,
+    CommandNode,
+    ContinueNode,
+    ControlNode,
+    DotNode,
+    FieldNode,
+    FunctionNode,
+    IfNode,
+    IncludeNode,
+    LiteralNode,
+    NilNode,
     Node,
-    Pipe,
-    Range,
+    OverflowNode,
+    PipeNode,
+    RangeNode,
     Template,
-    Text,
-    With,
+    TextNode,
+    VariableNode,
+    WithNode,
+    column,
     is_blank,
 )
-from gascity.gotemplate.stream import Scope
 from gascity.gotemplate.values import canonical
 
-_CONTROLS: dict[str, type[Control]] = {"if": If, "with": With, "range": Range}
+_DEEPEST = 100  # parentheses and blocks within each other, together
+_CONTROLS: dict[str, type[ControlNode]] = {"if": IfNode, "with": WithNode, "range": RangeNode}
+_CONSTANTS = (LiteralNode, DotNode, NilNode, OverflowNode)
+_OPERANDS = frozenset(
+    {
+        lex.BOOL,
+        lex.CHARACTER,
+        lex.DOT,
+        lex.FIELD,
+        lex.IDENTIFIER,
+        lex.NUMBER,
+        lex.NIL,
+        lex.STRING,
+        lex.VARIABLE,
+        lex.OPEN,
+    }
+)
 
 
 def parse(
     text: str, *, name: str = "main", file: str = "", functions: Collection[str] = ()
 ) -> Template:
-    """Return the template that `text` is, with the definitions in it.
+    """Return the parsed template with its definitions.
 
-    `file` is what errors and spans call the text, by default the name. `functions` are the names
-    that may be called besides Go's own; any other is an error here, not when it is reached.
+    `file` is the name in errors and spans, by default `name`. `functions` are the callable names
+    besides Go's own; an unknown function is an error here, not only when it is called.
     """
     parser = _Parser(canonical(text), name, file or name, functions)
     try:
         return parser.parse()
-    except RecursionError:  # where the caller has used up most of Python's stack
+    except RecursionError:  # the caller has used up most of Python's stack
         raise parser.error("nested too deeply") from None
 
 
+class _Scope:
+    """The name, variables and open loops of the template that is being parsed."""
+
+    __slots__ = ("loops", "name", "variables")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.variables = ["$"]
+        self.loops = 0
+
+
 class _Clause:
-    """The `{{end}}` or `{{else}}` that closed a list; `continues` is what follows `else`."""
+    """The `{{end}}` or `{{else}}` that closed a list; `continues` is the word after `else`."""
 
     __slots__ = ("continues", "token", "word")
 
-    def __init__(self, token: Token, continues: str = "") -> None:
+    def __init__(self, token: LexToken, continues: str = "") -> None:
         self.token = token
         self.word = token.text
         self.continues = continues
 
 
-class _Parser(Expressions):
-    """The half of the parser that reads lists, blocks and definitions."""
+class _Parser:
+    """A position in the tokens of one file.
+
+    `at` is the next token, `seen` the furthest one looked at: Go reports errors there.
+    """
 
     def __init__(self, text: str, name: str, file: str, functions: Collection[str]) -> None:
-        super().__init__(text, name, file, functions)
+        self.text = text
         self.name = name
+        self.file = file
+        self.functions = functions
         self.defines: dict[str, Template] = {}
+        self.tokens = tokenize(text)
+        self.at = 0
+        self.seen = 0
+        self.depth = 0
+        self.scope = _Scope(name)
+
+    # LexTokens and errors
+
+    def peek(self) -> LexToken:
+        if self.at > self.seen:
+            self.seen = self.at
+        return self.tokens[self.at]
+
+    def next(self) -> LexToken:
+        at = self.at
+        if at > self.seen:
+            self.seen = at
+        token = self.tokens[at]
+        if token.kind is not lex.ERROR and token.kind is not lex.END_OF_TEXT:
+            self.at = at + 1
+        return token
+
+    def error(self, message: str, hint: str = "") -> TemplateError:
+        token = self.tokens[self.seen]
+        return TemplateError(
+            "parse",
+            message,
+            file=self.file,
+            line=token.line,
+            col=column(self.text, token.pos),
+            name=self.scope.name,
+            hint=hint,
+        )
+
+    def unexpected(self, token: LexToken, context: str) -> TemplateError:
+        if token.kind is lex.ERROR:
+            return self.error(token.text)
+        if token.kind is lex.END_OF_TEXT:
+            return self.error("unexpected end of text")
+        if token.kind is lex.KEYWORD:
+            return self.error(f"unexpected <{token.text}> in {context}")
+        return self.error(f"unexpected {token.text!r} in {context}")
+
+    def expect_right(self, context: str) -> None:
+        token = self.next()
+        if token.kind is not lex.RIGHT:
+            raise self.unexpected(token, context)
+
+    def deeper(self) -> None:
+        self.depth += 1
+        if self.depth > _DEEPEST:
+            raise self.error(f"nested more than {_DEEPEST} deep")
+
+    # Lists, blocks and definitions
 
     def parse(self) -> Template:
         nodes: list[Node] = []
@@ -76,7 +183,7 @@ class _Parser(Expressions):
         if own is not None and not own.blank:
             if not is_blank(nodes):
                 raise self.error(f'multiple definition of template "{self.name}"')
-            # A text that is blank but for definitions yields to the one with its own name.
+            # A file that is blank apart from definitions becomes the definition of its own name.
             return Template(self.name, self.file, self.text, own.nodes, self.defines)
         return Template(self.name, self.file, self.text, tuple(nodes), self.defines)
 
@@ -85,8 +192,8 @@ class _Parser(Expressions):
             return False
         start = self.at
         self.at += 1
-        found = self.peek()
-        if found.kind is lex.KEYWORD and found.text == "define":
+        keyword = self.peek()
+        if keyword.kind is lex.KEYWORD and keyword.text == "define":
             self.at += 1
             return True
         self.at = start
@@ -95,15 +202,15 @@ class _Parser(Expressions):
     def text_or_action(self) -> Node | _Clause:
         token = self.next()
         if token.kind is lex.TEXT:
-            return Text(token.line, token.pos, token.text)
+            return TextNode(token.line, token.pos, token.text)
         if token.kind is lex.LEFT:
             return self.action()
         if token.kind is lex.LONE_FIELD:
-            return Action(token.line, token.pos, lone_field(token))
+            return ActionNode(token.line, token.pos, _lone_field(token))
         raise self.unexpected(token, "input")
 
-    def list(self) -> tuple[tuple[Node, ...], _Clause]:
-        """Read nodes up to the `end` or `else` that closes them."""
+    def node_list(self) -> tuple[tuple[Node, ...], _Clause]:
+        """Read nodes up to the closing `end` or `else`."""
         nodes: list[Node] = []
         while self.peek().kind is not lex.END_OF_TEXT:
             node = self.text_or_action()
@@ -116,7 +223,7 @@ class _Parser(Expressions):
         token = self.peek()
         if token.kind is not lex.KEYWORD or token.text == "define":
             pipe = self.pipeline("command", lex.RIGHT)
-            return Action(token.line, token.pos, pipe)
+            return ActionNode(token.line, token.pos, pipe)
         self.next()
         word = token.text
         if word in _CONTROLS:
@@ -130,28 +237,31 @@ class _Parser(Expressions):
             return self.otherwise(token)
         return self.include() if word == "template" else self.block()
 
-    def jump(self, token: Token) -> Node:
+    def jump(self, token: LexToken) -> Node:
         self.expect_right(f"{{{{{token.text}}}}}")
         if not self.scope.loops:
             raise self.error(f"{{{{{token.text}}}}} outside {{{{range}}}}")
-        return (Break if token.text == "break" else Continue)(token.line, token.pos)
+        return (BreakNode if token.text == "break" else ContinueNode)(token.line, token.pos)
 
-    def otherwise(self, token: Token) -> _Clause:
+    def otherwise(self, token: LexToken) -> _Clause:
         following = self.peek()
         if following.kind is lex.KEYWORD and following.text in ("if", "with"):
             return _Clause(token, following.text)
         self.expect_right("else")
         return _Clause(token)
 
-    def control(self, word: str, token: Token) -> Node:
-        """Read a block and all its `else if`s; those are nested, but a long chain is not deep."""
+    def control(self, word: str, token: LexToken) -> Node:
+        """Read a block and all its `else if`s.
+
+        These nest in the tree, but are read in a loop: a long chain is not deep.
+        """
         known = len(self.scope.variables)
         self.deeper()
-        arms: list[tuple[Token, Pipe, tuple[Node, ...]]] = []
+        arms: list[tuple[LexToken, PipeNode, tuple[Node, ...]]] = []
         while True:
             pipe = self.pipeline(word, lex.RIGHT)
             self.scope.loops += word == "range"
-            body, clause = self.list()
+            body, clause = self.node_list()
             self.scope.loops -= word == "range"
             arms.append((token, pipe, body))
             if clause.continues != word or word == "range":
@@ -159,7 +269,7 @@ class _Parser(Expressions):
             token = self.next()
         rest: tuple[Node, ...] = ()
         if clause.word == "else":
-            rest, clause = self.list()
+            rest, clause = self.node_list()
             if clause.word != "end":
                 raise self.error(f"expected end; found {{{{{clause.word}}}}}")
         for token, pipe, body in reversed(arms):
@@ -176,30 +286,30 @@ class _Parser(Expressions):
             self.next()
         else:
             pipe = self.pipeline("template clause", lex.RIGHT)
-        return Include(token.line, token.pos, name, pipe)
+        return IncludeNode(token.line, token.pos, name, pipe)
 
     def block(self) -> Node:
         token = self.next()
         name = self.template_name(token, "block clause")
         pipe = self.pipeline("block clause", lex.RIGHT)
         self.definition(name, "block clause")
-        return Include(token.line, token.pos, name, pipe)
+        return IncludeNode(token.line, token.pos, name, pipe)
 
     def define(self) -> None:
         name = self.template_name(self.next(), "define clause")
         self.expect_right("define clause")
         self.definition(name, "define clause")
 
-    def template_name(self, token: Token, context: str) -> str:
+    def template_name(self, token: LexToken, context: str) -> str:
         if token.kind is not lex.STRING:
             raise self.unexpected(token, context)
         return self.string(token)
 
     def definition(self, name: str, context: str) -> None:
-        """Read the body of a `define` or `block` and keep it, unless it is blank and not new."""
-        outer, self.scope = self.scope, Scope(name)
+        """Read the body of a `define` or `block`; a blank one never replaces an earlier one."""
+        outer, self.scope = self.scope, _Scope(name)
         self.deeper()
-        nodes, clause = self.list()
+        nodes, clause = self.node_list()
         self.depth -= 1
         if clause.word != "end":
             raise self.error(f"unexpected {{{{{clause.word}}}}} in {context}")
@@ -210,3 +320,144 @@ class _Parser(Expressions):
         if old is None or old.blank:
             self.defines[name] = new
         self.scope = outer
+
+    # Pipelines
+
+    def pipeline(self, context: str, end: str) -> PipeNode:
+        start = self.peek()
+        if start.kind is lex.FIELD and self.tokens[self.at + 1].kind is end:
+            self.at += 2
+            self.seen = self.at - 1
+            return _lone_field(start)
+        targets, assigns = self.targets(context) if start.kind is lex.VARIABLE else ((), False)
+        commands: list[CommandNode] = []
+        while True:
+            token = self.peek()
+            if token.kind is end:
+                self.next()
+                break
+            if token.kind not in _OPERANDS:
+                raise self.unexpected(token, context)
+            commands.append(self.command())
+        if not commands:
+            raise self.error(f"missing value for {context}")
+        for stage, command in enumerate(commands[1:], 2):
+            if isinstance(command.args[0], _CONSTANTS):
+                raise self.error(f"non executable command in pipeline stage {stage}")
+        return PipeNode(start.line, start.pos, tuple(commands), targets, assigns)
+
+    def targets(self, context: str) -> tuple[tuple[str, ...], bool]:
+        """Read `$x :=`, `$x =` or, in a range, `$i, $x :=`, if the pipeline starts with one."""
+        names: list[str] = []
+        while self.peek().kind is lex.VARIABLE:
+            start = self.at
+            variable = self.next()
+            following = self.peek()
+            if following.kind in (lex.DECLARE, lex.ASSIGN):
+                self.next()
+                names.append(variable.text)
+                self.scope.variables.append(variable.text)
+                return tuple(names), following.kind is lex.ASSIGN
+            if following.kind is not lex.CHAR or following.text != ",":
+                self.at = start
+                break
+            self.next()
+            names.append(variable.text)
+            self.scope.variables.append(variable.text)
+            if context != "range" or len(names) > 1:
+                raise self.error(f"too many declarations in {context}")
+            if self.peek().kind not in (lex.VARIABLE, lex.RIGHT, lex.CLOSE):
+                raise self.error("range can only initialize variables")
+        return tuple(names), False
+
+    def command(self) -> CommandNode:
+        """Read operands separated by blanks, up to a pipe or the end of the pipeline."""
+        start = self.peek()
+        args: list[Node] = []
+        while True:
+            operand = self.operand()
+            if operand is not None:
+                args.append(operand)
+            token = self.peek()
+            if token.kind in _OPERANDS and token.spaced:
+                continue
+            if token.kind is lex.PIPE:
+                self.next()
+            elif token.kind is not lex.RIGHT and token.kind is not lex.CLOSE:
+                raise self.unexpected(token, "operand")
+            break
+        return CommandNode(start.line, start.pos, tuple(args))
+
+    def operand(self) -> Node | None:
+        term = self.term()
+        first = self.peek()
+        if term is None or first.kind is not lex.FIELD or first.spaced:
+            return term
+        if isinstance(term, _CONSTANTS):
+            raise self.error("unexpected . after a constant or dot")
+        path = [self.next().text[1:]]
+        while self.peek().kind is lex.FIELD and not self.peek().spaced:
+            path.append(self.next().text[1:])
+        if isinstance(term, FieldNode):
+            return FieldNode(first.line, first.pos, (*term.path, *path))
+        if isinstance(term, VariableNode):
+            return VariableNode(first.line, first.pos, term.name, tuple(path))
+        return ChainNode(first.line, first.pos, term, tuple(path))
+
+    def term(self) -> Node | None:
+        token = self.peek()
+        if token.kind not in _OPERANDS:
+            return None
+        self.next()
+        kind, line, pos = token.kind, token.line, token.pos
+        if kind is lex.FIELD:
+            return FieldNode(line, pos, (token.text[1:],))
+        if kind is lex.IDENTIFIER:
+            return self.function(token)
+        if kind is lex.VARIABLE:
+            if token.text not in self.scope.variables:
+                hint = did_you_mean(token.text, self.scope.variables[1:])
+                raise self.error(f'undefined variable "{token.text}"', hint)
+            return VariableNode(line, pos, token.text, ())
+        if kind is lex.DOT:
+            return DotNode(line, pos)
+        if kind is lex.NIL:
+            return NilNode(line, pos)
+        if kind is lex.OPEN:
+            self.deeper()
+            pipe = self.pipeline("parenthesized pipeline", lex.CLOSE)
+            self.depth -= 1
+            return pipe
+        return self.constant(token)
+
+    def function(self, token: LexToken) -> Node:
+        if token.text not in BUILTINS and token.text not in self.functions:
+            hint = did_you_mean(token.text, [*BUILTINS, *self.functions])
+            raise self.error(f'function "{token.text}" not defined', hint)
+        return FunctionNode(token.line, token.pos, token.text)
+
+    def constant(self, token: LexToken) -> Node:
+        if token.kind is lex.STRING:
+            return LiteralNode(token.line, token.pos, self.string(token))
+        if token.kind is lex.BOOL:
+            return LiteralNode(token.line, token.pos, token.text == "true")
+        read = character if token.kind is lex.CHARACTER else number
+        try:
+            return LiteralNode(token.line, token.pos, read(token.text))
+        except LiteralOverflowError as error:
+            return OverflowNode(token.line, token.pos, str(error))
+        except LiteralError as error:
+            raise self.error(str(error)) from None
+
+    def string(self, token: LexToken) -> str:
+        try:
+            return unquote(token.text)
+        except LiteralError as error:
+            raise self.error(str(error)) from None
+
+
+def _lone_field(token: LexToken) -> PipeNode:
+    """Return the pipeline that consists of this field only, the most common kind."""
+    line, pos = token.line, token.pos
+    command = CommandNode(line, pos, (FieldNode(line, pos, (token.text[1:],)),))
+    return PipeNode(line, pos, (command,))

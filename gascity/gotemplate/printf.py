@@ -1,57 +1,132 @@
-"""Go's Sprint, Sprintln and Sprintf over plain values."""
+"""Go's Sprint, Sprintln and Sprintf over plain values.
+
+`_Format` reads a format string from left to right. Each directive (flags, width, precision, verb)
+becomes a `_Directive`, under which `_write_value` formats one argument. Errors in the format are
+written into the text as Go does (`%!d(string=x)`), so formatting fails only on the size limit.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
-from gascity.gotemplate.values import Missing, type_name
-from gascity.gotemplate.verbs import PLAIN, Directive, Out, write_unfit, write_value
+from gascity.gotemplate.errors import EvalError
+from gascity.gotemplate.literals import NAMED_ESCAPES
+from gascity.gotemplate.values import (
+    Byte,
+    Missing,
+    canonical,
+    is_byte,
+    plain,
+    sorted_items,
+    to_bytes,
+    type_name,
+)
 
-_LARGEST = 1_000_000  # Go refuses a width that is beyond it when one more digit comes
+# Verbs for integers in another base: Python's format code, and the prefix written for "#".
+_BASES = {"b": ("b", "0b"), "o": ("o", "0"), "O": ("o", "0o"), "x": ("x", "0x"), "X": ("X", "0X")}
+_FLOAT_VERBS = frozenset("vbgGxXfFeE")
 _FLAGS = {"+": "plus", "-": "minus", "#": "sharp", " ": "space", "0": "zero"}
+_COMPOUND = (dict, list, tuple)
+_DEEPEST = 100  # lists in lists; deeper data is almost certainly circular
+_LARGEST = 1_000_000  # Go rejects a width that exceeds it when one more digit follows
 
 
 def sprint(args: Sequence[object], limit: int) -> str:
-    """Join the values; a space goes only between two that are both not strings."""
-    out = Out(limit)
+    """Join the values, with a space between two neighbours that are both not strings."""
+    out = _Output(limit)
     after_string = True
     for arg in args:
         is_string = isinstance(arg, str)
         if not is_string and not after_string:
             out.write(" ")
-        write_value(out, PLAIN, "v", arg)
+        _write_value(out, _PLAIN, "v", arg)
         after_string = is_string
     return out.text()
 
 
 def sprintln(args: Sequence[object], limit: int) -> str:
-    """Join the values with spaces and end the line."""
-    out = Out(limit)
+    """Join the values with spaces and add a newline."""
+    out = _Output(limit)
     for i, arg in enumerate(args):
         if i:
             out.write(" ")
-        write_value(out, PLAIN, "v", arg)
+        _write_value(out, _PLAIN, "v", arg)
     out.write("\n")
     return out.text()
 
 
 def sprintf(template: str, args: Sequence[object], limit: int) -> str:
-    """Write the values as the directives say; mistakes are written into the text, as in Go."""
-    return _Sprintf(template, args, limit).run()
+    """Format the values; errors in the format are written into the text, as in Go."""
+    return _Format(template, args, limit).run()
 
 
-class _Sprintf:
-    """One format string being read from left to right."""
+def display(value: object, limit: int) -> str:
+    """Return what `print` writes for one value; a missing one is `<nil>`."""
+    if type(value) is str:
+        return value
+    if isinstance(value, float):
+        return _float_text(value, "g", None)
+    out = _Output(limit)
+    _write_value(out, _PLAIN, "v", value)
+    return out.text()
+
+
+class _Output:
+    """_Output that raises EvalError when it grows beyond `limit` characters."""
+
+    __slots__ = ("left", "parts")
+
+    def __init__(self, limit: int) -> None:
+        self.left = limit
+        self.parts: list[str] = []
+
+    def write(self, text: str) -> None:
+        self.left -= len(text)
+        if self.left < 0:
+            raise EvalError("the text grows beyond the limit on output")
+        self.parts.append(text)
+
+    def text(self) -> str:
+        return canonical("".join(self.parts))
+
+
+class _Directive:
+    """The flags, width and precision between `%` and the verb."""
+
+    __slots__ = ("go", "minus", "plus", "precision", "sharp", "space", "width", "zero")
+
+    def __init__(self) -> None:
+        self.plus = self.minus = self.sharp = self.space = self.zero = False
+        self.go = False  # "%#v": write Go syntax
+        self.width: int | None = None
+        self.precision: int | None = None
+
+    def pad(self, text: str, *, zeros: bool = True) -> str:
+        """Return `text` padded to the width, which counts characters."""
+        missing = (self.width or 0) - len(text)
+        if missing <= 0:
+            return text
+        if self.minus:
+            return text + " " * missing
+        return ("0" if self.zero and zeros else " ") * missing + text
+
+
+_PLAIN = _Directive()
+
+
+class _Format:
+    """A position in one format string and its arguments."""
 
     def __init__(self, template: str, args: Sequence[object], limit: int) -> None:
         self.template = template
         self.args = args
-        self.out = Out(limit)
+        self.out = _Output(limit)
         self.pos = 0
         self.arg = 0
-        self.reordered = False  # some directive named its argument, so none is extra
+        self.reordered = False  # a directive named its argument, so Go reports no extra ones
         self.good_index = True
-        self.after_index = False  # the last thing read was an index like [3]
+        self.after_index = False  # the last thing read was an index such as [3]
 
     def run(self) -> str:
         template, end = self.template, len(self.template)
@@ -71,7 +146,7 @@ class _Sprintf:
 
     def _directive(self) -> None:
         self.good_index, self.after_index = True, False
-        d = Directive()
+        d = _Directive()
         while self._peek() in _FLAGS and self._peek():
             setattr(d, _FLAGS[self._peek()], True)
             self.pos += 1
@@ -87,7 +162,7 @@ class _Sprintf:
         self.pos += 1
         self._verb(d, verb)
 
-    def _verb(self, d: Directive, verb: str) -> None:
+    def _verb(self, d: _Directive, verb: str) -> None:
         if verb == "%":
             self.out.write("%")
         elif not self.good_index:
@@ -99,19 +174,19 @@ class _Sprintf:
             self.arg += 1
             self._value(d, verb, value)
 
-    def _value(self, d: Directive, verb: str, value: object) -> None:
+    def _value(self, d: _Directive, verb: str, value: object) -> None:
         if verb == "T" and value is not None and not isinstance(value, Missing):
-            write_value(self.out, d, "s", type_name(value))
+            _write_value(self.out, d, "s", type_name(value))
             return
         if verb in "vw":
             d.go, d.sharp, d.plus = d.sharp, False, False
         if verb in "wp" and isinstance(value, dict | list | tuple):
-            # %w is for errors only. For %p Go would write an address, and here is none.
-            write_unfit(self.out, d, verb, value)
+            # %w is for errors only. For %p Go writes an address; there is none here.
+            _write_bad_verb(self.out, d, verb, value)
         else:
-            write_value(self.out, d, verb, value)
+            _write_value(self.out, d, verb, value)
 
-    def _width(self, d: Directive) -> None:
+    def _width(self, d: _Directive) -> None:
         if self._peek() == "*":
             self.pos += 1
             d.width = self._number_argument()
@@ -125,7 +200,7 @@ class _Sprintf:
         if self.after_index and d.width is not None:
             self.good_index = False  # "%[3]2d"
 
-    def _precision(self, d: Directive) -> None:
+    def _precision(self, d: _Directive) -> None:
         if self._peek() != "." or self.pos + 1 == len(self.template):
             return
         self.pos += 1
@@ -143,7 +218,7 @@ class _Sprintf:
         self.after_index = False
 
     def _number(self) -> int | None:
-        """Read a number; one that is too large swallows the rest of the format."""
+        """Read a number; as in Go, one that is too large skips the rest of the format."""
         start = self.pos
         while self._peek() in "0123456789" and self._peek():
             self.pos += 1
@@ -156,7 +231,7 @@ class _Sprintf:
         return int(digits)
 
     def _number_argument(self) -> int | None:
-        """Take the argument that a `*` stands for; None if it is no number of a fair size."""
+        """Return the argument for a `*`, or None if it is not a number within the limit."""
         if self.arg >= len(self.args):
             return None
         value = self.args[self.arg]
@@ -166,7 +241,7 @@ class _Sprintf:
         return value
 
     def _index(self) -> None:
-        """Read an argument index like [3], if there is one."""
+        """Read an argument index such as [3], if there is one."""
         self.after_index = False
         if self._peek() != "[":
             return
@@ -192,5 +267,285 @@ class _Sprintf:
                 self.out.write(", ")
             if arg is not None and not isinstance(arg, Missing):
                 self.out.write(f"{type_name(arg)}=")
-            write_value(self.out, PLAIN, "v", arg)
+            _write_value(self.out, _PLAIN, "v", arg)
         self.out.write(")")
+
+
+def _write_value(out: _Output, d: _Directive, verb: str, value: object, depth: int = 0) -> None:
+    """Write `value`, or Go's error text if the verb does not fit its type."""
+    if isinstance(value, _COMPOUND):
+        _write_compound(out, d, verb, value, depth)
+        return
+    if value is None or isinstance(value, Missing):
+        _nil(out, d, verb, depth)
+        return
+    text = _scalar(d, verb, value)
+    if text is not None:
+        out.write(text)
+    else:
+        _write_bad_verb(out, d, verb, value)
+
+
+def _write_bad_verb(out: _Output, d: _Directive, verb: str, value: object) -> None:
+    """Write Go's error text for a verb that does not fit the value's type."""
+    out.write(f"%!{verb}({type_name(value)}=")
+    _write_value(out, d, "v", value)
+    out.write(")")
+
+
+def _nil(out: _Output, d: _Directive, verb: str, depth: int) -> None:
+    if depth:
+        out.write("interface {}(nil)" if d.go else "<nil>")
+    elif verb in "vT":
+        out.write(d.pad("<nil>"))
+    else:
+        out.write(f"%!{verb}(<nil>)")
+
+
+def _write_compound(out: _Output, d: _Directive, verb: str, value: object, depth: int) -> None:
+    """Write a map or a list; EvalError if it is nested too deeply."""
+    if depth > _DEEPEST:
+        raise EvalError("the value is nested too deeply to be printed")
+    separator = ", " if d.go else " "
+    if isinstance(value, dict):
+        out.write("map[string]interface {}{" if d.go else "map[")
+        for i, (key, item) in enumerate(sorted_items(value)):
+            out.write(separator if i else "")
+            _write_value(out, d, verb, key, depth + 1)
+            out.write(":")
+            _write_value(out, d, verb, item, depth + 1)
+    elif isinstance(value, list | tuple):
+        out.write("[]interface {}{" if d.go else "[")
+        for i, item in enumerate(value):
+            out.write(separator if i else "")
+            _write_value(out, d, verb, plain(item), depth + 1)
+    out.write("}" if d.go else "]")
+
+
+def _scalar(d: _Directive, verb: str, value: object) -> str | None:
+    """Return the text of a value that is not a list or map; None if the verb does not fit."""
+    if isinstance(value, str):
+        return _string(d, verb, canonical(value))
+    if isinstance(value, bool):
+        return d.pad("true" if value else "false") if verb in "tv" else None
+    if isinstance(value, int):
+        return _integer(d, verb, value)
+    if isinstance(value, float):
+        return _float(d, verb, value, d.plus) if verb in _FLOAT_VERBS else None
+    if isinstance(value, complex):
+        if verb not in _FLOAT_VERBS:
+            return None
+        return f"({_float(d, verb, value.real, d.plus)}{_float(d, verb, value.imag, True)}i)"
+    raise EvalError(f"a value of Python's type {type(value).__name__} cannot be printed")
+
+
+def _string(d: _Directive, verb: str, text: str) -> str | None:
+    if verb in "xX":
+        return _hex_bytes(d, verb, to_bytes(text))
+    if verb not in "vsq":
+        return None
+    if d.precision is not None:
+        text = text[: d.precision]
+    if verb == "q" or (verb == "v" and d.go):
+        if d.sharp and _can_backquote(text):
+            return d.pad(f"`{text}`")
+        text = _quote(text, ascii_only=d.plus)
+    return d.pad(text)
+
+
+def _hex_bytes(d: _Directive, verb: str, raw: bytes) -> str:
+    """Return the bytes in hexadecimal; " " separates them, "#" puts 0x before each part."""
+    if d.precision is not None:
+        raw = raw[: d.precision]
+    text = raw.hex(" ") if d.space and raw else raw.hex()
+    if d.sharp and raw:
+        text = "0x" + (text.replace(" ", " 0x") if d.space else text)
+    return d.pad(text.upper() if verb == "X" else text)
+
+
+def _integer(d: _Directive, verb: str, value: int) -> str | None:
+    if verb == "v" and d.go and isinstance(value, Byte):
+        return _digits(d, f"{value:x}", False, "0x")
+    if verb in "dv":
+        return _digits(d, str(abs(value)), value < 0, "")
+    if verb in _BASES:
+        code, prefix = _BASES[verb]
+        if verb == "O" and d.sharp:
+            prefix = "0o0"
+        return _digits(
+            d, format(abs(value), code), value < 0, prefix if d.sharp or verb == "O" else ""
+        )
+    if verb == "c":
+        return d.pad(_character(value))
+    if verb == "q":
+        return d.pad(_quote(_character(value), "'", ascii_only=d.plus))
+    if verb == "U":
+        return _unicode(d, value)
+    return None
+
+
+def _digits(d: _Directive, digits: str, negative: bool, prefix: str) -> str:
+    """Return an integer with at least `precision` digits, padded to the width."""
+    sign = "-" if negative else "+" if d.plus else " " if d.space else ""
+    if d.precision is not None:
+        if d.precision == 0 and digits == "0":
+            return " " * (d.width or 0)
+        digits = digits.rjust(d.precision, "0")
+    elif d.zero and not d.minus and d.width is not None:
+        digits = digits.rjust(d.width - len(sign), "0")
+    if prefix in ("0", "0o0") and digits.startswith("0"):
+        prefix = prefix[:-1]
+    return d.pad(f"{sign}{prefix}{digits}", zeros=False)
+
+
+def _character(code: int) -> str:
+    return chr(code) if 0 <= code <= 0x10FFFF and not 0xD800 <= code < 0xE000 else "\ufffd"
+
+
+def _unicode(d: _Directive, value: int) -> str:
+    """Return U+0041, and with "#" also the character if it is printable."""
+    code = value & 0xFFFFFFFFFFFFFFFF
+    text = f"U+{code:0{max(4, d.precision or 0)}X}"
+    if d.sharp and code <= 0x10FFFF and chr(code).isprintable():
+        text += f" '{chr(code)}'"
+    return d.pad(text, zeros=False)
+
+
+def _float(d: _Directive, verb: str, value: float, plus: bool) -> str:
+    verb = "g" if verb == "v" else verb
+    precision = d.precision if d.precision is not None else 6 if verb in "eEfF" else None
+    text = _float_text(value, verb, precision)
+    sign = text[0] if text[0] in "+-" else "+"
+    digits = text.lstrip("+-")
+    if sign == "+" and not plus:
+        sign = " " if d.space else ""
+    if digits in ("Inf", "NaN"):
+        if digits == "Inf" and not sign:
+            sign = "+"
+        elif digits == "NaN" and not (d.space or plus):
+            sign = ""
+        return d.pad(sign + digits, zeros=False)
+    if d.sharp and verb != "b":
+        digits = _pointed(digits, verb, d.precision)
+    if d.zero and not d.minus and sign:
+        return sign + digits.rjust((d.width or 0) - 1, "0")
+    return d.pad(sign + digits)
+
+
+def _pointed(digits: str, verb: str, precision: int | None) -> str:
+    """Return the number for "#": always with a point, and under %g with trailing zeros."""
+    marks = "pP" if verb in "xX" else "eE"
+    cut = next((i for i, c in enumerate(digits) if c in marks), len(digits))
+    body, tail = digits[:cut], digits[cut:]
+    wanted = 0
+    if verb in "gGx":
+        wanted = 6 if precision is None else precision
+        seen = body.replace(".", "").lstrip("0")
+        wanted -= len(seen) if seen else 1 if body == "0" else 0
+    if "." not in body:
+        body += "."
+    return body + "0" * max(wanted, 0) + tail
+
+
+def _float_text(value: float, verb: str, precision: int | None) -> str:
+    """Return `value` under one of the verbs b e E f F g G x X, without flags or width."""
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "+Inf" if value > 0 else "-Inf"
+    if verb == "b":
+        return _binary(value)
+    if verb in "xX":
+        text = _hexadecimal(value, precision)
+        return text.upper() if verb == "X" else text
+    if precision is not None:
+        # Python formats these as C does, and so does Go.
+        return f"{value:.{precision or 1 if verb in 'gG' else precision}{verb}}"
+    text = _shortest(value, verb)
+    return text.upper() if verb in "EG" else text
+
+
+def _shortest_digits(value: float) -> tuple[str, str, int]:
+    """Return sign, shortest digits without trailing zeros, and the exponent of the first."""
+    mantissa, _, exponent = f"{value!r}".partition("e")
+    sign = "-" if mantissa.startswith("-") else ""
+    whole, _, fraction = mantissa.lstrip("-").partition(".")
+    digits = (whole + fraction).lstrip("0")
+    if not digits:
+        return sign, "0", 0
+    lost = len(whole + fraction) - len(digits)
+    return sign, digits.rstrip("0"), len(whole) - lost - 1 + int(exponent or 0)
+
+
+def _shortest(value: float, verb: str) -> str:
+    sign, digits, exponent = _shortest_digits(value)
+    if verb in "eE" or (verb in "gG" and not -4 <= exponent < 6):
+        return sign + _scientific(digits, exponent)
+    if exponent < 0:
+        return f"{sign}0.{'0' * (-exponent - 1)}{digits}"
+    if len(digits) <= exponent + 1:
+        return sign + digits.ljust(exponent + 1, "0")
+    return f"{sign}{digits[: exponent + 1]}.{digits[exponent + 1 :]}"
+
+
+def _scientific(digits: str, exponent: int) -> str:
+    point = "." if len(digits) > 1 else ""
+    return f"{digits[0]}{point}{digits[1:]}e{'-' if exponent < 0 else '+'}{abs(exponent):02d}"
+
+
+def _binary(value: float) -> str:
+    """Return the 53-bit mantissa and the power of two, as in 4503599627370496p-52."""
+    mantissa, exponent = math.frexp(abs(value))
+    exponent = max(exponent - 53, -1074) if mantissa else -1074
+    whole = int(math.ldexp(mantissa, 53)) if exponent > -1074 else int(math.ldexp(abs(value), 1074))
+    sign = "-" if math.copysign(1, value) < 0 else ""
+    return f"{sign}{whole}p{exponent:+d}"
+
+
+def _hexadecimal(value: float, precision: int | None) -> str:
+    """Return 0x1.8p+01: one hexadecimal digit, a fraction, and a power of two."""
+    sign = "-" if math.copysign(1, value) < 0 else ""
+    mantissa, exponent = math.frexp(abs(value))
+    bits, exponent = (int(mantissa * (1 << 53)) << 8, exponent - 1) if mantissa else (0, 0)
+    # `bits` now holds one digit before 60 binary places: fifteen hexadecimal ones.
+    if precision is not None and precision < 15:
+        shift = 60 - 4 * precision
+        half, rest = 1 << (shift - 1), bits & ((1 << shift) - 1)
+        bits >>= shift
+        bits += rest > half or (rest == half and bits & 1)
+        bits <<= shift
+        if bits >> 61:
+            bits, exponent = bits >> 1, exponent + 1
+    fraction = f"{bits & ((1 << 60) - 1):015x}"
+    fraction = (
+        fraction.rstrip("0") if precision is None else fraction[:precision].ljust(precision, "0")
+    )
+    point = "." if fraction else ""
+    return f"{sign}0x{bits >> 60}{point}{fraction}p{exponent:+03d}"
+
+
+def _quote(text: str, mark: str = '"', *, ascii_only: bool = False) -> str:
+    """Return Go's literal for a string, or for a character with `'` as the mark."""
+    if text.isascii() and text.isprintable() and mark not in text and "\\" not in text:
+        return f"{mark}{text}{mark}"
+    return mark + "".join([_shown(c, mark, ascii_only) for c in canonical(text)]) + mark
+
+
+def _shown(char: str, mark: str, ascii_only: bool) -> str:
+    code = ord(char)
+    if char == mark:
+        return f"\\{char}"
+    if code in NAMED_ESCAPES:
+        return NAMED_ESCAPES[code]
+    if char.isprintable() and (code < 128 or not ascii_only):
+        return char
+    if 0xDC80 <= code <= 0xDCFF:
+        return f"\\x{code - 0xDC00:02x}"
+    if code < 32 or code == 127:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def _can_backquote(text: str) -> bool:
+    """Return whether Go can write `text` between back quotes on one line."""
+    return not any(c in "`\x7f\ufeff" or (c < " " and c != "\t") or is_byte(c) for c in text)

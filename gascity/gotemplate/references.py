@@ -1,40 +1,39 @@
-"""Say what a template refers to, without rendering it."""
+"""List the variables and fragments that a template refers to, without rendering it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from gascity.gotemplate.nodes import (
-    Action,
-    Chain,
-    Control,
-    Dot,
-    Field,
-    Function,
-    If,
-    Include,
-    Literal,
+    ActionNode,
+    ChainNode,
+    ControlNode,
+    DotNode,
+    FieldNode,
+    FunctionNode,
+    IfNode,
+    IncludeNode,
+    LiteralNode,
     Node,
-    Pipe,
+    PipeNode,
     Template,
-    Variable,
-    With,
+    VariableNode,
+    WithNode,
 )
-from gascity.gotemplate.records import Frozen, put
 
-_ASKING = frozenset({"and", "or", "not", "eq", "ne"})
+_ALLOW_UNDEFINED = frozenset({"and", "or", "not", "eq", "ne"})
 
 
-class Reference(Frozen):
-    """A mention of a variable or a fragment.
+class TemplateReference(NamedTuple):
+    """A reference to a variable or a fragment.
 
     `kind` is `variable`, `fragment`, or `pattern`: a fragment whose name is computed, where `name`
-    is the format of the `printf` that does it, or empty. `within` is the template that mentions it.
-    `tentative` says that the strict rule allows it to be undefined there. `rooted` says, of a
-    fragment, that it gets the same data as the whole; of a variable it is always true.
+    is the format of the `printf` that computes it, or empty. `within` is the template that
+    contains it. `tentative`: strict mode allows it to be undefined here. `rooted` (of a
+    fragment): it receives the same data as the whole template; always true for a variable.
     """
 
-    __slots__ = ("col", "file", "kind", "line", "name", "rooted", "tentative", "within")
     kind: str
     name: str
     file: str
@@ -44,110 +43,113 @@ class Reference(Frozen):
     tentative: bool
     rooted: bool
 
-    def __init__(
-        self, kind: str, name: str, template: Template, node: Node, tentative: bool, rooted: bool
-    ) -> None:
-        put(self, "kind", kind)
-        put(self, "name", name)
-        put(self, "file", template.file)
-        put(self, "line", node.line)
-        put(self, "col", template.column(node.pos))
-        put(self, "within", template.name)
-        put(self, "tentative", tentative)
-        put(self, "rooted", rooted)
 
+def references(template: Template) -> tuple[TemplateReference, ...]:
+    """Return the references to variables and fragments in source order.
 
-def references(template: Template) -> tuple[Reference, ...]:
-    """Return the variables and fragments that `template` mentions, in the order of its text.
-
-    A variable is the first name of `.X.Y` where dot is still the data given, and of `$.X.Y`
-    anywhere. The definitions of a file are templates of their own: ask each of them.
+    A variable is the first name of `.X.Y` where dot is still the data of the whole template, and
+    of `$.X.Y` anywhere. Definitions are templates of their own and not included.
     """
-    found = list(_Finder(template).of_lists())
-    return tuple(sorted(found, key=lambda r: (r.line, r.col)))
+    return tuple(sorted(_Finder(template).of_lists(), key=lambda ref: (ref.line, ref.col)))
 
 
 class _Finder:
+    """Walks the tree of one template."""
+
     def __init__(self, template: Template) -> None:
         self.template = template
 
     def reference(
         self, kind: str, name: str, node: Node, tentative: bool, rooted: bool = True
-    ) -> Reference:
-        return Reference(kind, name, self.template, node, tentative, rooted)
+    ) -> TemplateReference:
+        template = self.template
+        return TemplateReference(
+            kind,
+            name,
+            template.file,
+            node.line,
+            template.column(node.pos),
+            template.name,
+            tentative,
+            rooted,
+        )
 
-    def of_lists(self) -> Iterator[Reference]:
-        """Go through the blocks with a stack: a chain of `else if` may be of any length."""
+    def of_lists(self) -> Iterator[TemplateReference]:
+        """Walk the blocks with an explicit stack: a chain of `else if` may have any length."""
         todo: list[tuple[tuple[Node, ...], bool]] = [(self.template.nodes, True)]
         while todo:
             nodes, rooted = todo.pop()
             for node in nodes:
-                if isinstance(node, Action):
+                if isinstance(node, ActionNode):
                     yield from self.of_pipe(node.pipe, rooted, False)
-                elif isinstance(node, Include):
+                elif isinstance(node, IncludeNode):
                     yield from self.of_include(node, rooted)
-                elif isinstance(node, Control):
+                elif isinstance(node, ControlNode):
                     yield from self.of_pipe(node.pipe, rooted, True)
-                    same = isinstance(node, If) or (isinstance(node, With) and _is_root(node.pipe))
+                    same = isinstance(node, IfNode) or (
+                        isinstance(node, WithNode) and _is_root(node.pipe)
+                    )
                     todo.append((node.body, rooted and same))
                     todo.append((node.otherwise, rooted))
 
-    def of_include(self, node: Include, rooted: bool) -> Iterator[Reference]:
+    def of_include(self, node: IncludeNode, rooted: bool) -> Iterator[TemplateReference]:
         whole = node.pipe is not None and _is_root(node.pipe, rooted)
         yield self.reference("fragment", node.name, node, False, whole)
         if node.pipe is not None:
             yield from self.of_pipe(node.pipe, rooted, False)
 
-    def of_pipe(self, pipe: Pipe, rooted: bool, tentative: bool) -> Iterator[Reference]:
+    def of_pipe(self, pipe: PipeNode, rooted: bool, tentative: bool) -> Iterator[TemplateReference]:
         followers = [command.args[0] for command in pipe.commands[1:]]
         for i, command in enumerate(pipe.commands):
             first, *args = command.args
-            if isinstance(first, Function):
+            if isinstance(first, FunctionNode):
                 yield from self.of_call(first, args, rooted)
             else:
-                asked = _asks(followers[i]) if i < len(followers) else tentative
-                yield from self.of_operand(first, rooted, asked)
+                optional = _allows_undefined(followers[i]) if i < len(followers) else tentative
+                yield from self.of_operand(first, rooted, optional)
 
-    def of_call(self, function: Function, args: list[Node], rooted: bool) -> Iterator[Reference]:
+    def of_call(
+        self, function: FunctionNode, args: list[Node], rooted: bool
+    ) -> Iterator[TemplateReference]:
         for arg in args:
             if function.name == "templateFirst":
                 yield from self.of_name(arg)
-            yield from self.of_operand(arg, rooted, _asks(function))
+            yield from self.of_operand(arg, rooted, _allows_undefined(function))
 
-    def of_name(self, arg: Node) -> Iterator[Reference]:
-        """Yield the fragment that an argument of templateFirst names, as far as it is written."""
-        if isinstance(arg, Literal):
+    def of_name(self, arg: Node) -> Iterator[TemplateReference]:
+        """Yield the fragment that an argument of templateFirst names, or its name pattern."""
+        if isinstance(arg, LiteralNode):
             yield self.reference("fragment", str(arg.value), arg, True)
-        elif isinstance(arg, Pipe):
+        elif isinstance(arg, PipeNode):
             first, *rest = arg.commands[0].args
-            is_printf = isinstance(first, Function) and first.name == "printf"
-            known = is_printf and bool(rest) and isinstance(rest[0], Literal)
-            name = str(rest[0].value) if known and isinstance(rest[0], Literal) else ""
+            is_printf = isinstance(first, FunctionNode) and first.name == "printf"
+            shape = rest[0] if is_printf and rest else None
+            name = str(shape.value) if isinstance(shape, LiteralNode) else ""
             yield self.reference("pattern", name, arg, True)
-        elif not isinstance(arg, Dot) and not (isinstance(arg, Variable) and not arg.path):
+        elif not isinstance(arg, DotNode) and not (isinstance(arg, VariableNode) and not arg.path):
             yield self.reference("pattern", "", arg, True)
 
-    def of_operand(self, node: Node, rooted: bool, tentative: bool) -> Iterator[Reference]:
-        if isinstance(node, Field | Variable):
-            from_root = rooted if isinstance(node, Field) else node.name == "$"
+    def of_operand(self, node: Node, rooted: bool, tentative: bool) -> Iterator[TemplateReference]:
+        if isinstance(node, FieldNode | VariableNode):
+            from_root = rooted if isinstance(node, FieldNode) else node.name == "$"
             if from_root and node.path:
-                asked = tentative and len(node.path) == 1
-                yield self.reference("variable", node.path[0], node, asked)
-        elif isinstance(node, Pipe):
+                optional = tentative and len(node.path) == 1
+                yield self.reference("variable", node.path[0], node, optional)
+        elif isinstance(node, PipeNode):
             yield from self.of_pipe(node, rooted, tentative)
-        elif isinstance(node, Chain):
+        elif isinstance(node, ChainNode):
             yield from self.of_operand(node.base, rooted, False)
 
 
-def _asks(node: Node) -> bool:
-    return isinstance(node, Function) and node.name in _ASKING
+def _allows_undefined(node: Node) -> bool:
+    return isinstance(node, FunctionNode) and node.name in _ALLOW_UNDEFINED
 
 
-def _is_root(pipe: Pipe, rooted: bool = True) -> bool:
-    """Whether the pipeline is just `.` where that is the data given, or `$`."""
+def _is_root(pipe: PipeNode, rooted: bool = True) -> bool:
+    """Return whether the pipeline is `$`, or `.` where that is the data of the template."""
     if len(pipe.commands) != 1 or len(pipe.commands[0].args) != 1:
         return False
     only = pipe.commands[0].args[0]
-    return (isinstance(only, Dot) and rooted) or (
-        isinstance(only, Variable) and only.name == "$" and not only.path
+    return (isinstance(only, DotNode) and rooted) or (
+        isinstance(only, VariableNode) and only.name == "$" and not only.path
     )

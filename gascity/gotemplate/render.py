@@ -1,46 +1,163 @@
-"""Walk the nodes of a template and emit its text.
+"""Render templates to spans of text.
 
-The walk keeps its own stack, so that templates that include each other may go as deep as the
-budget says, whatever Python's limit on recursion is.
+The renderer walks the nodes with its own stack of frames instead of Python's, so that templates
+can include each other as deep as the budget allows, whatever Python's recursion limit is. Only
+`templateFirst`, which is an expression, nests in Python, and has a limit of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import NamedTuple
 
-from gascity.gotemplate.errors import Mistake, Note, TemplateError, did_you_mean
-from gascity.gotemplate.evaluate import Budget, Evaluator, Slot
+from gascity.gotemplate.errors import EvalError, TemplateError, UndefinedName, did_you_mean
+from gascity.gotemplate.evaluate import Binding, Budget, Evaluator
 from gascity.gotemplate.nodes import (
-    Action,
-    Break,
-    Continue,
-    Dot,
-    If,
-    Include,
+    ActionNode,
+    BreakNode,
+    ContinueNode,
+    DotNode,
+    IfNode,
+    IncludeNode,
     Node,
-    Range,
+    RangeNode,
     Template,
-    Text,
-    Variable,
-    With,
+    TextNode,
+    VariableNode,
+    WithNode,
 )
-from gascity.gotemplate.spans import Included, Span, mended
-from gascity.gotemplate.values import MISSING, Int, Missing, plain, sorted_items, truth
-from gascity.gotemplate.verbs import display
+from gascity.gotemplate.parse import parse
+from gascity.gotemplate.printf import display
+from gascity.gotemplate.values import MISSING, Int, Missing, plain, readable, sorted_items, to_bytes
 
-_TRAIL = 20  # callers an error names at most; a runaway recursion has thousands
-_NESTED = 30  # fragments included by templateFirst within each other, which do use Python's stack
-_CHOICES = (If, With)
-_JUMPS = (Break, Continue)
+_NO_FUNCTIONS: Mapping[str, Callable[..., object]] = {}
+_DEFAULT = Budget()
+_TRAIL = 20  # maximum number of callers in an error; a runaway recursion has thousands
+_NESTED = 30  # maximum depth of templateFirst, which uses Python's stack
+_CHOICES = (IfNode, WithNode)
+_JUMPS = (BreakNode, ContinueNode)
+
+
+class Span(NamedTuple):
+    """A piece of output with the file, line and template of the text or action that wrote it.
+
+    `name` is the template or fragment; `line` is the first one if the text has several.
+    """
+
+    text: str
+    file: str
+    line: int
+    name: str
+
+
+class TemplateSet(Mapping[str, Template]):
+    """Templates by name, collected file by file.
+
+    A later definition replaces an earlier one, but a blank one never replaces one with content.
+    """
+
+    def __init__(self, files: Iterable[Template] = ()) -> None:
+        self._named: dict[str, Template] = {}
+        for template in files:
+            self.add(template)
+
+    def add(self, template: Template) -> None:
+        """Add a file: its definitions and, under its own name, the rest of its text."""
+        for definition in template.defines.values():
+            if definition.name != template.name:
+                self._put(definition)
+        self._put(template)
+
+    def _put(self, template: Template) -> None:
+        if not template.blank or template.name not in self._named:
+            self._named[template.name] = template
+
+    def __getitem__(self, name: str) -> Template:
+        return self._named[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._named)
+
+    def __len__(self) -> int:
+        return len(self._named)
+
+
+def render(
+    templates: Mapping[str, Template],
+    name: str,
+    data: object,
+    *,
+    functions: Mapping[str, Callable[..., object]] = _NO_FUNCTIONS,
+    missing: str = "strict",
+    budget: Budget = _DEFAULT,
+    undefined_names: list[UndefinedName] | None = None,
+    lenient: Collection[str] = (),
+) -> list[Span]:
+    """Return the output of template `name` for `data`, piece by piece.
+
+    `missing` is the mode for undefined variables: `strict` allows them only in conditions;
+    `lenient` replaces them and missing fragments with empty text and adds them to
+    `undefined_names`; `error` and `default` are Go's `missingkey` options. Templates of the files
+    in `lenient` are always rendered in lenient mode.
+    """
+    template = templates.get(name)
+    if template is None:
+        hint = did_you_mean(name, templates)
+        raise TemplateError(
+            "exec", f'template "{name}" not defined', file=name, line=1, col=0, name=name, hint=hint
+        )
+    renderer = _Renderer(templates, template, functions, missing, budget, undefined_names, lenient)
+    try:
+        renderer.run(template, MISSING if data is None else plain(data))
+    except EvalError as error:
+        raise renderer.error(str(error)) from None
+    except RecursionError:
+        raise renderer.error("the template is nested too deeply") from None
+    return _valid_utf8(renderer.spans)
+
+
+def render_text(
+    template: str,
+    data: object,
+    *,
+    defines: Mapping[str, str] = {},
+    missing: str = "strict",
+    functions: Mapping[str, Callable[..., object]] = _NO_FUNCTIONS,
+    budget: Budget = _DEFAULT,
+) -> str:
+    """Render one template to text.
+
+    `defines` are further files by name, parsed first in the order of their names. The template
+    itself is named `main`, also in errors.
+    """
+    files = [parse(defines[name], name=name, functions=functions) for name in sorted(defines)]
+    files.append(parse(template, name="main", functions=functions))
+    spans = render(
+        TemplateSet(files), "main", data, functions=functions, missing=missing, budget=budget
+    )
+    return "".join([span.text for span in spans])
+
+
+class _IncludedText(str):
+    """The text of a fragment as a value that keeps its spans."""
+
+    __slots__ = ("spans",)
+    spans: tuple[Span, ...]
+
+    def __new__(cls, spans: Sequence[Span]) -> _IncludedText:
+        text = super().__new__(cls, "".join([span.text for span in spans]))
+        text.spans = tuple(spans)
+        return text
 
 
 class _Frame:
-    """A list of nodes under way.
+    """A list of nodes that is being rendered.
 
-    `floor` is the number of variables there were before it. A frame of a range has its items and
-    keeps `kept` variables, its own, from one round to the next. `breaks` marks what a `break` ends:
-    a range, or the `else` of one, which Go counts as part of it. `call` is the place that included
-    a template; only the first frame of a template has one.
+    `floor` is the number of variables before it. The frame of a range has its `items` and keeps
+    the first `kept` variables from one iteration to the next. `breaks` marks what a `break` ends:
+    a range, or its `else`, which Go counts as part of it. `call` is the position that included
+    the template; only the first frame of a template has one.
     """
 
     __slots__ = (
@@ -58,7 +175,7 @@ class _Frame:
     )
 
     def __init__(
-        self, nodes: tuple[Node, ...], dot: object, template: Template, variables: list[Slot]
+        self, nodes: tuple[Node, ...], dot: object, template: Template, variables: list[Binding]
     ) -> None:
         self.nodes: Iterator[Node] = iter(nodes)
         self.dot = dot
@@ -68,13 +185,13 @@ class _Frame:
         self.variables = variables
         self.floor = 0
         self.kept = 0
-        self.loop: Range | None = None
+        self.loop: RangeNode | None = None
         self.items: Iterator[tuple[object, object]] = iter(())
         self.call: tuple[str, int, str] | None = None
 
 
-class Walker(Evaluator):
-    """One rendering: a set of templates, a stack of frames, the spans so far."""
+class _Renderer(Evaluator):
+    """One rendering: the templates, and the spans written so far."""
 
     def __init__(
         self,
@@ -83,10 +200,10 @@ class Walker(Evaluator):
         functions: Mapping[str, Callable[..., object]],
         missing: str,
         budget: Budget,
-        notes: list[Note] | None,
+        undefined_names: list[UndefinedName] | None,
         lenient: Collection[str] = (),
     ) -> None:
-        super().__init__(template, functions, missing, budget, notes, lenient)
+        super().__init__(template, functions, missing, budget, undefined_names, lenient)
         self.templates = templates
         self.spans: list[Span] = []
         self.left = budget.output
@@ -94,7 +211,7 @@ class Walker(Evaluator):
         self.nested = 0
 
     def emit(self, text: str, line: int) -> None:
-        """Add a piece of output that the template at hand wrote at `line`."""
+        """Add output that the current template wrote at `line`."""
         if not text:
             return
         self.left -= len(text)
@@ -115,14 +232,14 @@ class Walker(Evaluator):
 
     def enter(self, template: Template, data: object) -> _Frame:
         self.depth += 1
-        return _Frame(template.nodes, data, template, [Slot("$", data)])
+        return _Frame(template.nodes, data, template, [Binding("$", data)])
 
     def refuse_deeper(self) -> None:
         if self.depth > self.budget.depth:
             raise self.error(f"templates are nested more than {self.budget.depth} deep")
 
     def resume(self, frames: list[_Frame]) -> None:
-        """Go on with the innermost list until it ends or something opens another."""
+        """Render the innermost frame until it ends or opens another one."""
         frame = frames[-1]
         self.template, self.variables, self.boxed = frame.template, frame.variables, frame.boxed
         for node in frame.nodes:
@@ -130,13 +247,13 @@ class Walker(Evaluator):
             self.steps -= 1
             if self.steps < 0:
                 self.spend(0)
-            if type(node) is Text:
+            if type(node) is TextNode:
                 self.emit(node.text, node.line)
-            elif type(node) is Action:
+            elif type(node) is ActionNode:
                 self.action(node, frame.dot)
-            elif self.moved(node, frame, frames):
+            elif self.changed_frame(node, frame, frames):
                 return
-        if frame.loop is not None and self.next_round(frame, frame.loop):
+        if frame.loop is not None and self.next_iteration(frame, frame.loop):
             return
         self.leave(frames)
 
@@ -145,24 +262,24 @@ class Walker(Evaluator):
         if frame.floor:
             del frame.variables[frame.floor :]
         else:
-            self.depth -= 1  # every list but a template's own starts with "$" at least
+            self.depth -= 1  # only a template's own frame has no "$" before it
 
-    def moved(self, node: Node, frame: _Frame, frames: list[_Frame]) -> bool:
-        """Do what opens or closes lists; say whether another frame is on top now."""
+    def changed_frame(self, node: Node, frame: _Frame, frames: list[_Frame]) -> bool:
+        """Execute a node that can open or close frames; return whether the top frame changed."""
         before = len(frames)
         if isinstance(node, _CHOICES):
             self.choose(node, frame, frames)
-        elif isinstance(node, Range):
+        elif isinstance(node, RangeNode):
             self.start_range(node, frame, frames)
-        elif isinstance(node, Include):
+        elif isinstance(node, IncludeNode):
             self.include(node, frame.dot, frames)
         elif isinstance(node, _JUMPS):
-            self.jump(isinstance(node, Break), frames)
+            self.jump(isinstance(node, BreakNode), frames)
             return True
         return len(frames) > before
 
     def jump(self, out: bool, frames: list[_Frame]) -> None:
-        """Leave lists up to the range that a `break` ends, or that a `continue` goes on with."""
+        """Leave frames up to the range that a `break` ends or a `continue` resumes."""
         while not (frames[-1].breaks if out else frames[-1].loop):
             self.leave(frames)
         if out:
@@ -170,15 +287,15 @@ class Walker(Evaluator):
         else:
             frames[-1].nodes = iter(())
 
-    def action(self, node: Action, dot: object) -> None:
+    def action(self, node: ActionNode, dot: object) -> None:
         value = self.pipeline(node.pipe, dot)
         if node.pipe.targets:
             return
         self.at = node
-        value = self.settle(value)
+        value = self.require_defined(value)
         if type(value) is str:
             self.emit(value, node.line)
-        elif isinstance(value, Included):
+        elif isinstance(value, _IncludedText):
             self.left -= len(value)
             if self.left < 0:
                 raise self.error(f"the output is longer than {self.budget.output} characters")
@@ -191,25 +308,25 @@ class Walker(Evaluator):
     def shown(self, value: object) -> str:
         try:
             return display(value, self.budget.output)
-        except Mistake as mistake:
-            raise self.error(str(mistake)) from None
+        except EvalError as error:
+            raise self.error(str(error)) from None
 
     def open(self, nodes: tuple[Node, ...], dot: object, floor: int, boxed: bool) -> _Frame:
         frame = _Frame(nodes, dot, self.template, self.variables)
         frame.floor, frame.boxed = floor, boxed
         return frame
 
-    def choose(self, node: If | With, frame: _Frame, frames: list[_Frame]) -> None:
+    def choose(self, node: IfNode | WithNode, frame: _Frame, frames: list[_Frame]) -> None:
         floor = len(self.variables)
         value = self.pipeline(node.pipe, frame.dot, undefined_ok=True)
-        if not truth(value):
+        if not value:
             frames.append(self.open(node.otherwise, frame.dot, floor, frame.boxed))
-        elif isinstance(node, With):
+        elif isinstance(node, WithNode):
             frames.append(self.open(node.body, value, floor, False))
         else:
             frames.append(self.open(node.body, frame.dot, floor, frame.boxed))
 
-    def start_range(self, node: Range, frame: _Frame, frames: list[_Frame]) -> None:
+    def start_range(self, node: RangeNode, frame: _Frame, frames: list[_Frame]) -> None:
         floor = len(self.variables)
         value = self.pipeline(node.pipe, frame.dot, undefined_ok=True)
         items = self.items_of(node, value)
@@ -217,33 +334,33 @@ class Walker(Evaluator):
             frames.append(self.open(node.otherwise, frame.dot, floor, frame.boxed))
             frames[-1].breaks = True
             return
-        # In its rounds an int is itself; an entry of a list or map is still in its box.
+        # Iterating over an int gives plain numbers; entries of a list or map stay boxed.
         opened = self.open((), frame.dot, floor, not isinstance(value, int))
         opened.loop, opened.items, opened.kept = node, items, len(self.variables)
         opened.breaks = True
         frames.append(opened)
 
-    def items_of(self, node: Range, value: object) -> Iterator[tuple[object, object]] | None:
-        """Return what a range goes through, as (index, item); None if that is nothing."""
+    def items_of(self, node: RangeNode, value: object) -> Iterator[tuple[object, object]] | None:
+        """Return the (index, item) pairs of a range; None if there are none."""
         if isinstance(value, list | tuple):
             return ((Int(i), item) for i, item in enumerate(value)) if value else None
         if isinstance(value, dict):
             self.spend(len(value) >> 4)
             try:
                 return iter(sorted_items(value)) if value else None
-            except Mistake as mistake:
-                raise self.error(str(mistake)) from None
+            except EvalError as error:
+                raise self.error(str(error)) from None
         if isinstance(value, int) and not isinstance(value, bool):
             if len(node.pipe.targets) > 1:
-                raise self.error("a range over a number has one variable only")
+                raise self.error("a range over a number takes one variable")
             kind = type(value)
             return ((MISSING, kind(i)) for i in range(value)) if value > 0 else None
         if isinstance(value, Missing):
             return None
-        raise self.error(f"range cannot go over {self.shown(value)}")
+        raise self.error(f"range cannot iterate over {self.shown(value)}")
 
-    def next_round(self, frame: _Frame, loop: Range) -> bool:
-        """Start the next round of a range; say whether there is one."""
+    def next_iteration(self, frame: _Frame, loop: RangeNode) -> bool:
+        """Start the next iteration of a range; return whether there is one."""
         self.at = loop
         self.spend(1)
         del frame.variables[frame.kept :]
@@ -254,7 +371,7 @@ class Walker(Evaluator):
             return True
         return False
 
-    def set_loop_variables(self, loop: Range, index: object, item: object, boxed: bool) -> None:
+    def set_loop_variables(self, loop: RangeNode, index: object, item: object, boxed: bool) -> None:
         targets = loop.pipe.targets
         if not targets:
             return
@@ -268,30 +385,30 @@ class Walker(Evaluator):
         if len(targets) > 1:
             self.variables[-2].value = index
 
-    def include(self, node: Include, dot: object, frames: list[_Frame]) -> None:
-        found = self.templates.get(node.name)
-        if found is None:
+    def include(self, node: IncludeNode, dot: object, frames: list[_Frame]) -> None:
+        template = self.templates.get(node.name)
+        if template is None:
             self.missing_fragment(node)
             return
         self.refuse_deeper()
         data: object = self.undefined(".") if self.tracks_undefined else MISSING
         if node.pipe is not None:
-            data = self.settle(self.pipeline(node.pipe, dot))
-        frame = self.enter(found, data)
+            data = self.require_defined(self.pipeline(node.pipe, dot))
+        frame = self.enter(template, data)
         frame.call = (self.template.file, node.line, self.template.name)
         frames.append(frame)
 
-    def missing_fragment(self, node: Include) -> None:
+    def missing_fragment(self, node: IncludeNode) -> None:
         if self.mode != "lenient":
             hint = did_you_mean(node.name, self.templates)
             raise self.error(f'template "{node.name}" not defined', hint)
-        self.note("fragment", node.name, (self.template, node), self.templates)
+        self.report("fragment", node.name, (self.template, node), self.templates)
 
     def template_first(self, args: Sequence[Node], values: list[object], dot: object) -> object:
-        """Render the first fragment that exists, with dot, or with the data given before names.
+        """Render the first fragment that exists, with dot or with the data before the names.
 
-        What comes first is data if it is no text, or if it is `.` or `$` with names after it. No
-        fragment at all is empty: asking for the first is asking for what there is.
+        The first argument is data if it is not a text, or if it is `.` or `$` followed by names.
+        If no fragment exists, the result is empty.
         """
         data, names = dot, values
         if values and (
@@ -300,14 +417,14 @@ class Walker(Evaluator):
             data, names = values[0], values[1:]
         for name in names:
             if not isinstance(name, str):
-                raise self.error("templateFirst takes names of fragments")
-            found = self.templates.get(name) if name else None
-            if found is not None:
-                return self.rendered(found, data)
+                raise self.error("templateFirst takes fragment names")
+            template = self.templates.get(name) if name else None
+            if template is not None:
+                return self.rendered(template, data)
         return ""
 
-    def rendered(self, template: Template, data: object) -> Included:
-        """Return the text of a template as a value. This does nest in Python."""
+    def rendered(self, template: Template, data: object) -> _IncludedText:
+        """Render a template to a value. This nests in Python."""
         kept = self.template, self.variables, self.boxed, self.at, self.spans
         self.nested += 1
         if self.nested > _NESTED:
@@ -319,32 +436,40 @@ class Walker(Evaluator):
         except TemplateError as error:
             error.trail = (*error.trail, call)[:_TRAIL]
             raise
-        text = Included(self.spans)
+        text = _IncludedText(self.spans)
         self.nested -= 1
         self.template, self.variables, self.boxed, self.at, self.spans = kept
         return text
 
 
 def _is_data(node: Node) -> bool:
-    return isinstance(node, Dot) or (isinstance(node, Variable) and node.name == "$")
+    return isinstance(node, DotNode) or (isinstance(node, VariableNode) and node.name == "$")
 
 
-def walk(
-    templates: Mapping[str, Template],
-    template: Template,
-    data: object,
-    functions: Mapping[str, Callable[..., object]],
-    missing: str,
-    budget: Budget,
-    notes: list[Note] | None,
-    lenient: Collection[str] = (),
-) -> list[Span]:
-    """Return what `template` writes for `data`, in the company of `templates`."""
-    walker = Walker(templates, template, functions, missing, budget, notes, lenient)
+def _valid_utf8(spans: list[Span]) -> list[Span]:
+    """Return the spans with every byte that is not UTF-8 replaced by U+FFFD.
+
+    A character whose bytes come from two spans belongs to the first of them.
+    """
+    whole = "".join([span.text for span in spans])
+    if whole.isascii():
+        return spans
     try:
-        walker.run(template, MISSING if data is None else plain(data))
-    except Mistake as mistake:
-        raise walker.error(str(mistake)) from None
-    except RecursionError:
-        raise walker.error("the template is nested too deeply") from None
-    return mended(walker.spans)
+        whole.encode()
+    except UnicodeEncodeError:
+        return _recut(spans)
+    return spans
+
+
+def _recut(spans: list[Span]) -> list[Span]:
+    pieces = [to_bytes(span.text) for span in spans]
+    whole = b"".join(pieces)
+    cuts, end = [0], 0
+    for piece in pieces:
+        end += len(piece)
+        cut = max(end, cuts[-1])
+        while cut < len(whole) and 0x80 <= whole[cut] < 0xC0:
+            cut += 1
+        cuts.append(cut)
+    texts = [readable(whole[a:b].decode("utf-8", "surrogateescape")) for a, b in pairwise(cuts)]
+    return [Span(t, s.file, s.line, s.name) for t, s in zip(texts, spans, strict=True) if t]

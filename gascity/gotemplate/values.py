@@ -1,31 +1,31 @@
-"""Go's idea of values over plain Python data: kinds, truth, byte strings, order.
+"""Go's values over plain Python data: types, byte strings, map order.
 
-A Go string is bytes; here it is a `str` in which a byte that is not UTF-8 stands as a lone
-surrogate (Python's `surrogateescape`), always in the one form that decoding gives.
+A Go string is bytes. Here it is a `str` in which a byte that is not UTF-8 is a lone surrogate
+(Python's `surrogateescape`), always in the canonical form that decoding gives.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gascity.gotemplate.errors import Mistake
-from gascity.gotemplate.nodes import Place
+from gascity.gotemplate.errors import EvalError
+from gascity.gotemplate.nodes import Position
 
 
 class Int(int):
-    """A number of Go's type `int`: literals, lengths, list indexes. A plain `int` is `int64`."""
+    """A number of Go's type `int`: literals, lengths, indexes. A plain `int` is an `int64`."""
 
     __slots__ = ()
 
 
 class Byte(int):
-    """A byte of a string, of Go's type `uint8`."""
+    """A byte of a string, Go's type `uint8`."""
 
     __slots__ = ()
 
 
 class Sublist(list[object]):
-    """What `slice` makes of a list; it can be sliced again up to its capacity, as in Go."""
+    """The result of `slice` on a list; as in Go, it can be sliced again up to its capacity."""
 
     __slots__ = ("spare",)
 
@@ -35,7 +35,7 @@ class Sublist(list[object]):
 
 
 class Missing:
-    """The type of MISSING: no value at all, where Python's None is a value, Go's nil."""
+    """The type of MISSING, which is no value at all. Python's None is a value: Go's nil."""
 
     __slots__ = ()
 
@@ -43,24 +43,24 @@ class Missing:
         return False
 
 
-class Undefined(Missing):
-    """A variable nobody defined, under the strict and the lenient rule: it knows what was asked.
+class UndefinedValue(Missing):
+    """The value of an undefined variable in strict and lenient mode.
 
-    `place` is where. `known` are the names that would have been found. `empty` says that the
-    rule is the lenient one: it counts as empty text, also when it is compared.
+    `position` is where it is used, `known` are the names that exist there. With `empty` (lenient
+    mode) it counts as empty text, also in comparisons.
     """
 
-    __slots__ = ("empty", "known", "path", "place")
+    __slots__ = ("empty", "known", "path", "position")
 
-    def __init__(self, path: str, known: Iterable[object], place: Place, empty: bool) -> None:
+    def __init__(self, path: str, known: Iterable[object], position: Position, empty: bool) -> None:
         self.path = path
         self.known = known
-        self.place = place
+        self.position = position
         self.empty = empty
 
     def equals(self, other: object) -> bool:
-        """Whether `eq` takes this for equal to `other`: only to what is undefined too."""
-        return isinstance(other, Undefined) or (self.empty and other == "")
+        """Return whether `eq` treats this as equal to `other`: only if that is undefined too."""
+        return isinstance(other, UndefinedValue) or (self.empty and other == "")
 
 
 MISSING = Missing()
@@ -72,15 +72,15 @@ _INT64 = 1 << 63
 
 
 def plain(value: object) -> object:
-    """Return `value` as templates see it; anything but plain data is a Mistake.
+    """Return `value` as templates see it; anything but plain data raises EvalError.
 
-    A subclass is read through its base type, so nothing that it overrides is ever called.
+    A subclass is read through its base type, so that no overridden method is ever called.
     """
     kind = type(value)
     if kind is int:
         if -_INT64 <= value < _INT64:  # type: ignore[operator]
             return value
-        raise Mistake("an integer beyond 64 bits cannot be used in a template")
+        raise EvalError("an integer beyond 64 bits cannot be used in a template")
     if kind in _PLAIN:
         return value
     if kind is bytes:
@@ -88,11 +88,11 @@ def plain(value: object) -> object:
     based = _through_base(value)
     if based is not None:
         return based
-    raise Mistake(f"a value of Python's type {kind.__name__} cannot be used in a template")
+    raise EvalError(f"a value of Python's type {kind.__name__} cannot be used in a template")
 
 
 def _through_base(value: object) -> object:
-    """Return a value of a subclass as one of its base type; None if that is none of ours."""
+    """Return a value of a subclass as one of its base type; None if that is not plain data."""
     if isinstance(value, bytes):
         return from_bytes(bytes.__getitem__(value, slice(None)))
     if isinstance(value, str):
@@ -111,7 +111,7 @@ def _through_base(value: object) -> object:
 
 
 def type_name(value: object) -> str:
-    """Return the name Go has for the type of `value`."""
+    """Return Go's name for the type of `value`."""
     if isinstance(value, bool):
         return "bool"
     if isinstance(value, int):
@@ -124,18 +124,13 @@ def type_name(value: object) -> str:
     return names.get(type(value), "nil")
 
 
-def truth(value: object) -> bool:
-    """Whether Go takes `value` for true: not missing, not nil, not zero and not empty."""
-    return bool(value)
-
-
 def to_bytes(text: str) -> bytes:
-    """Return the bytes of a Go string; a surrogate that is no escaped byte becomes U+FFFD."""
+    """Return the bytes of a Go string; a surrogate that is not an escaped byte becomes U+FFFD."""
     try:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
-        mended = ["\ufffd" if _is_surrogate(c) and not is_byte(c) else c for c in text]
-        return "".join(mended).encode("utf-8", "surrogateescape")
+        replaced = ["\ufffd" if _is_surrogate(c) and not is_byte(c) else c for c in text]
+        return "".join(replaced).encode("utf-8", "surrogateescape")
 
 
 def _is_surrogate(char: str) -> bool:
@@ -143,7 +138,7 @@ def _is_surrogate(char: str) -> bool:
 
 
 def is_byte(char: str) -> bool:
-    """Whether this character of a Go string stands for a byte that is not UTF-8."""
+    """Return whether this character represents a byte that is not UTF-8."""
     return "\udc80" <= char <= "\udcff"
 
 
@@ -153,7 +148,7 @@ def from_bytes(raw: bytes) -> str:
 
 
 def canonical(text: str) -> str:
-    """Return `text` in the one form its bytes have; joined halves of a character become one."""
+    """Return `text` in canonical form: the joined halves of a character become one character."""
     if text.isascii():
         return text
     try:
@@ -164,21 +159,21 @@ def canonical(text: str) -> str:
 
 
 def readable(text: str) -> str:
-    """Return `text` with U+FFFD for every byte that is not UTF-8, fit to be encoded."""
+    """Return `text` with U+FFFD for every byte that is not UTF-8, so that it can be encoded."""
     return "".join(["\ufffd" if is_byte(c) else c for c in canonical(text)])
 
 
 def byte_length(text: str) -> int:
-    """Return the length Go gives a string."""
+    """Return the length of a string in bytes, as Go counts it."""
     return len(text) if text.isascii() else len(to_bytes(text))
 
 
 def sorted_items(mapping: dict[object, object]) -> list[tuple[str, object]]:
-    """Return the entries of a map in the order Go visits them, by the bytes of their keys."""
+    """Return the entries of a map in Go's order, by the bytes of their keys."""
     keys: list[str] = []
     for key in dict.keys(mapping):
         if not isinstance(key, str):
-            raise Mistake(f"a map key of Python's type {type(key).__name__} is not a string")
+            raise EvalError(f"a map key of Python's type {type(key).__name__} is not a string")
         keys.append(key)
     keys.sort(key=to_bytes)
     return [(key, plain(dict.__getitem__(mapping, key))) for key in keys]

@@ -1,20 +1,28 @@
-"""Change single values of JSON text that may have comments, and leave every other byte alone.
+"""Edit single values of JSON with comments (JSONC), and preserve every other byte.
 
-Comments, trailing commas and a byte order mark are taken as they come; a text of nothing but
-blanks and comments counts as `{}`. A path names keys of objects and, as numbers, items of lists.
-Of a key that is written twice the last one counts.
+An edit finds the span of a value in the parsed tree and replaces just that span, laid out in the
+style of the text around it. A text of only blanks and comments counts as `{}`. A path consists of
+object keys and, as numbers, list indexes. Of a duplicate key the last one counts.
 """
 
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from gascity.model.records import NamedTuple
-from gascity.render.jsontree import JsoncFault as JsoncFault
-from gascity.render.jsontree import Node, Part, Path, find, known_tree, last_part, leaves_of, tree
+from gascity.jsonc.tree import JsoncError as JsoncError
+from gascity.jsonc.tree import (
+    JsonNode,
+    JsonPart,
+    JsonPath,
+    cached_tree,
+    find,
+    last_part,
+    leaves_of,
+    tree,
+)
+from gascity.model.document_text import BOM, line_start, same
 
-_BOM = "\ufeff"
 _ABSENT = object()
 
 _COMMENT = re.compile(r"//[^\n]*?(?=\r?\n|\Z)|/\*.*?\*/", re.DOTALL)
@@ -23,7 +31,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class _Style(NamedTuple):
-    """How a text is laid out; `unit` is empty where all stands on one line."""
+    """The layout of a text; the indent `unit` is empty if everything is on one line."""
 
     newline: str
     unit: str
@@ -35,32 +43,23 @@ class _Style(NamedTuple):
 
 
 def parse(text: str) -> Any:
-    """The value of a text. Raises JsoncFault for any that is not JSON."""
+    """Return the value of a text. Raises JsoncError if it is not valid JSON."""
     root = tree(text)
     return {} if root is None else root.value
 
 
-def leaves(text: str) -> Iterator[tuple[Path, int, int]]:
-    """Every value without parts: its path and where it begins and ends, also if covered."""
-    root = known_tree(text)
+def leaves(text: str) -> Iterator[tuple[JsonPath, int, int]]:
+    """Yield path, start and end of every value without parts, duplicate keys included."""
+    root = cached_tree(text)
     return iter(()) if root is None else leaves_of(root, ())
 
 
-def same(one: object, other: object) -> bool:
-    """Equal as JSON: the order of keys says nothing, 1 is 1.0 and is not true."""
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
-        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
-    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
-        return len(one) == len(other) and all(map(same, one, other))
-    return isinstance(one, bool) == isinstance(other, bool) and one == other
-
-
-def put(text: str, path: Path, value: object) -> str:
-    """Let `path` have this value; it and its parents are added at the end where missing."""
-    root = known_tree(text)
+def put(text: str, path: JsonPath, value: object) -> str:
+    """Set the value at `path`; missing parents are added at the end."""
+    root = cached_tree(text)
     if root is None:
         text = _with_root(text)
-        root = known_tree(text)
+        root = cached_tree(text)
     assert root is not None
     style = _style(text, root)
     node = root
@@ -78,18 +77,18 @@ def put(text: str, path: Path, value: object) -> str:
     return text[: node.start] + written + text[node.end :]
 
 
-def drop(text: str, path: Path) -> str:
-    """Take away what is at `path`, with its comma and a comment behind it on its line."""
+def drop(text: str, path: JsonPath) -> str:
+    """Remove the value at `path`, with its comma and a comment after it on the same line."""
     found = find(text, path)
     while found:
         text = _cut(text, *found)
-        # Of a key that is written twice the other one would come to light.
+        # Of a duplicate key the other one would become effective.
         found = find(text, path) if isinstance(path[-1], str) else None
     return text
 
 
-def change(text: str, path: Path, before: object, after: object) -> str:
-    """Turn the value at `path`, which is `before`, into `after` with as few edits as will do."""
+def change(text: str, path: JsonPath, before: object, after: object) -> str:
+    """Change the value at `path` from `before` to `after` with as few edits as possible."""
     if same(before, after):
         return text
     if isinstance(before, Mapping) and isinstance(after, Mapping):
@@ -104,8 +103,8 @@ def change(text: str, path: Path, before: object, after: object) -> str:
     return put(text, path, after)
 
 
-def is_empty(text: str, path: Path) -> bool:
-    """Is there an object or a list at `path` with nothing in it, not even a comment."""
+def is_empty(text: str, path: JsonPath) -> bool:
+    """Return whether `path` is an object or list without any content, also no comment."""
     found = find(text, path)
     node = found[1].node if found else None
     return bool(node and not node.parts and not text[node.start : node.end].strip("{[]} \t\r\n"))
@@ -113,12 +112,12 @@ def is_empty(text: str, path: Path) -> bool:
 
 def _with_root(text: str) -> str:
     newline = "\r\n" if "\r\n" in text else "\n"
-    if not text.strip(_BOM).strip():
-        return f"{_BOM if text.startswith(_BOM) else ''}{{}}{newline}"
+    if not text.strip(BOM).strip():
+        return f"{BOM if text.startswith(BOM) else ''}{{}}{newline}"
     return f"{text}{'' if text.endswith(newline) else newline}{{}}{newline}"
 
 
-def _style(text: str, root: Node) -> _Style:
+def _style(text: str, root: JsonNode) -> _Style:
     parts = list(_all_parts(root))
     newline = "\r\n" if "\r\n" in text else "\n"
     colon = next((between for part in parts if (between := _colon(text, part))), ": ")
@@ -127,38 +126,33 @@ def _style(text: str, root: Node) -> _Style:
     return _Style(newline, "" if one_line else next(units, "  "), colon)
 
 
-def _all_parts(node: Node) -> Iterator[tuple[Node, Part]]:
+def _all_parts(node: JsonNode) -> Iterator[tuple[JsonNode, JsonPart]]:
     for part in node.parts:
         yield node, part
         yield from _all_parts(part.node)
 
 
-def _colon(text: str, pair: tuple[Node, Part]) -> str:
-    """What stands between a key and its value, if that is fit for others."""
+def _colon(text: str, pair: tuple[JsonNode, JsonPart]) -> str:
+    """Return the text between a key and its value, if it is a colon and spaces only."""
     _, part = pair
     between = text[part.key_end : part.node.start]
     return between if between.strip(" ") == ":" else ""
 
 
-def _unit(text: str, holder: Node, part: Part) -> str:
+def _unit(text: str, holder: JsonNode, part: JsonPart) -> str:
     outer, inner = _indent(text, holder.start), _indent(text, part.start)
     fits = _begins_line(text, part.start) and inner.startswith(outer)
     return inner[len(outer) :] if fits else ""
 
 
-def _line_start(text: str, at: int) -> int:
-    start = text.rfind("\n", 0, at) + 1
-    return 1 if start == 0 and text.startswith(_BOM) else start
-
-
 def _indent(text: str, at: int) -> str:
-    """The blanks that the line of this offset begins with."""
-    line = text[_line_start(text, at) : at]
+    """Return the indent of the line at this offset."""
+    line = text[line_start(text, at) : at]
     return line[: len(line) - len(line.lstrip(" \t"))]
 
 
 def _begins_line(text: str, at: int) -> bool:
-    return not text[_line_start(text, at) : at].strip(" \t")
+    return not text[line_start(text, at) : at].strip(" \t")
 
 
 def _dump(value: object, style: _Style, indent: str) -> str:
@@ -170,7 +164,7 @@ def _dump(value: object, style: _Style, indent: str) -> str:
         allow_nan=False,
         separators=separators,
     )
-    written = _SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", written)
+    written = _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", written)
     return written.replace("\n", style.newline + indent)
 
 
@@ -180,12 +174,12 @@ def _plain(value: object) -> object:
     return [_plain(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
-def _change_list(text: str, path: Path, before: Sequence[Any], after: Sequence[Any]) -> str:
-    """Take out and add single items where that will do: the others keep their comments."""
-    gone = [i for i, item in enumerate(before) if not any(same(item, one) for one in after)]
-    kept = [item for i, item in enumerate(before) if i not in gone]
+def _change_list(text: str, path: JsonPath, before: Sequence[Any], after: Sequence[Any]) -> str:
+    """Remove and add single items if possible, so that the others keep their comments."""
+    removed = [i for i, item in enumerate(before) if not any(same(item, new) for new in after)]
+    kept = [item for i, item in enumerate(before) if i not in removed]
     if kept and same(kept, after[: len(kept)]):
-        for index in reversed(gone):
+        for index in reversed(removed):
             text = drop(text, (*path, index))
         for index in range(len(kept), len(after)):
             text = put(text, (*path, index), after[index])
@@ -197,12 +191,12 @@ def _change_list(text: str, path: Path, before: Sequence[Any], after: Sequence[A
     return put(text, path, after)
 
 
-def _insert(text: str, node: Node, name: str | int, value: object, style: _Style) -> str:
-    """Add a part behind all that is there, laid out like the part before it."""
+def _insert(text: str, node: JsonNode, name: str | int, value: object, style: _Style) -> str:
+    """Add a part after the existing ones, laid out like the last of them."""
     last = node.parts[-1] if node.parts else None
     begin = max(last.node.end, last.comma + 1) if last else node.start + 1
     gap = text[begin : node.end - 1]
-    kept = gap[: max((found.end() for found in _COMMENT.finditer(gap)), default=0)]
+    kept = gap[: max((match.end() for match in _COMMENT.finditer(gap)), default=0)]
     outer = _indent(text, node.start)
     if last and _begins_line(text, last.start):
         inner, expanded = _indent(text, last.start), True
@@ -223,8 +217,8 @@ def _insert(text: str, node: Node, name: str | int, value: object, style: _Style
     return text[:begin] + comma + kept + line + closing + text[node.end - 1 :]
 
 
-def _cut(text: str, parent: Node, part: Part) -> str:
-    """Cut a part; the comma before it goes too where none is behind it."""
+def _cut(text: str, parent: JsonNode, part: JsonPart) -> str:
+    """Remove a part; the comma before it too if none follows it."""
     index = parent.parts.index(part)
     spans = _spans(text, part, is_last=index == len(parent.parts) - 1)
     if index and part.comma < 0:
@@ -239,12 +233,12 @@ def _cut(text: str, parent: Node, part: Part) -> str:
     return text
 
 
-def _spans(text: str, part: Part, *, is_last: bool) -> list[tuple[int, int]]:
-    """What to cut of a text for a part: its lines, or just what it consists of."""
+def _spans(text: str, part: JsonPart, *, is_last: bool) -> list[tuple[int, int]]:
+    """Return the spans to remove for a part: its whole lines, or just the part."""
     end = part.comma + 1 if part.comma >= 0 else part.node.end
     rest = _REST_OF_LINE.match(text, end)
     if rest and _begins_line(text, part.start) and "\n" not in text[part.node.end : end]:
-        return [(_line_start(text, part.start), rest.end())]
+        return [(line_start(text, part.start), rest.end())]
     begin, after = part.start, len(text) - len(text[end:].lstrip(" \t"))
     if is_last or text[after] in "\r\n":
         begin, after = len(text[:begin].rstrip(" \t")), end

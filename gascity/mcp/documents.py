@@ -1,16 +1,18 @@
-"""The MCP servers in files of providers, JSON or TOML: read, changed one by one, shown.
+"""Read and edit the MCP servers in providers' files, JSON or TOML, and hide their secrets.
 
-Nothing but the servers named is changed: comments, order and all else survive.
+An edit changes only the servers it names: comments, order and everything else are preserved. Each
+edit is verified by parsing the result again.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from gascity.jsonc import edit
+from gascity.jsonc.tree import tree
+from gascity.model.document_text import BOM, position, same
+from gascity.model.document_text import DocumentError as DocumentError
 from gascity.model.plan import Shape
-from gascity.render import jsonc, tables
-from gascity.render.faults import DocumentFault as DocumentFault
-from gascity.render.faults import position
-from gascity.render.jsontree import tree
+from gascity.toml.read import parse_text
 
 HIDDEN = "…"
 NOT_SHOWN = "(not shown: the content cannot be parsed)\n"
@@ -21,88 +23,92 @@ _Path = tuple[str | int, ...]
 
 
 def read(text: str, format: str) -> dict[str, Any]:
-    """The plain values of a text. Raises DocumentFault."""
+    """Parse a text to plain values. Raises DocumentError."""
     if format != _JSON:
-        return tables.parse(text)
+        return parse_text(text.removeprefix(BOM))
     root = tree(text)
     value: Any = root.value if root else {}
     if root and not isinstance(value, dict):
-        raise DocumentFault("The whole is not an object", *position(text, root.start))
+        raise DocumentError("The document is not an object", *position(text, root.start))
     return dict(value)
 
 
 def servers(document: Mapping[str, Any], shape: Shape) -> dict[str, object]:
-    """The servers by name, without the key that holds the name.
+    """Return the servers by name, without the key that holds the name.
 
-    An item of a list that has no name is no server. Raises DocumentFault where something else
-    stands in their place.
+    A list item without a name is not a server. Raises DocumentError if something else is in
+    their place.
     """
-    found = _container(document, shape)
-    if isinstance(found, Mapping):
-        return dict(found)
+    container = _container(document, shape)
+    if isinstance(container, Mapping):
+        return dict(container)
     return {
         item[shape.list_name]: {key: item[key] for key in item if key != shape.list_name}
-        for item in found
+        for item in container
         if _name(item, shape) is not None
     }
 
 
 def edit_servers(text: str, shape: Shape, puts: Mapping[str, object], drops: Iterable[str]) -> str:
-    """Put servers in, and take out others that are there.
+    """Set the servers in `puts` and remove those in `drops`.
 
-    Where that leaves no server, the key that held them goes too, unless a comment is there. Raises
-    DocumentFault where something else would suffer.
+    If no server is left, the key that held them is removed too, unless it has a comment. Raises
+    DocumentError if the edit would change anything else.
     """
     before = read(text, shape.format)
-    wanted = servers(before, shape)
-    gone = [name for name in drops if name in wanted and name not in puts]
-    for name in gone:
+    expected = servers(before, shape)
+    removed = [name for name in drops if name in expected and name not in puts]
+    for name in removed:
         text = _drop(text, shape, name)
-        del wanted[name]
+        del expected[name]
     for name, value in puts.items():
         text = _put(text, shape, name, value)
-    if gone:
+    if removed:
         text = _drop_empty(text, shape)
     after = read(text, shape.format)
-    kept = jsonc.same(_others(before, shape.key), _others(after, shape.key))
-    if not kept or not jsonc.same(servers(after, shape), {**wanted, **puts}):
-        raise DocumentFault("The servers are written in a way that cannot be changed safely")
+    unchanged = same(_others(before, shape.key), _others(after, shape.key))
+    if not unchanged or not same(servers(after, shape), {**expected, **puts}):
+        raise DocumentError("The servers are written in a form that cannot be edited safely")
     return text
 
 
 def hide(text: str, shape: Shape, names: Iterable[str] | None = None) -> str:
-    """The text for showing: the values in environments and headers of its servers are hidden.
+    """Return the text with the values of its servers' environments and headers hidden.
 
-    `names` are the servers meant, all if None. A text that cannot be parsed is not shown.
+    `names` selects the servers, None all. A text that cannot be parsed is hidden entirely.
     """
     try:
         document = read(text, shape.format)
         secret = _secret(document, shape, names)
-    except DocumentFault:
+    except DocumentError:
         return NOT_SHOWN
     if shape.format == _JSON:
-        leaves = [one for one in jsonc.leaves(text) if secret(one[0])]
+        leaves = [leaf for leaf in edit.leaves(text) if secret(leaf[0])]
         for _, start, end in reversed(leaves):
             text = f'{text[:start]}"{HIDDEN}"{text[end:]}'
         return text
-    for one in reversed(tables.statements(text)):
-        value = tables.at(document, one.path)
-        if one.is_key and (hidden := _hidden(one.path, value, secret)) != value:
-            text = text[: one.value] + tables.literal(hidden) + text[one.end :]
+    from gascity.toml import edit as toml_edit
+    from gascity.toml.positions import marks, outermost
+
+    for mark in reversed(outermost(marks(text))):
+        value = toml_edit.value_at(document, mark.path)
+        if not mark.is_header and (hidden := _hidden(mark.path, value, secret)) != value:
+            text = text[: mark.value] + toml_edit.literal(hidden) + text[mark.end :]
     return text
 
 
 def canonical(value: object) -> bytes:
-    """The same bytes for values that are the same as JSON."""
+    """Return the same bytes for values that are equal as JSON."""
     import json
 
     return json.dumps(_canonical(value), sort_keys=True, separators=(",", ":")).encode()
 
 
 def digest(value: object) -> str:
-    from gascity.model.hashes import sha256_of
+    """Return a hash of a value that is equal for values equal as JSON."""
+    from hashlib import sha256
 
-    return sha256_of(canonical(value))
+    return sha256(canonical(value)).hexdigest()
 
 
 def _canonical(value: Any) -> Any:
@@ -116,7 +122,7 @@ def _canonical(value: Any) -> Any:
 
 
 def _container(document: Mapping[str, Any], shape: Shape) -> Any:
-    """What holds the servers: a mapping or a list, as the shape has it."""
+    """Return the mapping or list that holds the servers; empty if it does not exist."""
     value: Any = document
     for depth, key in enumerate(shape.key, 1):
         if key not in value:
@@ -125,7 +131,7 @@ def _container(document: Mapping[str, Any], shape: Shape) -> Any:
         is_list = bool(shape.list_name) and depth == len(shape.key)
         if not isinstance(value, list if is_list else Mapping):
             noun = "a list" if is_list else "a table of keys"
-            raise DocumentFault(f"`{'.'.join(shape.key[:depth])}` is not {noun}")
+            raise DocumentError(f"`{'.'.join(shape.key[:depth])}` is not {noun}")
     return value
 
 
@@ -135,15 +141,17 @@ def _name(item: object, shape: Shape) -> str | None:
 
 
 def _paths(document: Mapping[str, Any], shape: Shape, name: str) -> list[_Path]:
-    """Where a server of this name is."""
-    found = _container(document, shape)
+    """Return the paths of the servers with this name; a list may have several."""
+    container = _container(document, shape)
     if not shape.list_name:
-        return [(*shape.key, name)] if name in found else []
-    return [(*shape.key, i) for i, item in enumerate(found) if _name(item, shape) == name]
+        return [(*shape.key, name)] if name in container else []
+    return [(*shape.key, i) for i, item in enumerate(container) if _name(item, shape) == name]
 
 
 def _drop(text: str, shape: Shape, name: str) -> str:
-    drop = jsonc.drop if shape.format == _JSON else tables.drop
+    from gascity.toml import edit as toml_edit
+
+    drop = edit.drop if shape.format == _JSON else toml_edit.drop
     for path in reversed(_paths(read(text, shape.format), shape, name)):
         text = drop(text, path)
     return text
@@ -157,29 +165,35 @@ def _put(text: str, shape: Shape, name: str, value: Any) -> str:
         value = {shape.list_name: name, **value}
         last = len(_container(document, shape))
     if paths:
+        from gascity.toml import edit as toml_edit
+
         path = paths[-1]
         if shape.format == _JSON:
-            return jsonc.change(text, path, tables.at(document, path), value)
-        return tables.put(text, path, value)
+            return edit.change(text, path, toml_edit.value_at(document, path), value)
+        return toml_edit.put_value(text, path, value)
     path = (*shape.key, last)
     if shape.format != _JSON:
-        return tables.add_table(text, path, value)
-    return jsonc.put(text, path, value) if last != 0 else jsonc.put(text, shape.key, [value])
+        from gascity.toml.edit import add_table
+
+        return add_table(text, path, value)
+    return edit.put(text, path, value) if last != 0 else edit.put(text, shape.key, [value])
 
 
 def _drop_empty(text: str, shape: Shape) -> str:
-    """Take away the servers' key, and what is around it, as far as nothing is in it."""
+    """Remove the key that holds the servers, and the keys around it, if they are empty."""
     for length in range(len(shape.key), 0, -1):
         path = shape.key[:length]
         if shape.format != _JSON:
-            text = tables.drop_empty(text, path)
-        elif jsonc.is_empty(text, path):
-            text = jsonc.drop(text, path)
+            from gascity.toml.edit import drop_empty
+
+            text = drop_empty(text, path)
+        elif edit.is_empty(text, path):
+            text = edit.drop(text, path)
     return text
 
 
 def _others(document: Mapping[str, Any], key: tuple[str, ...]) -> dict[str, Any]:
-    """A document without what is at `key`, and without what is empty then."""
+    """Return a document without the value at `key`, and without tables that are then empty."""
     rest = {name: value for name, value in document.items() if name != key[0]}
     inner = document.get(key[0])
     if len(key) > 1 and isinstance(inner, Mapping) and (left := _others(inner, key[1:])):
@@ -190,11 +204,12 @@ def _others(document: Mapping[str, Any], key: tuple[str, ...]) -> dict[str, Any]
 def _secret(
     document: Mapping[str, Any], shape: Shape, names: Iterable[str] | None
 ) -> Callable[[_Path], bool]:
-    found, depth = _container(document, shape), len(shape.key)
+    """Return a predicate: whether the value at a path must be hidden."""
+    container, depth = _container(document, shape), len(shape.key)
     chosen: set[str | int | None] | None = None if names is None else {*names}
     named: dict[str | int, str | None] = {}
     if shape.list_name:
-        named = {i: _name(item, shape) for i, item in enumerate(found)}
+        named = {i: _name(item, shape) for i, item in enumerate(container)}
 
     def is_secret(path: _Path) -> bool:
         if path[:depth] != shape.key or not _SECRET.intersection(path[depth + 1 :]):

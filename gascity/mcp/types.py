@@ -1,42 +1,42 @@
-"""An MCP server as people write it, before any provider's words."""
+"""Records for MCP servers, independent of any provider's format."""
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from gascity.model.problems import Problem
-from gascity.model.records import NamedTuple
 
 STDIO, HTTP, SSE = "stdio", "http", "sse"
 
 
-class Server(NamedTuple):
-    """One server. Its texts may hold `${NAME}`, a variable of the launch."""
+class McpServer(NamedTuple):
+    """One server. Its texts may contain `${NAME}`, a variable of the launch."""
 
     name: str
     description: str
     transport: str
     file: str
     origin: str
-    command: str = ""  # absolute, or a bare word that PATH finds
+    command: str = ""  # absolute, or a program on PATH
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = {}
     url: str = ""
     headers: Mapping[str, str] = {}
     capabilities: tuple[str, ...] = ()
     timeout: float | None = None
-    secrets: frozenset[str] = frozenset()  # literal texts in it that may not be shown
+    secrets: frozenset[str] = frozenset()  # literal texts in it that must not be shown
 
 
-class Shadowed(NamedTuple):
-    """A server that another of its name covers; both by file."""
+class ShadowedServer(NamedTuple):
+    """A server that another of the same name overrides; both by file."""
 
     name: str
     source: str
     by: str
 
 
-class Effective(NamedTuple):
-    """The servers an agent has, whatever its provider makes of them."""
+class AgentServers(NamedTuple):
+    """The servers of an agent, whether or not its provider supports them."""
 
-    servers: tuple[Server, ...] = ()
-    shadowed: tuple[Shadowed, ...] = ()
+    servers: tuple[McpServer, ...] = ()
+    shadowed: tuple[ShadowedServer, ...] = ()
     problems: tuple[Problem, ...] = ()

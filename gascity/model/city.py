@@ -1,33 +1,69 @@
-"""The composed city: agents with their whole history, rigs, providers, and what is wrong."""
+"""The loaded city: agents, rigs and providers with their settings, and all problems."""
 
 from collections.abc import Mapping
+from typing import Final, NamedTuple
 
-from gascity.model.fields import AGENT, Kind
+from gascity.model.fields import AGENT
 from gascity.model.layers import Layer, Setting, fold, fold_field, with_defaults
-from gascity.model.names import IMPLICIT, IMPORTED, OWN, AgentName, Named
+from gascity.model.names import IMPLICIT, IMPORTED, OWN, AgentName, NameCandidate
 from gascity.model.pack import AgentDir, Import, NamedSession, Pack
 from gascity.model.problems import Problem
 from gascity.model.provider import Provider
-from gascity.model.records import NamedTuple
-
-SCALARS = frozenset(
-    name
-    for name, field in AGENT.fields.items()
-    if field.kind not in (Kind.STRINGS, Kind.STRING_MAP, Kind.ANY_MAP)
+from gascity.model.settings import (
+    AgentSettings,
+    RigSettings,
+    SecuritySettings,
+    SessionSettings,
+    WorkspaceSettings,
 )
+from gascity.model.tables import RIG
+
 LAYER_RANK = {"city": OWN, "local": OWN, "user": OWN, "pack": IMPORTED, "built-in": IMPLICIT}
 
 
-class Agent(NamedTuple):
-    """One agent as it will run: every layer that speaks of it, lowest first."""
+class Agent:
+    """One agent with every layer that configures it, lowest first.
 
-    name: AgentName
-    home: AgentDir
-    layer: str
-    layers: tuple[Layer, ...]
-    provider: str
-    covers: tuple[str, ...] = ()
-    problems: tuple[Problem, ...] = ()
+    `settings` has the effective value of every setting; `setting` also has its history.
+    """
+
+    __slots__ = (
+        "home",
+        "layer",
+        "layers",
+        "name",
+        "overridden",
+        "problems",
+        "provider",
+        "settings",
+    )
+
+    def __init__(
+        self,
+        name: AgentName,
+        home: AgentDir,
+        layer: str,
+        layers: tuple[Layer, ...],
+        provider: str,
+        overridden: tuple[str, ...] = (),
+        problems: tuple[Problem, ...] = (),
+    ) -> None:
+        self.name: Final = name
+        self.home: Final = home
+        self.layer: Final = layer
+        self.layers: Final = layers
+        self.provider: Final = provider
+        self.overridden: Final = overridden
+        self.problems: Final = problems
+        self.settings: Final = AgentSettings(layers)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Agent) and self._attributes() == other._attributes()
+
+    def _attributes(self) -> tuple[object, ...]:
+        """All attributes but `settings`, which follow from the layers."""
+        given = (self.name, self.home, self.layer, self.layers)
+        return (*given, self.provider, self.overridden, self.problems)
 
     @property
     def broken(self) -> bool:
@@ -37,24 +73,31 @@ class Agent(NamedTuple):
     def rank(self) -> int:
         return LAYER_RANK[self.layer]
 
-    def value(self, name: str) -> object:
-        """What a setting comes to. A scalar is what the topmost layer says; no need to fold."""
-        if name not in SCALARS:
-            return self.setting(name).value
-        for layer in reversed(self.layers):
-            if name in layer.values:
-                return layer.values[name]
-        return AGENT.fields[name].default
-
     def setting(self, name: str) -> Setting:
+        """Return a setting with its history, for messages that name a file and line."""
         return fold_field(self.layers, AGENT, name)
 
-    def settings(self) -> dict[str, Setting]:
+    def all_settings(self) -> dict[str, Setting]:
+        """Return every setting with its history, defaults included."""
         return with_defaults(fold(self.layers, AGENT), AGENT)
 
-    def text(self, name: str) -> str:
-        value = self.value(name)
-        return value if isinstance(value, str) else ""
+    def replace(
+        self,
+        *,
+        name: AgentName | None = None,
+        layers: tuple[Layer, ...] | None = None,
+        problems: tuple[Problem, ...] | None = None,
+    ) -> "Agent":
+        """Return a copy with some attributes changed."""
+        return Agent(
+            self.name if name is None else name,
+            self.home,
+            self.layer,
+            self.layers if layers is None else layers,
+            self.provider,
+            self.overridden,
+            self.problems if problems is None else problems,
+        )
 
 
 class Rig(NamedTuple):
@@ -63,12 +106,25 @@ class Rig(NamedTuple):
     name: str
     path: str | None
     prefix: str
-    git: bool = False
+    git: bool
+    settings: RigSettings
     layers: tuple[Layer, ...] = ()
+
+    def setting(self, name: str) -> Setting:
+        """Return a setting with its history, for messages that name a file and line."""
+        return fold_field(self.layers, RIG, name)
+
+
+class CityLayers(NamedTuple):
+    """The tables of city.toml as written, for tools that compare or explain them."""
+
+    workspace: tuple[Layer, ...]
+    session: tuple[Layer, ...]
+    security: tuple[Layer, ...]
 
 
 class City(NamedTuple):
-    """A city, read, checked and put together."""
+    """A loaded city: agents, rigs and providers with their settings, and all problems found."""
 
     root: str
     name: str
@@ -78,25 +134,26 @@ class City(NamedTuple):
     providers: Mapping[str, Provider]
     configured: tuple[str, ...]
     default_provider: str
+    workspace: WorkspaceSettings
+    session: SessionSettings
+    security: SecuritySettings
+    layers: CityLayers
     problems: tuple[Problem, ...] = ()
-    spare: Mapping[str, Agent] = {}
+    unconfigured: Mapping[str, Agent] = {}  # implicit agents of providers that no file names
     rig_imports: Mapping[str, tuple[Import, ...]] = {}
-    workspace: tuple[Layer, ...] = ()
-    session: tuple[Layer, ...] = ()
-    security: tuple[Layer, ...] = ()
     named_sessions: tuple[NamedSession, ...] = ()
 
     @property
-    def everything_wrong(self) -> tuple[Problem, ...]:
+    def all_problems(self) -> tuple[Problem, ...]:
         """The city's problems and those of its agents, each once."""
-        found = dict.fromkeys(self.problems)
+        problems = dict.fromkeys(self.problems)
         for agent in self.agents:
-            found.update(dict.fromkeys(agent.problems))
-        return tuple(found)
+            problems.update(dict.fromkeys(agent.problems))
+        return tuple(problems)
 
     def rig_of(self, agent: Agent) -> Rig | None:
-        """The rig an agent works in."""
+        """Return the rig an agent works in."""
         return next((rig for rig in self.rigs if rig.name == agent.name.rig), None)
 
-    def named(self) -> list[Named[Agent]]:
-        return [Named(agent.name, agent.rank, agent) for agent in self.agents]
+    def named(self) -> list[NameCandidate[Agent]]:
+        return [NameCandidate(agent.name, agent.rank, agent) for agent in self.agents]

@@ -1,10 +1,10 @@
-"""Durations as people write them."""
+"""Durations in settings (`1h30m`) and in output (`2h 5m`)."""
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 
 
-def seconds(text: object) -> float | None:
-    """`1h30m` in seconds; None for anything that is no duration, such as `off`."""
+def parse_duration(text: object) -> float | None:
+    """Return `1h30m` in seconds; None for anything that is not a duration, such as `off`."""
     if not isinstance(text, str) or not text:
         return None
     total, number = 0.0, ""
@@ -26,8 +26,8 @@ def seconds(text: object) -> float | None:
     return None if number else total
 
 
-def spoken(length: float) -> str:
-    """A length of time in the two largest units that say something: `2h 5m`, `40s`, `0.3s`."""
+def format_duration(length: float) -> str:
+    """Format a duration in its two largest units: `2h 5m`, `40s`, `0.3s`."""
     if length <= 0:
         return "now"
     if length < 10:

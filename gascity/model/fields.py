@@ -1,13 +1,16 @@
-"""The one table of agent settings: agent.toml, defaults, patches, JSON schemas and docs read it."""
+"""Settings tables: their building blocks, and the table of agent settings.
+
+A new setting is one `Field`. Decoding, defaults, merging, `explain`, JSON schemas, the typed
+records in settings.py and the reference page all follow from it.
+"""
 
 from collections.abc import Iterable, Mapping
 from enum import Enum
-
-from gascity.model.records import NamedTuple
+from typing import NamedTuple
 
 
 class Merge(Enum):
-    """What a later layer does to an earlier one."""
+    """How the value of a layer combines with the values of the layers below it."""
 
     REPLACE = "replaces"
     OVERLAY = "merges by key"
@@ -16,7 +19,7 @@ class Merge(Enum):
 
 
 class Kind(Enum):
-    """What a value may be; the word is what messages call it."""
+    """Type of a value; messages use the text."""
 
     STRING = "a string"
     INTEGER = "an integer"
@@ -32,7 +35,7 @@ class Kind(Enum):
 
 
 class Field(NamedTuple):
-    """One setting. Dots are nested tables: `tools.allow` is `allow` under `[tools]`."""
+    """One setting. A dot means a nested table: `tools.allow` is `allow` in `[tools]`."""
 
     name: str
     kind: Kind
@@ -45,7 +48,7 @@ class Field(NamedTuple):
 
 
 class Edit(Enum):
-    """How a written key changes its field."""
+    """What a key in a file does to its field: `args_append` appends to `args`."""
 
     SET = ""
     APPEND = "_append"
@@ -53,7 +56,10 @@ class Edit(Enum):
 
 
 class Table(NamedTuple):
-    """A named set of fields with every key that may be written for them."""
+    """A named set of fields, indexed by every key a file may use for them.
+
+    `scalars` are the fields of a single value: the topmost layer that has it decides.
+    """
 
     name: str
     fields: Mapping[str, Field]
@@ -61,10 +67,11 @@ class Table(NamedTuple):
     aliases: Mapping[str, str]
     prefixes: frozenset[str]
     required: tuple[Field, ...]
+    scalars: frozenset[str]
 
 
 def table(name: str, fields: Iterable[Field], aliases: Mapping[str, str] | None = None) -> Table:
-    """Index fields by every key that writes them; lists and maps also take their edits."""
+    """Index fields by every key that sets or edits them; lists and maps also have edit keys."""
     by_name = {field.name: field for field in fields}
     keys: dict[str, tuple[Field, Edit]] = {}
     for field in by_name.values():
@@ -75,14 +82,22 @@ def table(name: str, fields: Iterable[Field], aliases: Mapping[str, str] | None 
             keys[field.name + "_remove"] = (field, Edit.REMOVE)
     prefixes = {key.rpartition(".")[0] for key in keys if "." in key}
     prefixes |= {prefix.rpartition(".")[0] for prefix in prefixes if "." in prefix}
-    required = tuple(field for field in by_name.values() if field.required)
-    return Table(name, by_name, keys, aliases or {}, frozenset(prefixes), required)
+    folded = (Kind.STRINGS, Kind.STRING_MAP, Kind.ANY_MAP, Kind.DURATION)
+    return Table(
+        name,
+        by_name,
+        keys,
+        aliases or {},
+        frozenset(prefixes),
+        required=tuple([field for field in by_name.values() if field.required]),
+        scalars=frozenset([one.name for one in by_name.values() if one.kind not in folded]),
+    )
 
 
 def _filter(name: str, what: str) -> tuple[Field, Field]:
     return (
-        Field(f"{name}.allow", Kind.STRINGS, f"Globs of {what} it may use; absent: all, []: none."),
-        Field(f"{name}.deny", Kind.STRINGS, f"Globs of {what} it may not use; deny wins.", ()),
+        Field(f"{name}.allow", Kind.STRINGS, f"Globs of {what} it may use (default: all)."),
+        Field(f"{name}.deny", Kind.STRINGS, f"Globs of {what} it must not use.", ()),
     )
 
 
@@ -91,144 +106,142 @@ _S, _I, _B, _D, _L = Kind.STRING, Kind.INTEGER, Kind.BOOLEAN, Kind.DURATION, Kin
 AGENT = table(
     "agent",
     (
-        # Who it is
-        Field("description", _S, "One line: what the agent is for.", ""),
-        Field("display_name", _S, "The name shown to people; the identity stays the directory's."),
-        Field("provider", _S, "Provider that runs it: a built-in one, or one of the city's own."),
-        Field("model", _S, "Model to run, in the provider's own words."),
-        Field("prompt", Kind.PATH, "The prompt file; in a patch: a file under patches/."),
+        # Identity
+        Field("description", _S, "What the agent is for, in one line.", ""),
+        Field("display_name", _S, "Name shown to users (default: the agent name)."),
+        Field("provider", _S, "Provider that runs it: a built-in one or one defined by the city."),
+        Field("model", _S, "Model name, as the provider spells it."),
+        Field("prompt", Kind.PATH, "Prompt file; in a patch, a file under patches/."),
         Field(
             "mode",
             _S,
-            "Who may start it: people, other agents, or both.",
+            "Who may give it work: users (primary), other agents (subagent), or all.",
             "all",
             choices=("primary", "subagent", "all"),
         ),
-        Field("hidden", _B, "Keep it out of lists that other agents and clients see.", False),
+        Field("hidden", _B, "Hide it from other agents and from clients.", False),
         Field(
             "scope",
             _S,
-            "Where it lives: once in the city, or once in every rig.",
+            "One instance for the city, or one per rig.",
             choices=("city", "rig"),
         ),
-        Field("rigs", _L, "The rigs it lives in; makes it an agent of rigs."),
-        Field("dir", _S, "The one rig it lives in (older spelling of `rigs`)."),
-        Field("suspended", _B, "Never start sessions of it.", False),
-        Field("depends_on", _L, "Agents that must be awake before it starts.", ()),
-        # How many, and when
-        Field("min_active_sessions", _I, "Sessions kept alive without any work.", 0, minimum=0),
+        Field("rigs", _L, 'Rigs that get an instance; implies `scope = "rig"`.'),
+        Field("dir", _S, "The only rig that gets an instance (older form of `rigs`)."),
+        Field("suspended", _B, "Never start a session.", False),
+        Field("depends_on", _L, "Agents that must be running before it starts.", ()),
+        # Sessions
+        Field("min_active_sessions", _I, "Sessions to keep running without work.", 0, minimum=0),
         Field(
             "max_active_sessions",
             _I,
-            "Most sessions at once, per rig; -1 for no limit.",
+            "Maximum number of concurrent sessions per rig; -1: no limit.",
             1,
             minimum=-1,
         ),
         Field(
             "max_active_total",
             _I,
-            "Most sessions at once over all rigs; -1 for no limit.",
+            "Maximum number of concurrent sessions in all rigs; -1: no limit.",
             minimum=-1,
         ),
-        Field("namepool", Kind.PATH, "File of display names for pool sessions, one a line."),
+        Field("namepool", Kind.PATH, "File with display names for sessions, one per line."),
         Field(
             "idle_timeout",
             _D,
-            'End a session that has been idle this long, or "off".',
+            'Stop a session that has been idle for this long, or "off".',
             choices=("off",),
         ),
         Field(
             "sleep_after_idle",
             _D,
-            'Put an idle session to sleep after this long, or "off".',
+            'Put a session to sleep after it has been idle for this long, or "off".',
             choices=("off",),
         ),
-        Field("drain_timeout", _D, "Time a session gets to finish when the pool shrinks.", "5m"),
+        Field("drain_timeout", _D, "Time a session has to finish before it is stopped.", "5m"),
         Field(
             "wake_mode",
             _S,
-            "Start afresh or go on with the last conversation.",
+            "Resume the last conversation or start a fresh one.",
             choices=("resume", "fresh"),
         ),
-        Field("wake_on_mail", _B, "Unread mail starts a session.", True),
+        Field("wake_on_mail", _B, "Start a session when there is unread mail.", True),
         Field(
             "lifecycle",
             _S,
-            '"one_shot": the command is expected to end by itself.',
+            '"one_shot": the command exits by itself.',
             choices=("", "one_shot"),
         ),
-        # Where it works
+        # Working directory and runtime
         Field(
             "execution",
             _S,
-            "Run on this machine or in a container.",
+            "Run on the host or in a container.",
             "host",
             choices=("host", "container"),
         ),
         Field(
             "session_state",
             _S,
-            "Stateful agents close their work; stateless ones just answer.",
+            "Stateful agents close their work items; stateless agents only answer.",
             "stateful",
             choices=("stateful", "stateless"),
         ),
         Field(
             "isolation",
             _S,
-            "A git worktree for each session, or work in place; absent: a worktree in git rigs.",
+            "A git worktree for each session, or none (default: a worktree in git rigs).",
             choices=("worktree", "none"),
         ),
-        Field("work_dir", _S, "Template of the working directory, relative to the city."),
-        Field("runtime", _S, 'Where headless runs go: "process" or an installed runtime.'),
+        Field("work_dir", _S, "Working directory, relative to the city; may be a template."),
+        Field("runtime", _S, 'Runtime of headless runs: "process" or an installed runtime.'),
         Field("session", _S, "Transport of interactive sessions.", choices=("", "acp", "tmux")),
-        Field("attach", _B, "May a person attach to its sessions.", True),
-        Field("overlay_dir", Kind.PATH, "Directory of overlay files, if not overlay/."),
+        Field("attach", _B, "Allow users to attach to its sessions.", True),
+        Field("overlay_dir", Kind.PATH, "Directory of overlay files (default: overlay/)."),
         Field(
             "overlay_tracked",
             _S,
-            "May overlay files cover files that git tracks.",
+            "Whether overlay files replace files that git tracks (cover) or not (keep).",
             "cover",
             choices=("cover", "keep"),
         ),
-        # What it is told and given
+        # Prompt, environment and options
         Field(
             "append_fragments",
             _L,
-            "Fragments added at the end of a template prompt.",
+            "Fragments to append to a template prompt.",
             (),
             Merge.FRAGMENTS,
         ),
-        Field("nudge", _S, "Text typed into an interactive session after it starts."),
+        Field("nudge", _S, "Text to type into an interactive session after it starts."),
         Field(
             "env",
             Kind.STRING_MAP,
-            "Environment of its sessions; also template variables.",
+            "Environment variables of its sessions; templates can use them too.",
             {},
             Merge.OVERLAY,
         ),
         Field(
             "default_sling_formula",
             _S,
-            'Formula put on work slung here; "mol-do-work" is plain work.',
+            'Formula for work slung to it; "mol-do-work" is plain work.',
         ),
         Field(
             "option_defaults",
             Kind.STRING_MAP,
-            "Provider options: permission_mode, effort …",
+            "Provider options, such as permission_mode or effort.",
             {},
             Merge.OVERLAY,
         ),
-        Field(
-            "options", Kind.ANY_MAP, "Passed on to the provider as it stands.", {}, Merge.OVERLAY
-        ),
-        # Scope: what it may use
-        Field("tools.allow", _L, "Tools it may use: name, name(glob), server/tool, *."),
-        Field("tools.deny", _L, "Tools it may never use; only grows.", (), Merge.GROW),
-        Field("tools.ask", _L, "Tools it may use after a person agreed.", ()),
+        Field("options", Kind.ANY_MAP, "Passed to the provider unchanged.", {}, Merge.OVERLAY),
+        # Permissions
+        Field("tools.allow", _L, "Tools it may use: name, name(glob), server/tool or *."),
+        Field("tools.deny", _L, "Tools it must not use; layers only add to it.", (), Merge.GROW),
+        Field("tools.ask", _L, "Tools it may use after a user confirms.", ()),
         Field(
             "tools.exposure",
             _S,
-            "Offer MCP servers as tools, as skills, or both.",
+            "Offer MCP servers as tools, as skills, or as both.",
             "tools",
             choices=("tools", "skills", "mixed"),
         ),
@@ -236,53 +249,51 @@ AGENT = table(
         *_filter("skills_filter", "skills"),
         *_filter("mcp_filter", "MCP servers"),
         *_filter("agents_filter", "agents"),
-        # Bounds
-        Field("limits.timeout", _D, "Longest time one run may take."),
+        # Limits
+        Field("limits.timeout", _D, "Timeout of one run."),
         Field(
             "limits.max_attempts",
             _I,
-            "Starts of one work item before it is given up.",
+            "How often a work item is started before it fails.",
             3,
             minimum=1,
         ),
-        Field(
-            "limits.retries", _I, "Failures of one work item that are tried again.", 0, minimum=0
-        ),
-        Field("limits.log_bytes", _I, "Size of one run's log.", 10_000_000, minimum=4096),
-        Field("limits.cost_per_item", Kind.NUMBER, "Most that one work item may cost.", minimum=0),
-        Field("limits.cost_per_day", Kind.NUMBER, "Most that the agent may cost a day.", minimum=0),
+        Field("limits.retries", _I, "How often a failed work item is retried.", 0, minimum=0),
+        Field("limits.log_bytes", _I, "Maximum size of one run's log.", 10_000_000, minimum=4096),
+        Field("limits.cost_per_item", Kind.NUMBER, "Maximum cost of one work item.", minimum=0),
+        Field("limits.cost_per_day", Kind.NUMBER, "Maximum cost of the agent per day.", minimum=0),
         Field(
             "limits.delegation_depth",
             _I,
-            "How deep work may be slung on from its sessions; 0: not at all.",
+            "How many levels deep its sessions may sling work; 0: not at all.",
             1,
             minimum=0,
         ),
         Field(
             "limits.delegation_budget",
             _I,
-            "Items that may be slung in the course of one.",
+            "How many work items one work item may sling.",
             20,
             minimum=0,
         ),
-        # How it is started
-        Field("start_command", _S, "Shell command that starts it, instead of the provider."),
-        Field("args", _L, "Arguments of the provider's command; replaces the provider's own."),
+        # Launch
+        Field("start_command", _S, "Shell command to run instead of the provider."),
+        Field("args", _L, "Arguments of the provider's command; replaces its own."),
         Field(
             "prompt_mode",
             _S,
-            "How the prompt reaches the process.",
+            "How the prompt is passed to the process.",
             choices=("arg", "flag", "stdin", "file", "none"),
         ),
-        Field("prompt_flag", _S, 'The flag for prompt_mode "flag" (or "file").'),
-        Field("ready_delay_ms", _I, "Time an interactive session takes to get ready.", minimum=0),
-        Field("ready_prompt_prefix", _S, "Text that shows that an interactive session is ready."),
-        Field("process_names", _L, "Names under which its process is seen."),
-        Field("resume_command", _S, "Command that resumes a conversation."),
-        Field("pre_start", _L, "Shell commands run before the session is made.", ()),
-        Field("session_setup", _L, "Shell commands run after the session is made.", ()),
-        Field("session_setup_script", Kind.PATH, "Script run after session_setup."),
-        Field("session_live", _L, "Shell commands that may run again in a live session.", ()),
+        Field("prompt_flag", _S, 'Flag for prompt_mode "flag" or "file".'),
+        Field("ready_delay_ms", _I, "Start-up time of interactive sessions.", minimum=0),
+        Field("ready_prompt_prefix", _S, "Text a terminal shows once the session is ready."),
+        Field("process_names", _L, "Names of its process."),
+        Field("resume_command", _S, "Command to resume a conversation."),
+        Field("pre_start", _L, "Shell commands to run before the session is created.", ()),
+        Field("session_setup", _L, "Shell commands to run after the session is created.", ()),
+        Field("session_setup_script", Kind.PATH, "Script to run after session_setup."),
+        Field("session_live", _L, "Shell commands that may run again in a running session.", ()),
     ),
     aliases={
         "prompt_template": "prompt",

@@ -1,6 +1,6 @@
-"""Keys that published packs carry and that change nothing here, each with the reason.
+"""Known keys of published packs that have no effect, each with the reason.
 
-Each gives one warning per pack: its reader should know, and need not read it twice.
+Each gives one warning per pack.
 """
 
 from collections.abc import Mapping
@@ -15,40 +15,40 @@ AGENT_NOT_ACTED_ON: Mapping[str, str] = {
     "install_hooks": "hooks come from the provider's overlay",
     "hooks_installed": "hooks come from the provider's overlay",
     "inject_assigned_skills": "append the fragment `skills`",
-    "interests": "nothing reads it",
+    "interests": "it is not used",
     "upstream": "set the endpoint in env",
     "tmux_alias": "sessions are named after their agent",
     "mouse_mode": "set it in your own tmux configuration",
     "max_session_age": "sessions restart when their definition changes",
     "max_session_age_jitter": "sessions restart when their definition changes",
-    "assigned_work_defer_limit": "a busy session is never ended for being idle",
+    "assigned_work_defer_limit": "a busy session is never stopped as idle",
     "work_dir_roots": "work_dir may be anywhere outside .git",
-    "work_query": "work comes from the city's own queue",
-    "sling_query": "work comes from the city's own queue",
+    "work_query": "work comes from the city's queue",
+    "sling_query": "work comes from the city's queue",
     "scale_check": "pools scale with their queue",
     "on_boot": "use pre_start",
-    "on_death": "nothing is run when a session ends",
-    "emits_permission_warning": "readiness is told by ready_prompt_prefix",
+    "on_death": "no command runs when a session ends",
+    "emits_permission_warning": "readiness is detected by ready_prompt_prefix",
     "install_agent_hooks_append": "hooks come from the provider's overlay",
     "skills_append": "use [skills_filter]",
     "mcp_append": "use [mcp_filter]",
-    "allow_overlay": "overlays are what the tree says",
-    "allow_env_override": "env is what the layers say",
+    "allow_overlay": "overlays come from the directory tree",
+    "allow_env_override": "env comes from the layers",
     "max_start_failures": "use limits.max_attempts",
     "account": "set the account in env",
 }
 PROVIDER_NOT_ACTED_ON: Mapping[str, str] = {
     "title_model": "titles come from the work",
     "permission_modes": "use options_schema",
-    "emits_permission_warning": "readiness is told by ready_prompt_prefix",
-    "accept_startup_dialogs": "gates are passed by launch flags",
-    "acp_args": "sessions speak to the provider's own command line",
-    "acp_command": "sessions speak to the provider's own command line",
-    "supports_acp": "sessions speak to the provider's own command line",
+    "emits_permission_warning": "readiness is detected by ready_prompt_prefix",
+    "accept_startup_dialogs": "startup dialogs are skipped by launch flags",
+    "acp_args": "sessions use the provider's own command line",
+    "acp_command": "sessions use the provider's own command line",
+    "supports_acp": "sessions use the provider's own command line",
     "upstream_env": "set the endpoint in env",
 }
-_OTHER = "this program does not have that part"
-_STORE = "the city keeps its work, mail and events in a store of its own"
+_OTHER = "city does not support it"
+_STORE = "city keeps work, mail and events in its own store"
 _NO_SERVER = "there is no HTTP server"
 CITY_NOT_ACTED_ON: Mapping[str, str] = {
     "api": _NO_SERVER,
@@ -70,8 +70,8 @@ CITY_NOT_ACTED_ON: Mapping[str, str] = {
     "order_defaults": "orders are not run",
     "orders": "orders are not run",
     "packs": "use [imports]",
-    "pricing": "costs are those that the providers report",
-    "runtimes": "runtimes are installed beside this program",
+    "pricing": "costs are reported by the providers",
+    "runtimes": "runtimes are installed as packages",
     "service": _NO_SERVER,
     "session_sleep": "use sleep_after_idle in [agent_defaults]",
     "storage": _STORE,
@@ -91,7 +91,7 @@ WORKSPACE_NOT_ACTED_ON: Mapping[str, str] = {
     "install_agent_hooks": "hooks come from the provider's overlay",
     "isolation": "set isolation in [agent_defaults]",
     "start_command": "set start_command in [agent_defaults]",
-    "color": "nothing reads it",
+    "color": "it is not used",
     "session_template": "sessions are named after their agent",
     "suspended": "use suspended_on_start of rigs, or suspended of agents",
     "suspended_on_start": "use suspended_on_start of rigs, or suspended of agents",
@@ -108,15 +108,15 @@ RIG_NOT_ACTED_ON: Mapping[str, str] = {
     "session_sleep": "use sleep_after_idle in [[rigs.patches]]",
 }
 IMPORT_NOT_ACTED_ON: Mapping[str, str] = {
-    "export": "names of nested imports are the importer's",
-    "transitive": "an import brings what it imports itself",
-    "shadow": "an own agent and an imported one have names of their own",
+    "export": "nested imports keep the name of their importer",
+    "transitive": "an import always includes its own imports",
+    "shadow": "own and imported agents have different names",
 }
 SESSION_NOT_ACTED_ON: Mapping[str, str] = {
-    "acp": "sessions speak to the provider's own command line",
+    "acp": "sessions use the provider's own command line",
     "k8s": "sessions run on this machine",
     "remote_match": "sessions run on this machine",
-    "socket": "every city has a tmux server of its own",
+    "socket": "each city has its own tmux server",
     **dict.fromkeys(
         (
             "claim_holder_stall_timeout debounce_ms display_ms nudge_lock_timeout "

@@ -1,10 +1,15 @@
-"""Layers of written settings, and how they fold into one value each with its whole history."""
+"""Layers of settings, and how they fold into one value per field with its history.
+
+Every table of every file that configures an agent is a layer, lowest first. Folding starts from a
+field's default and lets each layer replace, extend or edit the value below it; each step is kept
+as a `Setting`, so that `explain` can show the whole chain.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from gascity.model.fields import Edit, Field, Merge, Table
 from gascity.model.problems import KeyPath, Place
-from gascity.model.records import NamedTuple
 
 DEFAULT = "default"
 PROVIDER_LAYER = "provider"
@@ -20,10 +25,11 @@ _INHERITED = frozenset((PROVIDER_LAYER, PACK_DEFAULTS, CITY_DEFAULTS))
 
 
 class Layer(NamedTuple):
-    """What one table of one file says, and nothing it leaves out.
+    """The settings in one table of one file.
 
-    `values` is keyed as written (`pre_start_append` stays an edit) except for older spellings,
-    which `written` maps back to the words in the file.
+    Keys of `values` are as in the file (`pre_start_append` stays an edit), but older spellings
+    are replaced; `written` maps those back to the key in the file. Only a layer with `may_shrink`
+    can remove items from a list that otherwise only grows.
     """
 
     kind: str
@@ -34,16 +40,16 @@ class Layer(NamedTuple):
     may_shrink: bool = False
 
     def place(self, key: str) -> Place:
-        """Where `key` stands in the file."""
+        """Return the location of `key` in the file."""
         spelled = self.written.get(key, key) if self.written else key
-        if not spelled:  # said by a file or directory being there
+        if not spelled:  # set by the existence of a file or directory
             is_file = "." in self.file.rpartition("/")[2]
             return Place(self.file, line=1, col=1) if is_file else Place(self.file)
         return Place(self.file, (*self.at, *spelled.split(".")))
 
 
 class Setting(NamedTuple):
-    """A value, the layer and key that made it so, and the setting it covers."""
+    """A value, the layer and key that set it, and the setting it overrides."""
 
     value: object
     layer: Layer | None
@@ -59,20 +65,20 @@ class Setting(NamedTuple):
         return self.layer.place(self.key) if self.layer else None
 
     def chain(self) -> list["Setting"]:
-        """This setting, then everything it covers, down to the default."""
-        found: list[Setting] = []
-        here: Setting | None = self
-        while here is not None:
-            found.append(here)
-            here = here.under
-        return found
+        """Return this setting, then the settings it overrides, down to the default."""
+        settings: list[Setting] = []
+        setting: Setting | None = self
+        while setting is not None:
+            settings.append(setting)
+            setting = setting.under
+        return settings
 
 
 Folded = Mapping[str, Setting]
 
 
 def fold(layers: Iterable[Layer], table: Table, onto: Folded | None = None) -> dict[str, Setting]:
-    """What all the layers say together, later over earlier; no layers say nothing new."""
+    """Fold layers onto settings, lowest layer first; fields that no layer sets are absent."""
     settings = dict(onto or {})
     for layer in layers:
         for key in _in_edit_order(layer.values):
@@ -84,7 +90,7 @@ def fold(layers: Iterable[Layer], table: Table, onto: Folded | None = None) -> d
 
 
 def fold_field(layers: Sequence[Layer], table: Table, name: str) -> Setting:
-    """One field of `fold`, with its default at the bottom of the chain."""
+    """Fold one field, with its default at the bottom of the chain."""
     field = table.fields[name]
     keys = (name, f"{name}_append", f"{name}_remove")
     setting = Setting(field.default, None, name)
@@ -96,7 +102,7 @@ def fold_field(layers: Sequence[Layer], table: Table, name: str) -> Setting:
 
 
 def with_defaults(settings: Folded, table: Table) -> dict[str, Setting]:
-    """Every field of the table, those nobody wrote at their default."""
+    """Return every field of the table; a field that no layer sets has its default."""
     return {
         name: settings.get(name) or Setting(field.default, None, name)
         for name, field in table.fields.items()
@@ -104,7 +110,7 @@ def with_defaults(settings: Folded, table: Table) -> dict[str, Setting]:
 
 
 def _in_edit_order(values: Mapping[str, object]) -> list[str]:
-    """Within one table a list is set first, then appended to, then removed from."""
+    """Sort the keys of one table: a list is set first, then appended to, then removed from."""
     return sorted(values, key=lambda key: key.endswith("_append") + 2 * key.endswith("_remove"))
 
 
@@ -117,39 +123,39 @@ def _over(below: Setting | None, field: Field, edit: Edit, layer: Layer, key: st
 def _edited(
     below: Setting | None, field: Field, edit: Edit, layer: Layer, written: object
 ) -> object:
-    held = below.value if below is not None else field.default
+    value = below.value if below is not None else field.default
     if field.merge is Merge.OVERLAY:
-        return _merged(held, edit, written)
+        return _merged(value, edit, written)
     if edit is Edit.REMOVE:
         allowed = field.merge is not Merge.GROW or layer.may_shrink
-        return _without(held, _strings(written)) if allowed else held
+        return _without(value, _strings(written)) if allowed else value
     if field.merge is Merge.GROW:
-        return _unique(_strings(held), _strings(written))
+        return _unique(_strings(value), _strings(written))
     if edit is Edit.APPEND:
-        return _appended(field, held, _strings(written))
+        return _appended(field, value, _strings(written))
     if field.merge is Merge.FRAGMENTS:
         return _fragments(below, layer, _strings(written))
     return written
 
 
-def _merged(held: object, edit: Edit, written: object) -> Mapping[str, object]:
-    old = held if isinstance(held, Mapping) else {}
+def _merged(below: object, edit: Edit, written: object) -> Mapping[str, object]:
+    old = below if isinstance(below, Mapping) else {}
     if edit is Edit.REMOVE:
-        gone = _strings(written)
-        return {key: value for key, value in old.items() if key not in gone}
+        removed = _strings(written)
+        return {key: value for key, value in old.items() if key not in removed}
     return {**old, **written} if isinstance(written, Mapping) else old
 
 
-def _appended(field: Field, held: object, written: tuple[str, ...]) -> object:
-    if held is None and field.name.endswith(".allow"):
-        return None  # absent means everything, and everything and one more is everything
+def _appended(field: Field, below: object, written: tuple[str, ...]) -> object:
+    if below is None and field.name.endswith(".allow"):
+        return None  # without `allow` everything is allowed: there is nothing to append to
     if field.merge is Merge.FRAGMENTS:
-        return _unique(_strings(held), written)
-    return (*_strings(held), *written)
+        return _unique(_strings(below), written)
+    return (*_strings(below), *written)
 
 
 def _fragments(below: Setting | None, layer: Layer, written: tuple[str, ...]) -> tuple[str, ...]:
-    """An agent's own fragments stand before what packs, then the city, add for everyone."""
+    """Put an agent's own fragments before those that pack and city defaults add for all agents."""
     if not written:
         return ()
     if layer.kind in _INHERITED:
@@ -172,5 +178,5 @@ def _unique(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*first, *second)))
 
 
-def _without(held: object, gone: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(item for item in _strings(held) if item not in gone)
+def _without(below: object, removed: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(item for item in _strings(below) if item not in removed)

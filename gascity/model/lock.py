@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 from functools import lru_cache
+from typing import NamedTuple
 
-from gascity.model.records import NamedTuple
-from gascity.model.repositories import Remote, SourceFault, canonical, parse_remote
+from gascity.model.repositories import Remote, SourceAddressError, canonical, parse_remote
 
 SCHEMA = 1
 
@@ -14,7 +14,7 @@ schema = {SCHEMA}
 """
 
 
-class Locked(NamedTuple):
+class LockedPack(NamedTuple):
     """One pack of a repository, pinned.
 
     `source` and `version` are as the importer writes them, `path` is the directory in the
@@ -32,16 +32,18 @@ class Locked(NamedTuple):
     parents: tuple[str, ...] = ()
 
 
-def lock_text(locks: Iterable[Locked]) -> str:
-    """packs.lock for these packs: the same text whatever their order."""
+def lock_text(locks: Iterable[LockedPack]) -> str:
+    """Return the text of packs.lock for these packs, independent of their order."""
     return "\n".join((_HEAD, *(_block(locked) for locked in sorted(locks))))
 
 
-def find(locks: Iterable[Locked], binding: str, remote: Remote, version: str) -> Locked | None:
-    """What an import is pinned to: the entry of its repository, directory and version.
+def find(
+    locks: Iterable[LockedPack], binding: str, remote: Remote, version: str
+) -> LockedPack | None:
+    """Return the entry that pins an import, by repository, directory and version.
 
-    Where several are, its binding decides. An entry whose commit is not the one that `version`
-    itself names pins nothing.
+    If there are several, the binding decides. An entry whose commit contradicts a `sha:` version
+    does not count.
     """
     wanted = _Identity(canonical(remote.url), "" if version else remote.ref)
     found = [
@@ -56,8 +58,8 @@ def find(locks: Iterable[Locked], binding: str, remote: Remote, version: str) ->
     return found[0] if len({locked.commit for locked in found}) == 1 else None
 
 
-def other_wish(locks: Iterable[Locked], binding: str, remote: Remote, version: str) -> str:
-    """That a pack was pinned when something else was asked of it; "" where it was not."""
+def other_request(locks: Iterable[LockedPack], binding: str, remote: Remote, version: str) -> str:
+    """Return a message if the pack is pinned for another version, else ""."""
     pinned = {
         lock.version
         for lock in locks
@@ -65,8 +67,8 @@ def other_wish(locks: Iterable[Locked], binding: str, remote: Remote, version: s
     } - {version}
     if not pinned:
         return ""
-    *then, now = (f"`{one}`" if one else "no version" for one in (*sorted(pinned), version))
-    return f"`{binding}` was locked for {' and '.join(then)}, and now asks for {now}"
+    *old, new = (f"`{each}`" if each else "no version" for each in (*sorted(pinned), version))
+    return f"`{binding}` is pinned for {' and '.join(old)}, but the import requests {new}"
 
 
 class _Identity(NamedTuple):
@@ -76,10 +78,10 @@ class _Identity(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def _identity(source: str, versioned: bool) -> _Identity | None:
-    """What an entry's source means; a version beside it counts more than a ref in it."""
+    """Return the identity of an entry's source. A version takes precedence over a ref in it."""
     try:
         remote = parse_remote(source)
-    except SourceFault:
+    except SourceAddressError:
         return None
     return _Identity(canonical(remote.url), "" if versioned else remote.ref)
 
@@ -89,7 +91,7 @@ def _is_of(version: str, commit: str) -> bool:
     return kind != "sha" or commit.startswith(name.lower())
 
 
-def _block(locked: Locked) -> str:
+def _block(locked: LockedPack) -> str:
     pairs = [
         f"{key} = {_string(getattr(locked, key))}"
         for key in ("binding", "source", "path", "version", "commit", "sha256")
@@ -100,7 +102,7 @@ def _block(locked: Locked) -> str:
 
 
 def _string(text: str) -> str:
-    """A string of TOML."""
+    """Write a TOML string."""
     return '"' + "".join(map(_escaped, text)) + '"'
 
 

@@ -1,10 +1,10 @@
-"""The machine as far as prompts tell of it."""
+"""Facts about the machine that prompts may mention."""
 
-from gascity.model.records import NamedTuple
+from typing import NamedTuple
 
 
 class Machine(NamedTuple):
-    """What of the machine may stand in a prompt."""
+    """Platform and date, for prompts."""
 
     platform: str
     date: str

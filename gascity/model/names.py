@@ -1,14 +1,13 @@
-"""Names of agents, and the one resolver behind commands, patches and references."""
+"""Agent names, and the resolver that commands, patches and references use."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from gascity.model.problems import Place, Problem
-from gascity.model.records import NamedTuple
 
 _FIRST = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
 _REST = _FIRST | frozenset("_-")
-_LONGEST = 100
+_MAX_LENGTH = 100
 
 OWN = 0
 IMPORTED = 1
@@ -35,39 +34,41 @@ class AgentName(NamedTuple):
 
 
 def parse_name(text: str) -> AgentName:
-    """Read a reference. Rig names may hold dots, agent and binding names never do."""
+    """Parse a reference. Rig names may contain dots, agent and binding names cannot."""
     rig, _, rest = text.rpartition("/")
     binding, _, bare = rest.rpartition(".")
     return AgentName(bare, binding or None, rig or None)
 
 
 def is_name(text: str) -> bool:
-    """May an agent, a binding or an MCP server be called this?"""
+    """Is this a valid name for an agent, a binding or an MCP server?"""
     return (
-        text[:1] in _FIRST and _REST.issuperset(text) and len(text) <= _LONGEST if text else False
+        text[:1] in _FIRST and _REST.issuperset(text) and len(text) <= _MAX_LENGTH
+        if text
+        else False
     )
 
 
 def is_rig_name(text: str) -> bool:
-    """Rigs are named after repositories, so dots are allowed (`Tables.jl`)."""
+    """Is this a valid rig name? Rigs are named after repositories, so dots are allowed."""
     return is_name(text.replace(".", "-")) and ".." not in text
 
 
-def near(word: str, known: Iterable[str], *, most: int = 3) -> list[str]:
-    """The known words a person may have meant: those that differ least, if little enough."""
-    limit = 1 if len(word) < 4 else 2 if len(word) < 9 else 3
-    scored = sorted((_distance(word.lower(), other.lower(), limit), other) for other in known)
-    return [other for score, other in scored if score <= limit and score == scored[0][0]][:most]
+def near(word: str, known: Iterable[str], *, limit: int = 3) -> list[str]:
+    """Return the most similar known words, if they are similar enough."""
+    most = 1 if len(word) < 4 else 2 if len(word) < 9 else 3
+    scored = sorted((_distance(word.lower(), name.lower(), most), name) for name in known)
+    return [name for score, name in scored if score <= most and score == scored[0][0]][:limit]
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str | None:
-    """A hint for a misspelt word, or None when nothing is near."""
-    found = near(word, known)
-    return f"did you mean {' or '.join(f'`{other}`' for other in found)}?" if found else None
+    """Return a hint for a misspelt word, or None if no known word is similar."""
+    names = near(word, known)
+    return f"did you mean {' or '.join(f'`{name}`' for name in names)}?" if names else None
 
 
 def _distance(a: str, b: str, limit: int) -> int:
-    """Edit distance with transpositions; anything past `limit` is just `limit + 1`."""
+    """Return the edit distance with transpositions; anything above `limit` is `limit + 1`."""
     if abs(len(a) - len(b)) > limit:
         return limit + 1
     before: list[int] = []
@@ -88,15 +89,15 @@ T = TypeVar("T")
 
 
 class Resolved(NamedTuple, Generic[T]):
-    """What a reference means: exactly one thing, several candidates, or nothing but near names."""
+    """The result of a reference: exactly one thing, several candidates, or similar names."""
 
     found: T | None = None
     candidates: tuple[str, ...] = ()
     near: tuple[str, ...] = ()
 
 
-class Named(NamedTuple, Generic[T]):
-    """Something that can be referred to; the lower rank wins a bare name."""
+class NameCandidate(NamedTuple, Generic[T]):
+    """Something that can be referred to; for a bare name the lower rank wins."""
 
     name: AgentName
     rank: int
@@ -105,25 +106,25 @@ class Named(NamedTuple, Generic[T]):
 
 def resolve(
     reference: str,
-    things: Sequence[Named[T]],
+    things: Sequence[NameCandidate[T]],
     *,
     order: Callable[[int], int] = lambda rank: rank,
     exact_first: bool = True,
 ) -> Resolved[T]:
-    """Exact name first, then the unambiguous shorter one; ranks settle only who is meant by it.
+    """Resolve a reference: an exact name first, then an unambiguous shorter one, by rank.
 
-    A reference leaves out the rig, or rig and binding, never the binding alone inside a rig it
-    names: `r/x` means bare `x` in rig `r`, whatever its binding.
+    A reference may omit the rig, or rig and binding: `r/x` is bare `x` in rig `r`, whatever its
+    binding.
     """
     wanted = parse_name(reference)
     exact = [thing for thing in things if thing.name == wanted] if exact_first else []
     if len(exact) == 1:
         return Resolved(exact[0].item)
-    loose = exact or [thing for thing in things if _answers(thing.name, wanted)]
+    loose = exact or [thing for thing in things if _matches(thing.name, wanted)]
     if not loose:
         return Resolved(near=tuple(near(reference, (str(thing.name) for thing in things))))
-    # An agent of the city stands before its own instances in rigs, so that patching one instance
-    # does not make the plain name ambiguous.
+    # An agent of the city comes before its own instances in rigs, so that patching one instance
+    # does not make the bare name ambiguous.
     best = min((order(thing.rank), thing.name.rig is not None) for thing in loose)
     top = [thing for thing in loose if (order(thing.rank), thing.name.rig is not None) == best]
     if len(top) == 1:
@@ -131,7 +132,7 @@ def resolve(
     return Resolved(candidates=tuple(sorted(str(thing.name) for thing in top)))
 
 
-def _answers(name: AgentName, wanted: AgentName) -> bool:
+def _matches(name: AgentName, wanted: AgentName) -> bool:
     return (
         name.bare == wanted.bare
         and wanted.rig in (None, name.rig)
@@ -140,12 +141,12 @@ def _answers(name: AgentName, wanted: AgentName) -> bool:
 
 
 def several(reference: str, candidates: Sequence[str], place: Place | None = None) -> Problem:
-    """A reference that may mean more than one agent."""
+    """Return the problem of an ambiguous reference."""
     names = ", ".join(f"`{name}`" for name in candidates)
-    words = f"`{reference}` may mean {names}"
-    return Problem("ambiguous-name", words, place, "write one of them in full")
+    message = f"`{reference}` is ambiguous: {names}"
+    return Problem("ambiguous-name", message, place, "write one of them in full")
 
 
 def unknown_rig(rig: str, rigs: Iterable[str]) -> Problem:
-    """A rig was named that the city does not have."""
+    """Return the problem of a rig that the city does not have."""
     return Problem("unknown-rig", f"there is no rig `{rig}`", None, did_you_mean(rig, rigs))

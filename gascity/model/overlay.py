@@ -1,14 +1,15 @@
-"""Overlay files as they were found."""
+"""Overlay directories and their files."""
+
+from typing import NamedTuple
 
 from gascity.model.plan import Stamp
 from gascity.model.problems import Problem
-from gascity.model.records import NamedTuple
 
 PER_PROVIDER = "per-provider"
 
 
 class OverlayFile(NamedTuple):
-    """One file of an overlay. `path` is what it is called in a working directory."""
+    """One file of an overlay. `path` is its path in a working directory."""
 
     path: str
     source: str
@@ -20,10 +21,10 @@ class OverlayFile(NamedTuple):
 
 
 class Overlay(NamedTuple):
-    """What one `overlay/` directory holds."""
+    """The contents of one `overlay/` directory."""
 
     origin: str
     pack: str
     files: tuple[OverlayFile, ...] = ()
-    providers: tuple[str, ...] = ()  # the names under per-provider/
+    providers: tuple[str, ...] = ()  # the directory names under per-provider/
     problems: tuple[Problem, ...] = ()

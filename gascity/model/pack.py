@@ -1,23 +1,22 @@
-"""What was read from disk, before anything is put together."""
+"""Records of the loader: packs, agent directories, imports and rigs before composition."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from gascity.model.layers import Layer
 from gascity.model.problems import Place, Problem
-from gascity.model.records import NamedTuple
 
 if TYPE_CHECKING:  # most cities import nothing from a repository
-    from gascity.model.lock import Locked
+    from gascity.model.lock import LockedPack
     from gascity.model.repositories import Remote
 
 CATALOGUES = ("overlay", "skills", "mcp", "template-fragments", "hud")
 
 
 class AgentDir(NamedTuple):
-    """One agent's directory. `layers` hold what its files say, convention first.
+    """One agent's directory. `layers` has the settings of its files, implied ones first.
 
-    `fallback` says that it gives way to another of its name that comes by the same import.
+    A `fallback` agent gives way to another of its name from the same import.
     """
 
     name: str
@@ -30,7 +29,7 @@ class AgentDir(NamedTuple):
 
 
 class Patch(NamedTuple):
-    """A change to someone else's agent: `target` as written, `rig` None for all of them."""
+    """A patch of an agent: `target` as written, `rig` None for all rigs."""
 
     target: str
     rig: str | None
@@ -39,12 +38,12 @@ class Patch(NamedTuple):
 
 
 class Import(NamedTuple):
-    """One `[imports.<binding>]`; `pack` is None when it could not be read.
+    """One `[imports.<binding>]`; `pack` is None if it could not be read.
 
-    `directory` is where it is read from, as shown; None where that is not known. `remote` and
-    `locked` are set for a pack of a repository, as far as its address and packs.lock say so, and
-    `version` is what is wanted of it: as written, or the commit of the pack that imports another
-    one of its own repository.
+    `directory` is the displayed path it is read from, None if unknown. `remote` and `locked` are
+    set for a pack of a repository, if its address is valid and packs.lock pins it. `version` is the
+    requested version: as written, or for a pack that imports another directory of its own
+    repository, its commit.
     """
 
     binding: str
@@ -54,7 +53,7 @@ class Import(NamedTuple):
     place: Place
     directory: str | None = None
     remote: "Remote | None" = None
-    locked: "Locked | None" = None
+    locked: "LockedPack | None" = None
     version: str = ""
 
 
@@ -66,7 +65,7 @@ class NamedSession(NamedTuple):
 
 
 class Pack(NamedTuple):
-    """A directory of agents and catalogues; the city itself is one. `root` is as shown."""
+    """A directory of agents and catalogues; the city itself is one. `root` is for display."""
 
     name: str
     root: str
@@ -80,11 +79,11 @@ class Pack(NamedTuple):
     catalogues: frozenset[str] = frozenset()
     values: Mapping[str, object] = {}
     templates: str | None = None
-    shelves: tuple[tuple[str, str], ...] = ()  # further directories of a catalogue, as shown
+    extra_asset_dirs: tuple[tuple[str, str], ...] = ()  # further directories of a kind
 
 
 class RigSource(NamedTuple):
-    """One `[[rigs]]`, city.local.toml laid over city.toml."""
+    """One `[[rigs]]`, city.local.toml over city.toml."""
 
     name: str
     layers: tuple[Layer, ...]
@@ -97,7 +96,7 @@ class RigSource(NamedTuple):
 
 
 class Sources(NamedTuple):
-    """Everything a city is made of, read but not yet composed."""
+    """Everything that was read of a city, not yet composed."""
 
     root: str
     pack: Pack
@@ -120,12 +119,12 @@ class Sources(NamedTuple):
 
     @property
     def imports(self) -> list[Import]:
-        """What the city imports, and what its rigs do."""
-        return [*self.pack.imports, *(one for rig in self.rigs for one in rig.imports)]
+        """Return the imports of the city and of its rigs."""
+        return [*self.pack.imports, *(each for rig in self.rigs for each in rig.imports)]
 
 
 def downwards(*tops: Pack | None) -> Iterator[Pack]:
-    """Packs and all that they import, each once and where it is nearest, the nearest first."""
+    """Yield packs and everything they import, each once where it is nearest, nearest first."""
     todo = [*reversed(tops)]
     seen: set[str] = set()
     while todo:
@@ -133,11 +132,11 @@ def downwards(*tops: Pack | None) -> Iterator[Pack]:
         if pack is not None and pack.root not in seen:
             seen.add(pack.root)
             yield pack
-            todo += [one.pack for one in pack.imports]
+            todo += [each.pack for each in pack.imports]
 
 
 def unread(imports: Iterable[Import]) -> bool:
-    """Is there an import that could not be read? Then nobody can tell all that it brings."""
+    """Is there an import that could not be read? Then its agents are unknown."""
     todo = list(imports)
     done: set[str] = set()
     while todo:

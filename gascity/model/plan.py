@@ -1,15 +1,15 @@
-"""What should stand in a working directory, what does, what we wrote there, and the steps between.
+"""Records that describe a working directory: wanted, recorded and actual paths, and plan steps.
 
-All paths are relative to the directory, with `/`; `source` is as people see it.
+All paths are relative to the directory and use `/`. `source` is a path as shown to the user.
 """
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
-from gascity.model.records import NamedTuple
+# mtime_ns, ctime_ns, size, inode. Equal stamps mean that a file has not changed since.
+Stamp = tuple[int, int, int, int]
 
-Stamp = tuple[int, int, int, int]  # mtime, ctime, size, inode: is a file still as it was?
-
-# What may stand at a path.
+# Kinds of path. BLOCKED: an ancestor of the path is a symlink or a file.
 ABSENT, FILE, LINK, DIRECTORY, OTHER, BLOCKED = (
     "absent",
     "file",
@@ -18,9 +18,9 @@ ABSENT, FILE, LINK, DIRECTORY, OTHER, BLOCKED = (
     "other",
     "blocked",
 )
-DOCUMENT = "document"  # a file of which we own single keys
+DOCUMENT = "document"  # a file in which city manages some keys and the user owns the rest
 
-# What a step does.
+# Step operations.
 WORKTREE, WRITE, MAKE_LINK, MERGE, REMOVE, KEEP = (
     "worktree",
     "write",
@@ -31,8 +31,8 @@ WORKTREE, WRITE, MAKE_LINK, MERGE, REMOVE, KEEP = (
 )
 
 
-class Entry(NamedTuple):
-    """One MCP server in a provider's own words."""
+class ServerEntry(NamedTuple):
+    """One MCP server in a provider's native format."""
 
     value: Mapping[str, object]
     source: str
@@ -40,16 +40,16 @@ class Entry(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """How a file of a provider holds its servers."""
+    """How a provider's file stores its MCP servers."""
 
     provider: str
     format: str  # json or toml
     key: tuple[str, ...]
-    list_name: str = ""  # servers are a list, and this key of an item is the server's name
+    list_name: str = ""  # if servers are a list: the key of an item that holds the server's name
 
 
-class Wanted(NamedTuple):
-    """One path as it should be.
+class WantedPath(NamedTuple):
+    """The desired state of one path.
 
     A file has `data`, or is a copy of `copy_of` as it was at `stamp`; a link has `target`; a
     document has the keys of `settings`, the servers of `entries`, or both.
@@ -67,16 +67,19 @@ class Wanted(NamedTuple):
     target: str = ""
     settings: Mapping[str, object] | None = None
     shape: Shape | None = None
-    entries: Mapping[str, Entry] | None = None
+    entries: Mapping[str, ServerEntry] | None = None
 
     @property
     def private(self) -> bool:
-        """May nobody but its owner read it?"""
+        """Whether only the owner may read it."""
         return not self.mode & 0o077
 
 
-class Held(NamedTuple):
-    """What we wrote at one path, as the ledger has it. Hashes are of what was written."""
+class PathRecord(NamedTuple):
+    """What apply wrote at one path, as stored in the ledger. Hashes are of the written bytes.
+
+    The field names are the JSON keys of a ledger record: renaming one changes the format on disk.
+    """
 
     kind: str
     source: str
@@ -85,21 +88,21 @@ class Held(NamedTuple):
     mode: int = 0o644
     sha256: str = ""  # of a file's content
     copied: Stamp | None = None  # of the source when it was copied
-    stamp: Stamp | None = None  # of our file when it was written
+    stamp: Stamp | None = None  # of the written file
     target: str = ""
-    covers: bool = False  # a tracked file lies under it
-    settings: Mapping[str, object] | None = None  # the keys of a document, as last written
+    covers: bool = False  # replaces a tracked file, marked skip-worktree in git
+    settings: Mapping[str, object] | None = None  # a document's keys as last written
     shape: Shape | None = None
-    entries: Mapping[str, Mapping[str, str]] | None = None  # servers: hash of each of their values
-    replaced: Mapping[str, object] | None = None  # foreign entries that ours took the place of
-    made: bool = False  # the document was not there before us
-    # Mode and text of a document before us, as long as nobody else has changed it since.
+    entries: Mapping[str, Mapping[str, str]] | None = None  # by server: a hash of each value
+    replaced: Mapping[str, object] | None = None  # the user's servers that managed ones replaced
+    made: bool = False  # apply created the document
+    # Mode and text of the user's file before apply changed it; dropped once the user edits it.
     original: tuple[int, str] | None = None
-    adopted: str = ""  # a person's version stands here by agreement, as long as ours has this hash
+    adopted: str = ""  # the user keeps their own version while the wanted content has this hash
 
 
-class Found(NamedTuple):
-    """What stands at a path now. `blocked`: a link or a file where a directory should be."""
+class PathState(NamedTuple):
+    """What exists at a path now. If BLOCKED, `target` is the path that is no directory."""
 
     kind: str
     mode: int = 0
@@ -107,21 +110,21 @@ class Found(NamedTuple):
     target: str = ""
 
 
-class Change(NamedTuple):
-    """One deed: put a file or a link there, or take away what is there.
+class FileChange(NamedTuple):
+    """One write: create or replace a file or link, or remove a path.
 
-    `expected` is what the decision was made on; anything else there stops the deed.
+    `expected` is the state the decision was based on; anything else there stops the write.
     """
 
     path: str
     kind: str  # FILE, LINK or ABSENT
-    expected: Found
+    expected: PathState
     data: bytes | None = None
     copy_of: str = ""
     sha256: str = ""
     mode: int = 0o644
     target: str = ""
-    lasting: bool = False  # a person's words are in it: on disk before it takes their file's place
+    durable: bool = False  # contains the user's own text: fsync before replacing their file
 
 
 class Step(NamedTuple):
@@ -132,12 +135,12 @@ class Step(NamedTuple):
     source: str
     layer: str
     reason: str
-    change: Change | None = None
-    held: Held | None = None  # the ledger's record once the change is done; None: forget the path
+    change: FileChange | None = None
+    record: PathRecord | None = None  # the ledger record after the change; None: remove the record
 
 
 def digest(data: bytes) -> str:
-    """The hash by which content is known: in the ledger, the journal and plans."""
-    from gascity.model.hashes import sha256_of
+    """Return the hash used for content in the ledger, the journal and plans."""
+    from hashlib import sha256
 
-    return sha256_of(data)
+    return sha256(data).hexdigest()

@@ -1,8 +1,7 @@
-"""What is wrong, where, and what to do about it: values that stages return and `cli` prints."""
+"""Problems: what is wrong, where, and how to fix it. Stages return them, `cli` prints them."""
 
 from collections.abc import Iterable, Iterator
-
-from gascity.model.records import NamedTuple
+from typing import NamedTuple
 
 ERROR = "error"
 WARNING = "warning"
@@ -11,10 +10,10 @@ KeyPath = tuple[str | int, ...]
 
 
 class Place(NamedTuple):
-    """A spot in a person's file.
+    """A place in a user's file.
 
-    `file` is relative to the city where it lies inside it, absolute otherwise. A spot in TOML is
-    named by its key path; line and column are looked up only when the problem is shown.
+    `file` is relative to the city if it is inside it, else absolute. A place in TOML is given by
+    its key path; line and column are looked up only when the problem is shown.
     """
 
     file: str
@@ -25,7 +24,7 @@ class Place(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """One finding. `code` has a heading in docs/reference/errors.md."""
+    """One problem. Each `code` has a section in docs/reference/errors.md."""
 
     code: str
     message: str
@@ -38,12 +37,12 @@ class Problem(NamedTuple):
         return self.severity == ERROR
 
     def softened(self) -> "Problem":
-        """The same finding as a warning: for packs that the reader of the message cannot mend."""
+        """Return the problem as a warning, for packs that the user cannot fix."""
         return self._replace(severity=WARNING)
 
 
 class CityError(Exception):
-    """Carries problems to the edge when a command cannot go on; only `cli` catches it."""
+    """Ends a command with problems; only `cli` catches it."""
 
     def __init__(self, *problems: Problem) -> None:
         super().__init__("; ".join(problem.message for problem in problems))
@@ -53,15 +52,15 @@ class CityError(Exception):
 def warning(
     code: str, message: str, place: Place | None = None, hint: str | None = None
 ) -> Problem:
-    """A problem that does not stop anything."""
+    """Return a problem that blocks nothing."""
     return Problem(code, message, place, hint, WARNING)
 
 
 def once_each(problems: Iterable[Problem]) -> Iterator[Problem]:
-    """One problem for each message, at its first place, with the count."""
-    found: dict[str, list[Problem]] = {}
+    """Yield one problem per message, at its first place, with the number of places."""
+    by_message: dict[str, list[Problem]] = {}
     for problem in problems:
-        found.setdefault(problem.message, []).append(problem)
-    for message, same in found.items():
+        by_message.setdefault(problem.message, []).append(problem)
+    for message, same in by_message.items():
         more = f" (in {len(same)} places)" if len(same) > 1 else ""
         yield same[0]._replace(message=message + more)

@@ -1,10 +1,17 @@
-"""Providers: facts in layers, folded like agents are."""
+"""Providers (the agent CLIs that city can run): their facts in layers, and their options."""
 
 from collections.abc import Mapping
+from typing import Final, NamedTuple
 
 from gascity.model.fields import AGENT
-from gascity.model.layers import PROVIDER_LAYER, Layer, Setting, fold, fold_field, with_defaults
-from gascity.model.records import NamedTuple
+from gascity.model.layers import (
+    PROVIDER_LAYER,
+    Layer,
+    Setting,
+    fold,
+    with_defaults,
+)
+from gascity.model.settings import ProviderFacts
 from gascity.model.tables import PROVIDER
 
 _SHARED = frozenset(
@@ -13,7 +20,7 @@ _SHARED = frozenset(
 
 
 class Choice(NamedTuple):
-    """One value of an option and what it puts on the command line."""
+    """One value of an option, with the arguments and environment it adds to a launch."""
 
     value: str
     flag_args: tuple[str, ...] = ()
@@ -22,7 +29,7 @@ class Choice(NamedTuple):
 
 
 class Option(NamedTuple):
-    """Something a launch may choose. With `flag` set, values outside the choices are passed on."""
+    """An option of a launch. With `flag`, values outside the choices are passed to the provider."""
 
     key: str
     choices: tuple[Choice, ...] = ()
@@ -36,44 +43,46 @@ class Option(NamedTuple):
         return tuple([choice.value for choice in self.choices])
 
 
-class Provider(NamedTuple):
-    """A provider after its base, its file and the city's own table were laid over each other."""
+class Provider:
+    """A provider: the facts of its base, its own file and the city's table, in layers.
 
-    name: str
-    family: str
-    layers: tuple[Layer, ...]
-    options: Mapping[str, Option]
-    folded: dict[str, object]  # facts that were asked for before: every agent asks for the same
+    `facts` has the effective value of every fact.
+    """
 
-    def value(self, name: str) -> object:
-        if name not in self.folded:
-            self.folded[name] = fold_field(self.layers, PROVIDER, name).value
-        return self.folded[name]
+    __slots__ = ("facts", "family", "layers", "name", "options")
 
-    def text(self, name: str) -> str:
-        value = self.value(name)
-        return value if isinstance(value, str) else ""
+    def __init__(
+        self, name: str, family: str, layers: tuple[Layer, ...], options: Mapping[str, Option]
+    ) -> None:
+        """`family` is the built-in provider it is based on; "" for a city's own program."""
+        self.name: Final = name
+        self.family: Final = family
+        self.layers: Final = layers
+        self.options: Final = options
+        self.facts: Final = ProviderFacts(layers)
 
-    def strings(self, name: str) -> tuple[str, ...]:
-        """A list of its facts."""
-        value = self.value(name)
-        return tuple(str(one) for one in value) if isinstance(value, (tuple, list)) else ()
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Provider) and self._attributes() == other._attributes()
 
-    def pairs(self, name: str) -> dict[str, str]:
-        """A table of its facts."""
-        value = self.value(name)
-        return {str(k): str(v) for k, v in value.items()} if isinstance(value, Mapping) else {}
+    def _attributes(self) -> tuple[object, ...]:
+        """All attributes but `facts`, which follow from the layers."""
+        return self.name, self.family, self.layers, self.options
 
-    def settings(self) -> dict[str, Setting]:
+    def all_settings(self) -> dict[str, Setting]:
+        """Return every fact with its history, defaults included."""
         return with_defaults(fold(self.layers, PROVIDER), PROVIDER)
 
     @property
     def launches(self) -> bool:
-        return not self.value("settings_only")
+        """Whether city starts its program, rather than only writing files for it."""
+        return not self.facts.settings_only
 
     @property
     def headless(self) -> bool:
-        """Can it run one item and end? A city's own program does unless it is interactive."""
+        """Whether it can run one work item and exit.
+
+        A city's own program does so unless the city says that it is interactive.
+        """
         if any(key.startswith("headless.") for layer in self.layers for key in layer.values):
             return True
         written = [
@@ -82,10 +91,10 @@ class Provider(NamedTuple):
         return self.launches and self.family == "" and not (written and written[-1])
 
     def agent_layers(self) -> tuple[Layer, ...]:
-        """The part of its facts that agents may override, as the lowest layers of an agent."""
-        found = []
+        """Return the facts that agents may override, as the lowest layers of an agent."""
+        layers = []
         for layer in self.layers:
             shared = {key: value for key, value in layer.values.items() if key in _SHARED}
             if shared:
-                found.append(Layer(PROVIDER_LAYER, layer.file, shared, layer.at, layer.written))
-        return tuple(found)
+                layers.append(Layer(PROVIDER_LAYER, layer.file, shared, layer.at, layer.written))
+        return tuple(layers)

@@ -1,25 +1,24 @@
-"""`${NAME}` in a value: a variable of the launch's environment, known by name until then."""
+"""`${NAME}` references in values, resolved from the environment when a session starts."""
 
 from collections.abc import Callable
-
-from gascity.model.records import NamedTuple
+from typing import NamedTuple
 
 _FIRST = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")
 _REST = _FIRST | frozenset("0123456789")
 
 
-class Reference(NamedTuple):
-    """A variable that a value names."""
+class EnvReference(NamedTuple):
+    """A variable that a value refers to."""
 
     name: str
 
 
-Part = str | Reference
+Part = str | EnvReference
 
 
 def parts(text: str) -> list[Part]:
-    """Literal texts and references, in order. `$${` is a literal `${`; bare `$X` is text."""
-    found: list[Part] = []
+    """Split text into literals and references. `$${` is a literal `${`; bare `$X` is text."""
+    result: list[Part] = []
     literal = ""
     at = 0
     while (dollar := text.find("$", at)) >= 0:
@@ -28,16 +27,16 @@ def parts(text: str) -> list[Part]:
         if text.startswith("$${", dollar):
             literal, at = literal + "${", dollar + 3
         elif name:
-            found += [literal, Reference(name)] if literal else [Reference(name)]
+            result += [literal, EnvReference(name)] if literal else [EnvReference(name)]
             literal, at = "", dollar + len(name) + 3
         else:
             literal, at = literal + "$", dollar + 1
     literal += text[at:]
-    return [*found, literal] if literal else found
+    return [*result, literal] if literal else result
 
 
 def _name_at(text: str, dollar: int) -> str:
-    """The name of a reference that begins here, or nothing."""
+    """Return the name of the reference that starts here, or ""."""
     if not text.startswith("${", dollar):
         return ""
     name, brace, _ = text[dollar + 2 :].partition("}")
@@ -45,25 +44,25 @@ def _name_at(text: str, dollar: int) -> str:
 
 
 def names_in(text: str) -> list[str]:
-    """The variables a text refers to."""
+    """Return the variables a text refers to."""
     if "${" not in text:
         return []
-    return [part.name for part in parts(text) if isinstance(part, Reference)]
+    return [part.name for part in parts(text) if isinstance(part, EnvReference)]
 
 
-def written(text: str) -> str:
-    """A literal text as it has to be written so that nothing in it is a reference."""
+def escaped(text: str) -> str:
+    """Escape text so that nothing in it is a reference."""
     return text.replace("${", "$${")
 
 
 def filled(text: str, resolve: Callable[[str], str | None]) -> tuple[str, list[str]]:
-    """The text with its references resolved, and the names of those that are not set."""
+    """Resolve the references in a text; also return the names that are not set."""
     if "${" not in text:
         return text, []
     out, unset = "", []
     for part in parts(text):
         value = part if isinstance(part, str) else resolve(part.name)
-        if value is None and isinstance(part, Reference):
+        if value is None and isinstance(part, EnvReference):
             unset.append(part.name)
         out += value or ""
     return out, unset

@@ -1,14 +1,17 @@
-"""Where a pack lies that is not on this disk: addresses of repositories, told apart and checked."""
+"""Parse, validate and compare addresses of git repositories.
+
+An address comes from a file that others may have written, and ends up in git's arguments. So only
+known schemes and plain characters pass; passwords, options and helper programs are rejected.
+"""
 
 from functools import lru_cache
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
-from gascity.model.records import NamedTuple
 from gascity.model.secrets import HIDDEN
 
 _PORTS = {"https": "443", "ssh": "22", "git": "9418", "file": ""}
-_HUB = "github.com/"  # https:// may be left out before this one
-_SCP = ""  # the scheme of `git@host:path`, which has none
+_HUB = "github.com/"  # `https://` may be omitted before it
+_SCP = ""  # `git@host:path` has no scheme
 _LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 _SCHEME = _LETTERS | {"+"}
 _NUMERIC = frozenset("0123456789abcdefABCDEF:.")
@@ -21,8 +24,8 @@ _PLAIN = "write the plain address of the repository, and `//dir` for a directory
 class Remote(NamedTuple):
     """A pack in a repository.
 
-    `url` is what git is given; `path` the directory in the repository, "" for its top; `ref` a
-    branch, tag or commit that the address itself names, as GitHub's tree addresses do.
+    `url` is passed to git; `path` is the directory in the repository, "" for its top; `ref` is a
+    branch, tag or commit in the address itself, as in GitHub's `/tree/` pages.
     """
 
     url: str
@@ -30,8 +33,8 @@ class Remote(NamedTuple):
     ref: str = ""
 
 
-class SourceFault(Exception):
-    """Why an address is not followed. Nothing in it repeats what may be a secret."""
+class SourceAddressError(Exception):
+    """An address is invalid or not allowed. The texts contain no secrets."""
 
     def __init__(self, code: str, message: str, hint: str) -> None:
         super().__init__(message)
@@ -56,9 +59,9 @@ class _Address(NamedTuple):
 
 
 def is_remote(source: str) -> bool:
-    """Is this an address, if only a forbidden one, and not a directory?
+    """Is it an address, allowed or not, rather than a directory?
 
-    `a:b/c` is a directory: without a user's name nothing tells it from `c:/packs`.
+    `a:b/c` is a directory: without a user name it looks like `c:/packs`.
     """
     text = source.strip()
     if text[:1] in ("", ".", "/", "~") or text.startswith("builtin:"):
@@ -70,36 +73,36 @@ def is_remote(source: str) -> bool:
     return bool(colon) and (rest[:1] == ":" or scheme.lower() in (*_PORTS, "http"))
 
 
-@lru_cache(maxsize=1024)  # a load asks of every import, of its lock and of its cache
+@lru_cache(maxsize=1024)  # loading parses each address for its import, lock and cache
 def parse_remote(source: str) -> Remote:
-    """Read an address in any of the forms people write. Raises SourceFault for every other text.
+    """Parse the address of a repository. Raises SourceAddressError for any other text.
 
-    What is returned holds no password, no token, and nothing a program could take for an option.
-    Escapes such as `%20` are resolved in `path` and `ref`, and left in `url`.
+    The result contains no password or token, and nothing that a program could parse as an option.
+    Escapes such as `%20` are decoded in `path` and `ref`, but not in `url`.
     """
     _check_characters(source)
     text, _, ref = source.partition("#")
     address = _checked(text)
-    _check_no_password(_resolved(f"{address.path}#{ref}"))
+    _check_no_password(_decoded(f"{address.path}#{ref}"))
     repository, _, inside = address.path.partition("//")
     repository = repository.rstrip("/")
     if address.scheme == "https":
-        repository, named, within = _of_web_page(address.host.lower(), repository)
-        if ref and named:
-            _refuse("bad-url", "the address names two refs", "keep the one behind `#`, or drop it")
-        ref = ref or named
-        inside = "/".join(part for part in (within, inside) if part)
+        repository, page_ref, page_path = _split_web_page(address.host.lower(), repository)
+        if ref and page_ref:
+            _refuse("bad-url", "the address contains two refs", "remove `#` and the ref after it")
+        ref = ref or page_ref
+        inside = "/".join(part for part in (page_path, inside) if part)
     if not repository.strip("/"):
-        _refuse("bad-url", "the address names no repository", _FORMS)
+        _refuse("bad-url", "the address contains no repository", _FORMS)
     _check_repository(address.scheme, repository)
     return Remote(
-        str(address._replace(path=repository)), check_path(_resolved(inside)), _checked_ref(ref)
+        str(address._replace(path=repository)), check_path(_decoded(inside)), _checked_ref(ref)
     )
 
 
 @lru_cache(maxsize=1024)
 def canonical(url: str) -> str:
-    """The identity of a repository: equal for two ways to write the same address."""
+    """Return the identity of a repository, equal for all spellings of its address."""
     address = _split(url)
     path = address.path
     if address.scheme == _SCP and address.user:
@@ -112,69 +115,69 @@ def canonical(url: str) -> str:
 
 
 def shown(source: str) -> str:
-    """A source as it may be printed: without passwords and tokens, wherever they stand."""
+    """Return a source for display, without passwords and tokens."""
     try:
         parse_remote(source)
         return source
-    except SourceFault:
-        text, query, _ = _without_people(source).partition("?")
+    except SourceAddressError:
+        text, query, _ = _without_credentials(source).partition("?")
         return text + (query and query + HIDDEN)
 
 
 def check_path(path: str) -> str:
-    """A directory in a repository, "" for its top, in its shortest spelling.
+    """Normalise a directory in a repository, "" for its top.
 
-    Raises SourceFault for one that leads out of the repository or could be taken for an option.
+    Raises SourceAddressError if it leads out of the repository or looks like an option.
     """
     if path.startswith("/") or "\\" in path or not path.isprintable():
-        words = "the directory in the repository is not a plain relative path"
-        _refuse("url-unsafe", words, "write it as `repository//packs/name`")
+        message = "the directory in the repository is not a plain relative path"
+        _refuse("url-unsafe", message, "write it as `repository//packs/name`")
     parts = [part for part in path.removesuffix("/").split("/") if part != "."]
     if ".." in parts:
-        words = "the directory leads out of the repository"
-        _refuse("url-unsafe", words, "`..` has no place in an address")
+        message = "the directory leads out of the repository"
+        _refuse("url-unsafe", message, "remove `..` from the address")
     if parts != [""] and "" in parts:
-        _refuse("bad-url", "the address has `//` twice", _PLAIN)
+        _refuse("bad-url", "the address contains `//` twice", _PLAIN)
     _check_parts(parts)
     return "/".join(parts)
 
 
 def _check_characters(source: str) -> None:
-    """Refuse what no address of a repository has in it, wherever it stands."""
+    """Reject characters that are not allowed anywhere in an address."""
     if source.partition(":")[2].startswith(":"):
         _refuse("url-scheme", "`…::` starts a program; it is not followed", _FORMS)
-    plain = _resolved(source)
+    plain = _decoded(source)
     if " " in source or not source.isprintable() or not plain.isprintable():
-        _refuse("url-unsafe", "the address has spaces or control characters in it", _PLAIN)
+        _refuse("url-unsafe", "the address contains spaces or control characters", _PLAIN)
     if "\\" in plain:
-        _refuse("url-unsafe", "the address has a backslash in it", "write `/`")
+        _refuse("url-unsafe", "the address contains a backslash", "use `/` instead")
     if "?" in source:
-        _refuse("url-unsafe", "the address has a query, `?…`, in it", _PLAIN)
+        _refuse("url-unsafe", "the address contains a query (`?…`)", _PLAIN)
     if source.startswith("-"):
         _refuse("url-unsafe", "the address begins with `-`", _FORMS)
 
 
 def _checked(text: str) -> _Address:
-    """The parts of an address whose scheme, user, host and port are as they should be."""
+    """Split an address and validate its scheme, user, host and port."""
     address = _split(text)
     if address.scheme == _SCP and not address.user:
         _check_no_password(text)
-        _refuse("url-scheme", "this is not the address of a repository", _FORMS)
+        _refuse("url-scheme", "this is not a repository address", _FORMS)
     if address.scheme not in _PORTS and address.scheme != _SCP:
         known = _SCHEME.issuperset(address.scheme) and len(address.scheme) < 20
-        words = f"`{address.scheme if known else '…'}://` is not followed"
+        message = f"`{address.scheme if known else '…'}://` is not followed"
         hint = "write https://" if address.scheme == "http" else _FORMS
-        _refuse("url-scheme", words, hint)
+        _refuse("url-scheme", message, hint)
     _check_authority(address)
     return address
 
 
 def _split(text: str) -> _Address:
-    """The parts of an address, whatever they are; the scheme in small letters."""
-    scheme, mark, rest = text.partition("://")
-    if not mark and text.lower().startswith(_HUB):
-        scheme, mark, rest = "https", "://", text
-    if not mark:
+    """Split an address without validating it; the scheme is in lower case."""
+    scheme, separator, rest = text.partition("://")
+    if not separator and text.lower().startswith(_HUB):
+        scheme, separator, rest = "https", "://", text
+    if not separator:
         authority, _, path = text.partition(":")
         user, _, host = authority.rpartition("@")
         return _Address(_SCP, user, host, "", path)
@@ -190,13 +193,13 @@ def _check_authority(address: _Address) -> None:
     scheme, user, host, port, _ = address
     if scheme == "file":
         if user or host or port:
-            words = "file:// names a directory of this machine, and no host"
-            _refuse("url-unsafe", words, "write file:/// and the path")
+            message = "file:// is for directories on this machine and takes no host"
+            _refuse("url-unsafe", message, "write file:/// and the path")
         return
     if ":" in user or "%" in user or (user and scheme not in ("ssh", _SCP)):
         _refuse("url-credentials", "the address has a user or password in it", _KEYS)
     if not _is_host(host) or not _LETTERS.issuperset(user) or user.startswith("-"):
-        _refuse("url-unsafe", "the address has no plain host, or no plain user", _FORMS)
+        _refuse("url-unsafe", "the host or user in the address is missing or invalid", _FORMS)
     if port and not (port.isascii() and port.isdigit() and len(port) < 6):
         _refuse("url-unsafe", "the port is not a number", _FORMS)
 
@@ -207,32 +210,32 @@ def _is_host(host: str) -> bool:
     return bool(host) and host[0] not in "-." and _LETTERS.issuperset(host)
 
 
-def _of_web_page(host: str, path: str) -> tuple[str, str, str]:
-    """Repository, ref and directory of a page that GitHub or GitLab shows of a directory."""
+def _split_web_page(host: str, path: str) -> tuple[str, str, str]:
+    """Return repository, ref and directory of a GitHub or GitLab page that shows a directory."""
     parts = path.strip("/").split("/")
     if "-" in parts:
-        at = parts.index("-")
-        page = parts[at + 1 :]
+        end = parts.index("-")
+        page = parts[end + 1 :]
     elif host.startswith("github.") and len(parts) != 2:
-        at, page = 2, parts[2:]
+        end, page = 2, parts[2:]
     else:
         return path, "", ""
     kind, ref, inside = "".join(page[:1]), "".join(page[1:2]), page[2:]
     if kind == "blob" and inside[-1:] == ["pack.toml"]:
         kind, inside = "tree", inside[:-1]
     if kind != "tree" or not ref:
-        words = "the address is a page about a repository, not one of its directories"
-        _refuse("bad-url", words, _PLAIN)
-    return "/" + "/".join(parts[:at]), ref, "/".join(inside)
+        message = "the address is a web page that does not show a directory of a repository"
+        _refuse("bad-url", message, _PLAIN)
+    return "/" + "/".join(parts[:end]), ref, "/".join(inside)
 
 
 def _check_repository(scheme: str, path: str) -> None:
-    plain = _resolved(path)
+    plain = _decoded(path)
     if "@" in plain and scheme != "file":
-        _refuse("url-credentials", "the address has an `@` behind its host", _KEYS)
+        _refuse("url-credentials", "the address has an `@` after its host", _KEYS)
     parts = plain.split("/")
     if ".." in parts:
-        _refuse("url-unsafe", "the address has `..` in it", _PLAIN)
+        _refuse("url-unsafe", "the address contains `..`", _PLAIN)
     _check_parts(parts)
 
 
@@ -243,7 +246,7 @@ def _check_parts(parts: list[str]) -> None:
 
 
 def _checked_ref(ref: str) -> str:
-    ref = _resolved(ref)
+    ref = _decoded(ref)
     _check_parts(ref.split("/"))
     return ref
 
@@ -253,8 +256,8 @@ def _check_no_password(text: str) -> None:
         _refuse("url-credentials", "the address has a user or password in it", _KEYS)
 
 
-def _resolved(text: str) -> str:
-    """A text with its escapes resolved, once."""
+def _decoded(text: str) -> str:
+    """Decode escapes such as `%20`, once."""
     if "%" not in text:
         return text
     from urllib.parse import unquote
@@ -262,15 +265,15 @@ def _resolved(text: str) -> str:
     return unquote(text)
 
 
-def _without_people(text: str) -> str:
-    """A text without what stands before its last `@`, back to the scheme."""
+def _without_credentials(text: str) -> str:
+    """Replace everything between the scheme and the last `@`."""
     at = max(text.rfind("@"), text.lower().rfind("%40"))
-    scheme, mark, _ = text[: max(at, 0)].partition("://")
-    plain = mark and _SCHEME.issuperset(scheme)
-    if at < 0 or not (mark or is_remote(text) or ":" in text[:at]):
+    scheme, separator, _ = text[: max(at, 0)].partition("://")
+    if at < 0 or not (separator or is_remote(text) or ":" in text[:at]):
         return text
-    return (scheme + mark if plain else "") + HIDDEN + text[at:]
+    has_scheme = separator and _SCHEME.issuperset(scheme)
+    return (scheme + separator if has_scheme else "") + HIDDEN + text[at:]
 
 
 def _refuse(code: str, message: str, hint: str) -> NoReturn:
-    raise SourceFault(code, message, hint)
+    raise SourceAddressError(code, message, hint)

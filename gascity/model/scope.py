@@ -1,28 +1,33 @@
-"""Allow and deny globs: one rule for tools, skills, servers, capabilities and agents."""
+"""Allow and deny globs: one rule for skills, servers and agents."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from fnmatch import fnmatchcase
 
-
-def allowed(names: Iterable[str], allow: object, deny: object) -> bool:
-    """Absent means unrestricted, an empty list means none, and deny wins."""
-    words = tuple(names)
-    if _matches(words, deny):
-        return False
-    return allow is None or _matches(words, allow)
+from gascity.model.settings import Filter
 
 
-def may_sling(names: Iterable[str], allow: object, deny: object, *, script: bool) -> bool:
-    """May an agent hand work to one of these names? To who runs scripts only if it is named.
+def allowed(names: Iterable[str], filter: Filter) -> bool:
+    """Return whether a filter allows something that has any of these names.
 
-    Otherwise any agent that may hand out work could run commands that its own tools deny it.
+    Without `allow` everything is allowed, with an empty one nothing is, and `deny` wins.
     """
-    words = tuple(names)
-    if script and not (isinstance(allow, (list, tuple)) and not set(words).isdisjoint(allow)):
+    known_as = tuple(names)
+    if _matches(known_as, filter.deny):
         return False
-    return allowed(words, allow, deny)
+    return filter.allow is None or _matches(known_as, filter.allow)
 
 
-def _matches(names: Sequence[str], globs: object) -> bool:
-    patterns = globs if isinstance(globs, (list, tuple)) else ()
-    return any(fnmatchcase(name, str(glob)) for name in names for glob in patterns)
+def may_sling(names: Iterable[str], filter: Filter, *, script: bool) -> bool:
+    """Return whether an agent may sling work to the agent with these names.
+
+    An agent that runs scripts has to be named in `allow`, without globs. Otherwise every agent
+    that may sling work could run commands that its own tools deny it.
+    """
+    known_as = tuple(names)
+    if script and set(known_as).isdisjoint(filter.allow or ()):
+        return False
+    return allowed(known_as, filter)
+
+
+def _matches(names: tuple[str, ...], globs: tuple[str, ...]) -> bool:
+    return any(fnmatchcase(name, glob) for name in names for glob in globs)

@@ -1,8 +1,8 @@
-"""Which values are secrets, and how they are shown: not at all."""
+"""Finds secrets in settings, environments and command lines, and masks them in output."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from gascity.model.references import Reference, parts
+from gascity.model.references import EnvReference, parts
 
 HIDDEN = "…"
 
@@ -10,16 +10,16 @@ _WORDS = frozenset(
     ("key", "token", "secret", "password", "auth", "authorization", "credential", "cookie")
 )
 _SCHEMES = ("bearer", "basic", "token", "digest", "apikey")  # of an Authorization header
-_SHORT = 4  # a secret shorter than this is hidden only where it stands alone
+_SHORT = 4  # a shorter secret is masked only as a whole word
 
 
 def is_secret(key: str) -> bool:
-    """Does a key's name have a secret's word in it, as a whole word?"""
+    """Return whether a key names a secret: it contains a word such as `token`."""
     return any(word in _WORDS or word.removesuffix("s") in _WORDS for word in _words(key))
 
 
 def _words(key: str) -> list[str]:
-    """`apiKey`, `APIKey`, `api-key` and `API_KEY` are the same two words."""
+    """Split a key into words: `apiKey`, `APIKey`, `api-key` and `API_KEY` are the same two."""
     words = [""]
     for at, char in enumerate(key):
         before, after = key[at - 1 : at], key[at + 1 : at + 2]
@@ -33,7 +33,7 @@ def _words(key: str) -> list[str]:
 
 
 def masked(value: object, key: str = "") -> object:
-    """A value with every secret in it hidden; a reference to the environment is no secret."""
+    """Return a value with its secrets masked; a reference to a variable is not a secret."""
     return _masked(value, bool(key) and is_secret(key))
 
 
@@ -51,17 +51,15 @@ def _is_reference(value: str) -> bool:
     return value.startswith("${") and value.endswith("}") and value.count("${") == 1
 
 
-def agent_secrets(env: object) -> dict[str, str]:
-    """Literal secrets among an agent's variables, by name."""
+def agent_secrets(env: Mapping[str, str]) -> dict[str, str]:
+    """Return the literal secrets in an agent's environment, by name."""
     return {
-        key: value
-        for key, value in (env.items() if isinstance(env, Mapping) else ())
-        if isinstance(value, str) and is_secret(key) and secrets_of_pair(key, value)
+        key: value for key, value in env.items() if is_secret(key) and secrets_of_pair(key, value)
     }
 
 
-def hidden_in(text: str, secrets: Iterable[str]) -> str:
-    """A text with every one of the secrets in it hidden."""
+def mask_secrets(text: str, secrets: Iterable[str]) -> str:
+    """Return a text with all secrets in it masked."""
     for secret in sorted(secrets, key=len, reverse=True):
         if len(secret) >= _SHORT:
             text = text.replace(secret, HIDDEN)
@@ -82,9 +80,8 @@ def _hidden_word(text: str, word: str) -> str:
     return text
 
 
-def spellings(secret: str) -> set[str]:
-    """How a secret may stand in a text: as it is, quoted as JSON, Go or an address does, and by
-    line."""
+def secret_forms(secret: str) -> set[str]:
+    """Return the forms a secret may have in a text: plain, quoted for JSON or a URL, its lines."""
     import json
     from urllib.parse import quote, quote_plus
 
@@ -96,7 +93,7 @@ def spellings(secret: str) -> set[str]:
 
 
 def secrets_of_pair(key: str, value: str) -> set[str]:
-    """Literal secrets of one value under its key; what is only referred to is none."""
+    """Return the literal secrets in one value; a reference to a variable is not a secret."""
     found = set(_in_addresses(value))
     if is_secret(key):
         found.update(_literals(value))
@@ -104,7 +101,7 @@ def secrets_of_pair(key: str, value: str) -> set[str]:
 
 
 def secrets_of_arguments(arguments: Sequence[str]) -> set[str]:
-    """Literal secrets on a command line: behind `--token`, in `--key=x`, `Cookie: x`, addresses."""
+    """Return the literal secrets on a command line: `--token x`, `--key=x`, `Cookie: x`, URLs."""
     found: set[str] = set()
     expected = False
     for argument in arguments:
@@ -120,7 +117,7 @@ def secrets_of_arguments(arguments: Sequence[str]) -> set[str]:
 
 
 def _split(argument: str) -> tuple[str, str, str]:
-    """`key=value` or `Key: value`, whichever sign comes first."""
+    """Split `key=value` or `Key: value` at whichever sign comes first."""
     places = [at for at in (argument.find("="), argument.find(": ")) if at > 0]
     if not places:
         return argument, "", ""
@@ -129,27 +126,27 @@ def _split(argument: str) -> tuple[str, str, str]:
 
 
 def _literals(value: str) -> Iterator[str]:
-    """The literal texts of a secret value, and what follows a scheme such as `Bearer`."""
+    """Yield the literal parts of a secret value, and what follows a scheme such as `Bearer`."""
     found = parts(value)
     for part in found:
-        text = "" if isinstance(part, Reference) else part.strip()
+        text = "" if isinstance(part, EnvReference) else part.strip()
         scheme, _, rest = text.partition(" ")
         if scheme.lower() in _SCHEMES and (rest.strip() or len(found) > 1):
-            yield from (one for one in (text, rest.strip()) if rest.strip())
+            yield from (text, rest.strip()) if rest.strip() else ()
         elif text and (len(found) == 1 or any(char.isalnum() for char in text)):
             yield text
 
 
 def _in_addresses(text: str) -> Iterator[str]:
-    """Names and passwords before the host of an address, and its query values of secret keys."""
+    """Yield user names and passwords in URLs, and query values of secret keys."""
     at = 0
     while (at := text.find("://", at)) >= 0:
         before, rest = text[:at], text[at + 3 :].split(None, 1)[:1]
         at += 3
         address = rest[0] if rest else ""
         authority = address.replace("?", "/").replace("#", "/").partition("/")[0]
-        person, sign, _ = authority.rpartition("@")
-        name, colon, password = person.partition(":")
+        user, sign, _ = authority.rpartition("@")
+        name, colon, password = user.partition(":")
         if colon:
             yield from (text for text in (f"{name}:{password}", password) if _is_literal(text))
         elif sign and before.lower().endswith(("http", "https")) and _is_literal(name):
@@ -161,11 +158,11 @@ def _in_addresses(text: str) -> Iterator[str]:
 
 
 def _is_literal(text: str) -> bool:
-    return bool(text) and not any(isinstance(part, Reference) for part in parts(text))
+    return bool(text) and not any(isinstance(part, EnvReference) for part in parts(text))
 
 
 def masked_line(line: str) -> str:
-    """A line of a person's file, fit to be shown beside a problem: cut after a secret's key."""
+    """Return a line of a user's file for a problem message: cut off after the key of a secret."""
     start = 0
     while (equals := line.find("=", start)) >= 0:
         words = line[:equals].rstrip().rstrip("\"'").replace("{", " ").replace(",", " ").split()
@@ -175,4 +172,4 @@ def masked_line(line: str) -> str:
             return f"{line[: equals + 1]} {HIDDEN}"
         start = equals + 1
     strings = [text for quote in "\"'" for text in line.split(quote)[1::2]]
-    return hidden_in(line, secrets_of_arguments(strings))
+    return mask_secrets(line, secrets_of_arguments(strings))

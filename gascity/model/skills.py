@@ -1,31 +1,30 @@
-"""What a skill says of itself, held against the rules of the Agent Skills format.
+"""Validates SKILL.md against the Agent Skills format.
 
-What makes providers drop a skill is an error, and such a skill is given to nobody. Seen in the
-loaders: a file without front matter is dropped by codex, gemini and opencode; without a name by
-gemini and opencode; without a description by all three; with a name of more than 64 or a
-description of more than 1,024 characters by codex. So these are errors whatever provider the
-agents have: a skill is shared, and an agent's provider may change. All else is a warning: front
-matter that is not valid YAML (read by line), a name that is not well formed or not the
-directory's, and further fields of another kind than the format has.
+Whatever makes a provider drop a skill is an error, and no agent gets such a skill. Observed in the
+providers' loaders: codex, gemini and opencode drop a file without front matter or description;
+gemini and opencode drop one without a name; codex drops names of more than 64 and descriptions of
+more than 1,024 characters. These are errors for every provider, because skills are shared and an
+agent's provider may change. Everything else is a warning: invalid YAML (read line by line), an
+invalid name or one other than the directory's, and fields of the wrong type.
 """
 
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from gascity.model.front_matter import FrontMatter, read_front_matter
 from gascity.model.plan import Stamp
 from gascity.model.problems import Place, Problem, warning
-from gascity.model.records import NamedTuple
 
 SKILL_FILE = "SKILL.md"
 
-_LONGEST_NAME = 64
-_LONGEST_DESCRIPTION = 1024
-_LONGEST_COMPATIBILITY = 500
+_MAX_NAME = 64
+_MAX_DESCRIPTION = 1024
+_MAX_COMPATIBILITY = 500
 _LETTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-")
 
 
 class SkillFile(NamedTuple):
-    """One file of a skill: its path below the skill, where it really is, and how it is."""
+    """One file of a skill: path below the skill, absolute path, mode and stamp."""
 
     path: str
     absolute: str
@@ -34,7 +33,7 @@ class SkillFile(NamedTuple):
 
 
 class SkillText(NamedTuple):
-    """A SKILL.md as read; the description is on one line."""
+    """A parsed SKILL.md; the description is on one line."""
 
     description: str
     fields: Mapping[str, object]
@@ -42,124 +41,124 @@ class SkillText(NamedTuple):
 
 
 def read_skill_text(name: str, text: str, file: str) -> SkillText:
-    """Read a SKILL.md of the directory `name`; `file` is its path as people see it."""
-    found = read_front_matter(text)
-    if found is None:
+    """Read the SKILL.md of the directory `name`; `file` is its displayed path."""
+    front = read_front_matter(text)
+    if front is None:
         return SkillText("", {}, (_no_front_matter(name, file),))
-    described = found.values.get("description")
+    described = front.values.get("description")
     return SkillText(
         " ".join(described.split()) if isinstance(described, str) else "",
-        found.values,
-        tuple(_faults(name, found, file)),
+        front.values,
+        tuple(_problems(name, front, file)),
     )
 
 
-def _faults(name: str, found: FrontMatter, file: str) -> Iterator[Problem]:
-    if found.fault:
+def _problems(name: str, front: FrontMatter, file: str) -> Iterator[Problem]:
+    if front.error:
         yield warning(
             "skill-not-yaml",
-            f"the front matter is not valid YAML: {found.fault}",
-            Place(file, line=found.fault_line, col=1),
-            "it was read line by line; some providers leave such a skill out",
+            f"the front matter is not valid YAML: {front.error}",
+            Place(file, line=front.error_line, col=1),
+            "it was read line by line; some providers ignore such a skill",
         )
-    yield from _name(name, found, file)
-    yield from _description(name, found, file)
-    if not found.fault:  # read by line, everything is text
-        yield from _others(found, file)
+    yield from _name(name, front, file)
+    yield from _description(name, front, file)
+    if not front.error:  # read by line, everything is text
+        yield from _others(front, file)
 
 
 def _no_front_matter(name: str, file: str) -> Problem:
     return Problem(
         "skill-without-description",
-        f"skill `{name}` has no front matter: it does not say what it is for",
+        f"skill `{name}` has no front matter and therefore no description",
         Place(file, line=1, col=1),
-        f"begin it with the lines `---`, `name: {name}`, `description: …` and `---`",
+        f"start it with the lines `---`, `name: {name}`, `description: …` and `---`",
     )
 
 
-def _place(found: FrontMatter, key: str, file: str) -> Place:
-    return Place(file, line=found.lines.get(key, 1), col=1)
+def _place(front: FrontMatter, key: str, file: str) -> Place:
+    return Place(file, line=front.lines.get(key, 1), col=1)
 
 
-def _name(name: str, found: FrontMatter, file: str) -> Iterator[Problem]:
-    written = found.values.get("name")
-    place = _place(found, "name", file)
+def _name(name: str, front: FrontMatter, file: str) -> Iterator[Problem]:
+    written = front.values.get("name")
+    place = _place(front, "name", file)
     if written is None or written == "":
         add = f"add `name: {name}` to its front matter"
         yield Problem("skill-without-name", f"skill `{name}` has no `name`", place, add)
     elif not isinstance(written, str):
         yield _not_text("name", written, place)
-    elif len(written) > _LONGEST_NAME:
-        yield _too_long("name", written, _LONGEST_NAME, place)
+    elif len(written) > _MAX_NAME:
+        yield _too_long("name", written, _MAX_NAME, place)
     elif not is_skill_name(written):
-        words = f"`{written}` is no name for a skill"
+        message = f"`{written}` is not a valid skill name"
         yield warning(
-            "skill-name", words, place, "use lowercase letters, digits and single hyphens"
+            "skill-name", message, place, "use lowercase letters, digits and single hyphens"
         )
     elif written != name:
-        words = f"`name` says `{written}`, but the directory is `{name}`"
-        yield warning("skill-name", words, place, "rename one: providers differ in which they use")
+        message = f"`name` is `{written}`, but the directory is `{name}`"
+        yield warning("skill-name", message, place, "rename one: providers use either of them")
 
 
 def is_skill_name(text: str) -> bool:
-    """Lowercase letters, digits and single hyphens, none of these at the ends."""
-    return _LETTERS.issuperset(text) and "" not in text.split("-") and len(text) <= _LONGEST_NAME
+    """Is this lowercase letters, digits and single hyphens, without hyphens at the ends?"""
+    return _LETTERS.issuperset(text) and "" not in text.split("-") and len(text) <= _MAX_NAME
 
 
-def _description(name: str, found: FrontMatter, file: str) -> Iterator[Problem]:
-    written = found.values.get("description")
-    place = _place(found, "description", file)
+def _description(name: str, front: FrontMatter, file: str) -> Iterator[Problem]:
+    written = front.values.get("description")
+    place = _place(front, "description", file)
     if written is None or (isinstance(written, str) and not written.strip()):
         yield Problem(
             "skill-without-description",
-            f"skill `{name}` does not say what it is for",
+            f"skill `{name}` has no description",
             place,
             "add `description:` to its front matter",
         )
     elif not isinstance(written, str):
         yield _not_text("description", written, place)
-    elif len(written.strip()) > _LONGEST_DESCRIPTION:
-        yield _too_long("description", written.strip(), _LONGEST_DESCRIPTION, place)
+    elif len(written.strip()) > _MAX_DESCRIPTION:
+        yield _too_long("description", written.strip(), _MAX_DESCRIPTION, place)
 
 
-def _others(found: FrontMatter, file: str) -> Iterator[Problem]:
-    """What may be said of the optional fields; a field that is left empty is not there."""
+def _others(front: FrontMatter, file: str) -> Iterator[Problem]:
+    """Check the optional fields; an empty field counts as missing."""
     for key in ("license", "compatibility"):
-        written = found.values.get(key)
-        place = _place(found, key, file)
+        written = front.values.get(key)
+        place = _place(front, key, file)
         if written is not None and not isinstance(written, str):
             yield _not_text(key, written, place).softened()
-        elif key == "compatibility" and written and len(written) > _LONGEST_COMPATIBILITY:
-            yield _too_long(key, written, _LONGEST_COMPATIBILITY, place).softened()
-    tools = found.values.get("allowed-tools")
+        elif key == "compatibility" and written and len(written) > _MAX_COMPATIBILITY:
+            yield _too_long(key, written, _MAX_COMPATIBILITY, place).softened()
+    tools = front.values.get("allowed-tools")
     if tools is not None and not isinstance(tools, str):
-        words = f"`allowed-tools` should be one text, not {_kind(tools)}"
-        hint = "write the tools on one line with blanks between them"
-        yield warning("skill-field", words, _place(found, "allowed-tools", file), hint)
-    yield from _metadata(found, file)
+        message = f"`allowed-tools` should be a string, not {_kind(tools)}"
+        hint = "write the tools on one line, separated by spaces"
+        yield warning("skill-field", message, _place(front, "allowed-tools", file), hint)
+    yield from _metadata(front, file)
 
 
-def _metadata(found: FrontMatter, file: str) -> Iterator[Problem]:
-    written = found.values.get("metadata")
-    place = _place(found, "metadata", file)
+def _metadata(front: FrontMatter, file: str) -> Iterator[Problem]:
+    written = front.values.get("metadata")
+    place = _place(front, "metadata", file)
     if isinstance(written, Mapping):
         odd = [f"`{key}`" for key, value in written.items() if not isinstance(value, str)]
         if odd:
-            words = f"`metadata` should hold nothing but texts: {', '.join(odd)}"
-            yield warning("skill-field", words, place, "put the values in quotes")
+            message = f"`metadata` should contain only strings: {', '.join(odd)}"
+            yield warning("skill-field", message, place, "put the values in quotes")
     elif written is not None:
-        words = f"`metadata` should be a map of texts, not {_kind(written)}"
-        yield warning("skill-field", words, place)
+        message = f"`metadata` should be a map of strings, not {_kind(written)}"
+        yield warning("skill-field", message, place)
 
 
 def _not_text(key: str, written: object, place: Place) -> Problem:
-    words = f"`{key}` should be text, not {_kind(written)}"
-    return Problem("skill-field", words, place, "put it in quotes")
+    message = f"`{key}` should be a string, not {_kind(written)}"
+    return Problem("skill-field", message, place, "put it in quotes")
 
 
 def _too_long(key: str, written: str, most: int, place: Place) -> Problem:
-    words = f"`{key}` has {len(written):,} characters; {most:,} are the most"
-    return Problem("skill-too-long", words, place, "shorten it")
+    message = f"`{key}` has {len(written):,} characters (limit {most:,})"
+    return Problem("skill-too-long", message, place, "shorten it")
 
 
 def _kind(value: object) -> str:
@@ -168,7 +167,7 @@ def _kind(value: object) -> str:
     if isinstance(value, (int, float)):
         return "a number"
     if isinstance(value, str):
-        return "a text"
+        return "a string"
     if isinstance(value, list):
         return "a list"
-    return "a map" if isinstance(value, Mapping) else "a value that is tagged or shared"
+    return "a map" if isinstance(value, Mapping) else "a tagged or anchored value"

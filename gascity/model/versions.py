@@ -1,20 +1,25 @@
-"""Which commit of a repository a version means: ranges over its tags, or a tag, branch, commit."""
+"""Parse version requests and select the commit that matches one.
+
+A request is a range over the repository's tags (`^1.2`), or a tag, branch or commit. Ranges follow
+npm: each comparison becomes lower and upper bounds, and a version must satisfy all of them. A
+pre-release matches only if a bound names a pre-release of the same version.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 from gascity.model.names import near
-from gascity.model.records import NamedTuple
 
 _HEX = frozenset("0123456789abcdef")
-_WORD = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-")
-_FREE = ("x", "X", "*")
-_LONGEST = 18  # digits; more are no version of anything
-_SIGNS = (">=", "<=", ">", "<", "=")
+_IDENTIFIER = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-")
+_WILDCARDS = ("x", "X", "*")
+_MAX_DIGITS = 18  # of a number; longer ones are not versions
+_OPERATORS = (">=", "<=", ">", "<", "=")
 _FORMS = "write a range such as ^1.2, or tag:NAME, branch:NAME or sha:COMMIT"
 
 
 class Refs(NamedTuple):
-    """What a repository names. Every commit is written in full; `head` is "" in an empty one."""
+    """The refs of a repository, with full commit names; `head` is "" if it has no commits."""
 
     head: str
     default_branch: str
@@ -22,32 +27,32 @@ class Refs(NamedTuple):
     branches: Mapping[str, str]
 
 
-class Wanted(NamedTuple):
-    """What an importer asks for. `kind` is `range`, `tag`, `branch`, `sha`, `ref` or `newest`."""
+class VersionRequest(NamedTuple):
+    """A parsed version: `kind` is `range`, `tag`, `branch`, `sha`, `ref` or `newest`."""
 
     kind: str
     text: str = ""
 
 
-class Picked(NamedTuple):
-    """The commit that is meant, and the tag or branch that led to it, "" for a commit by itself."""
+class VersionMatch(NamedTuple):
+    """The selected commit, and the tag or branch that points to it ("" if requested by commit)."""
 
     commit: str
     name: str
 
 
 class Version(NamedTuple):
-    """A version as SemVer orders it: tuples compare as versions do. `before` is its pre-release."""
+    """A semantic version, as a tuple that sorts in SemVer order."""
 
     major: int
     minor: int
     patch: int
     is_release: bool = True
-    before: tuple[tuple[bool, int, str], ...] = ()
+    prerelease: tuple[tuple[bool, int, str], ...] = ()
 
 
-class VersionFault(Exception):
-    """Why a text is not a version that can be asked for."""
+class VersionError(Exception):
+    """A text is not a valid version request."""
 
     def __init__(self, message: str, hint: str = _FORMS) -> None:
         super().__init__(message)
@@ -56,51 +61,51 @@ class VersionFault(Exception):
 
 
 class _Bound(NamedTuple):
-    sign: str
+    operator: str
     version: Version
 
 
-def parse_wanted(version: str, ref: str = "") -> Wanted:
-    """Read a `version`, or the ref its address names where there is none. Raises VersionFault."""
+def parse_version_request(version: str, ref: str = "") -> VersionRequest:
+    """Parse a `version`; if it is empty, use the ref in the address. Raises VersionError."""
     text = version.strip()
     if not text:
-        return Wanted("ref", _checked_name(ref)) if ref else Wanted("newest")
+        return VersionRequest("ref", _checked_name(ref)) if ref else VersionRequest("newest")
     if text == "*":
-        return Wanted("newest")
+        return VersionRequest("newest")
     kind, colon, name = text.partition(":")
     if colon and kind in ("tag", "branch"):
-        return Wanted(kind, _checked_name(name))
+        return VersionRequest(kind, _checked_name(name))
     if colon and kind == "sha":
-        return Wanted(kind, _checked_commit(name))
+        return VersionRequest(kind, _checked_commit(name))
     _bounds(text)
-    return Wanted("range", text)
+    return VersionRequest("range", text)
 
 
-def pick(wanted: Wanted, refs: Refs) -> Picked | None:
-    """The commit that is wanted, as the repository's refs stand; None if there is none.
+def pick(request: VersionRequest, refs: Refs) -> VersionMatch | None:
+    """Return the commit that a request selects among the refs; None if nothing matches.
 
-    For a commit the refs are not looked at: what was written is returned, which may be its first
-    digits only, and who fetches it finds the rest and says so if it is not there.
+    A requested commit is returned unchanged and without looking at the refs. It may be abbreviated;
+    fetching completes it, and fails if it does not exist.
     """
-    match wanted.kind:
+    match request.kind:
         case "sha":
-            return Picked(wanted.text, "")
+            return VersionMatch(request.text, "")
         case "tag":
-            return _named(wanted.text, refs.tags)
+            return _named(request.text, refs.tags)
         case "branch":
-            return _named(wanted.text, refs.branches)
+            return _named(request.text, refs.branches)
         case "ref":
-            commit = Picked(wanted.text, "") if is_commit(wanted.text) else None
-            return _named(wanted.text, refs.tags) or _named(wanted.text, refs.branches) or commit
+            commit = VersionMatch(request.text, "") if is_commit(request.text) else None
+            return _named(request.text, refs.tags) or _named(request.text, refs.branches) or commit
         case "range":
-            bounds = _bounds(wanted.text)
+            bounds = _bounds(request.text)
             return _newest(refs, lambda version: _is_within(version, bounds))
     newest = _newest(refs, lambda version: version.is_release)
-    return newest or (Picked(refs.head, refs.default_branch) if refs.head else None)
+    return newest or (VersionMatch(refs.head, refs.default_branch) if refs.head else None)
 
 
 def default_version(refs: Refs) -> str:
-    """What to ask for if nobody says: the newest release and what is compatible, else the head."""
+    """Return the version for a new import: compatible with the newest release, else the head."""
     newest = _newest(refs, lambda version: version.is_release)
     version = version_of(newest.name) if newest else None
     if version is not None:
@@ -108,32 +113,32 @@ def default_version(refs: Refs) -> str:
     return f"sha:{refs.head}" if refs.head else ""
 
 
-def nearest(wanted: Wanted, refs: Refs) -> tuple[str, ...]:
-    """Up to three tags or branches that a person may have meant: by spelling, else the newest."""
-    tags = {} if wanted.kind == "branch" else refs.tags
-    branches = refs.branches if wanted.kind in ("branch", "ref") else {}
-    found = near(wanted.text, {*tags, *branches}) if wanted.kind != "range" else []
-    if not found:
+def nearest(request: VersionRequest, refs: Refs) -> tuple[str, ...]:
+    """Return up to three tags or branches to suggest: similar names, else the newest."""
+    tags = {} if request.kind == "branch" else refs.tags
+    branches = refs.branches if request.kind in ("branch", "ref") else {}
+    names = near(request.text, {*tags, *branches}) if request.kind != "range" else []
+    if not names:
         newest = sorted(((version, name) for name, version in _versions(tags)), reverse=True)
         default_first = sorted(branches, key=lambda name: (name != refs.default_branch, name))
-        found = [*(name for _, name in newest), *default_first]
-    return tuple(found[:3])
+        names = [*(name for _, name in newest), *default_first]
+    return tuple(names[:3])
 
 
 def is_commit(text: str) -> bool:
-    """A commit's full name, in small letters: 40 digits, or 64 in a repository with SHA-256."""
+    """Is it a full commit name in lower case: 40 digits, or 64 in a SHA-256 repository?"""
     return len(text) in (40, 64) and _HEX.issuperset(text)
 
 
 def version_of(tag: str) -> Version | None:
-    """The version a tag names, `v1.2.3`, `1.2.3-rc.1` or `v1.2`; None for any other tag.
+    """Return the version of a tag such as `v1.2.3`, `1.2.3-rc.1` or `v1.2`; None for other tags.
 
-    A tag such as `v1` is none: those are moved from release to release.
+    `v1` is not a version, because such tags move from release to release.
     """
-    numbers, free, before = _numbers(tag)
-    if free or numbers is None or len(numbers) not in (2, 3):
+    numbers, has_wildcard, prerelease = _numbers(tag)
+    if has_wildcard or numbers is None or len(numbers) not in (2, 3):
         return None
-    return _version(numbers, before)
+    return _version(numbers, prerelease)
 
 
 def _versions(tags: Iterable[str]) -> Iterator[tuple[str, Version]]:
@@ -143,143 +148,152 @@ def _versions(tags: Iterable[str]) -> Iterator[tuple[str, Version]]:
             yield name, version
 
 
-def _newest(refs: Refs, suits: Callable[[Version], bool]) -> Picked | None:
-    """The tag of the highest version that suits; of two for one version, the later by name."""
-    found = max(
-        ((version, name) for name, version in _versions(refs.tags) if suits(version)), default=None
-    )
-    return Picked(refs.tags[found[1]], found[1]) if found else None
+def _newest(refs: Refs, matches: Callable[[Version], bool]) -> VersionMatch | None:
+    """Return the tag of the highest matching version; of equal versions, the last tag by name."""
+    matching = [(version, tag) for tag, version in _versions(refs.tags) if matches(version)]
+    return _named(max(matching)[1], refs.tags) if matching else None
 
 
-def _named(name: str, refs: Mapping[str, str]) -> Picked | None:
-    return Picked(refs[name], name) if name in refs else None
+def _named(name: str, refs: Mapping[str, str]) -> VersionMatch | None:
+    return VersionMatch(refs[name], name) if name in refs else None
 
 
 def _checked_commit(text: str) -> str:
     commit = text.lower()
     if not (7 <= len(commit) <= 40 or len(commit) == 64) or not _HEX.issuperset(commit):
-        words = "`sha:` wants a commit, 7 to 40 hexadecimal digits"
-        raise VersionFault(words, "copy it from `git log`")
+        message = "`sha:` must be followed by a commit of 7 to 40 hexadecimal digits"
+        raise VersionError(message, "copy the commit from `git log`")
     return commit
 
 
 def _checked_name(name: str) -> str:
-    """A name git would let a tag or branch have, and that nothing takes for more than a name."""
+    """Return a name that git allows for a tag or branch, and that git cannot parse as an option."""
     parts = name.split("/")
     if (
         not name.isprintable()
-        or any(sign in name for sign in (" ", "..", "@{", *"~^:?*[\\"))
+        or any(text in name for text in (" ", "..", "@{", *"~^:?*[\\"))
         or any(not part or part.startswith((".", "-")) or part.endswith(".lock") for part in parts)
         or name.endswith(".")
         or name == "@"
     ):
-        raise VersionFault(
-            "this cannot be the name of a tag or branch", "write the name as git has it"
+        raise VersionError(
+            "this is not a valid name of a tag or branch",
+            "copy the name from `git branch` or `git tag`",
         )
     return name
 
 
 def _is_within(version: Version, bounds: list[_Bound]) -> bool:
-    """Pre-releases are for those who name one of the same release."""
+    """Does a version satisfy all bounds? A pre-release must also be allowed by one of them."""
     if not version.is_release and not any(
         not bound.version.is_release and bound.version[:3] == version[:3] for bound in bounds
     ):
         return False
-    return all(_holds(version, *bound) for bound in bounds)
+    return all(_satisfies(version, *bound) for bound in bounds)
 
 
-def _holds(version: Version, sign: str, bound: Version) -> bool:
+def _satisfies(version: Version, operator: str, bound: Version) -> bool:
     if version == bound:
-        return "=" in sign
-    return sign.startswith("<" if version < bound else ">")
+        return "=" in operator
+    return operator.startswith("<" if version < bound else ">")
 
 
 def _bounds(text: str) -> list[_Bound]:
-    """A range as plain comparisons that all have to hold. Raises VersionFault."""
-    found: list[_Bound] = []
-    for sign, number in _comparisons(text):
-        found += _comparison(sign, number)
-    return found
+    """Parse a range into bounds that must all be satisfied. Raises VersionError."""
+    bounds: list[_Bound] = []
+    for operator, version in _comparisons(text):
+        bounds += _comparison(operator, version)
+    return bounds
 
 
 def _comparisons(text: str) -> Iterator[tuple[str, str]]:
-    """Sign and number of each comparison; a sign may stand apart from its number."""
-    sign = ""
-    words = text.replace(",", " ").split()
-    for word in words:
-        number = word.lstrip("^~<>=")
-        sign += word[: len(word) - len(number)]
-        if number:
-            yield sign, number
-            sign = ""
-    if sign or not words:
-        raise VersionFault("a number is missing in the range")
+    """Yield operator and version of each comparison; spaces between the two are allowed."""
+    operator = ""
+    tokens = text.replace(",", " ").split()
+    for token in tokens:
+        version = token.lstrip("^~<>=")
+        operator += token[: len(token) - len(version)]
+        if version:
+            yield operator, version
+            operator = ""
+    if operator or not tokens:
+        raise VersionError("the range has an operator without a version")
 
 
-def _comparison(sign: str, text: str) -> list[_Bound]:
-    numbers, _, before = _numbers(text)
-    if numbers is None or (before and len(numbers) < 3):
-        raise _no_range(text)
-    if sign not in ("", "^", "~", *_SIGNS):
-        raise VersionFault(f"`{sign}` is not a sign of a range", "use ^ ~ >= <= > < or =")
-    low = _version(numbers, before)
+def _comparison(operator: str, text: str) -> list[_Bound]:
+    """Return the bounds of one comparison; a version with missing numbers covers a whole range."""
+    numbers, _, prerelease = _numbers(text)
+    if numbers is None or (prerelease and len(numbers) < 3):
+        raise _invalid(text)
+    if operator not in ("", "^", "~", *_OPERATORS):
+        raise VersionError(f"`{operator}` is not a range operator", "use ^ ~ >= <= > < or =")
+    low = _version(numbers, prerelease)
     if not numbers:
         return []
-    if sign == "^":
-        return [_Bound(">=", low), _Bound("<", _after(numbers, _weightiest(numbers)))]
-    if sign == "~":
+    if operator == "^":
+        return [_Bound(">=", low), _Bound("<", _after(numbers, _first_significant(numbers)))]
+    if operator == "~":
         return [_Bound(">=", low), _Bound("<", _after(numbers, min(1, len(numbers) - 1)))]
     if len(numbers) == 3:
-        return [_Bound(sign or "=", low)]
+        return [_Bound(operator or "=", low)]
     high = _after(numbers, len(numbers) - 1)
     return {
         ">=": [_Bound(">=", low)],
         "<": [_Bound("<", low)],
         ">": [_Bound(">=", high)],
         "<=": [_Bound("<", high)],
-    }.get(sign, [_Bound(">=", low), _Bound("<", high)])
+    }.get(operator, [_Bound(">=", low), _Bound("<", high)])
 
 
-def _weightiest(numbers: list[int]) -> int:
-    """Which number must not change: the first that is not 0, else the last that is written."""
-    return next((at for at, number in enumerate(numbers) if number), len(numbers) - 1)
+def _first_significant(numbers: list[int]) -> int:
+    """Return the index of the number that `^` keeps: the first that is not 0, else the last."""
+    return next((index for index, number in enumerate(numbers) if number), len(numbers) - 1)
 
 
-def _after(numbers: list[int], at: int) -> Version:
-    """The first release in which the number at `at` is higher."""
-    return _version([*numbers[:at], numbers[at] + 1])
+def _after(numbers: list[int], index: int) -> Version:
+    """Return the first release in which the number at `index` is higher."""
+    return _version([*numbers[:index], numbers[index] + 1])
 
 
-def _no_range(text: str) -> VersionFault:
+def _invalid(text: str) -> VersionError:
     if not text.isprintable():
-        return VersionFault("the version has control characters in it")
+        return VersionError("the version contains control characters")
     if 7 <= len(text) <= 64 and _HEX.issuperset(text.lower()):
-        return VersionFault(f"`{text}` is not a version", f"write sha:{text} for a commit")
-    return VersionFault(f"`{text}` is not a version")
+        return VersionError(f"`{text}` is not a version", f"write sha:{text} for a commit")
+    return VersionError(f"`{text}` is not a version")
 
 
-def _version(numbers: list[int], before: str = "") -> Version:
+def _version(numbers: list[int], prerelease: str = "") -> Version:
     major, minor, patch = (*numbers, 0, 0, 0)[:3]
-    marks = tuple(
+    # SemVer sorts numeric identifiers before others, and by value.
+    identifiers = tuple(
         (False, int(part), "") if part.isdigit() else (True, 0, part)
-        for part in (before.split(".") if before else ())
+        for part in (prerelease.split(".") if prerelease else ())
     )
-    return Version(major, minor, patch, not before, marks)
+    return Version(major, minor, patch, not prerelease, identifiers)
 
 
 def _numbers(text: str) -> tuple[list[int] | None, bool, str]:
-    """The numbers of a version, None if it has none; does `x` stand for more; its pre-release."""
+    """Return the numbers of a version, whether it has wildcards (`1.x`), and its pre-release.
+
+    The numbers are None if the text is not a version.
+    """
     text, plus, build = text.removeprefix("v").partition("+")
-    core, dash, before = text.partition("-")
+    core, dash, prerelease = text.partition("-")
     parts = core.split(".")
-    fixed = [part for part in parts if part not in _FREE]
-    free = len(fixed) < len(parts)
-    marks = [*(before.split(".") if dash else ()), *(build.split(".") if plus else ())]
+    fixed = [part for part in parts if part not in _WILDCARDS]
+    has_wildcard = len(fixed) < len(parts)
+    identifiers = [
+        *(prerelease.split(".") if dash else ()),
+        *(build.split(".") if plus else ()),
+    ]
     if (
         len(parts) > 3
         or parts[: len(fixed)] != fixed
-        or not all(part.isascii() and part.isdigit() and len(part) <= _LONGEST for part in fixed)
-        or not all(mark and _WORD.issuperset(mark) and len(mark) <= 100 for mark in marks)
+        or not all(part.isascii() and part.isdigit() and len(part) <= _MAX_DIGITS for part in fixed)
+        or not all(
+            name and _IDENTIFIER.issuperset(name) and len(name) <= 100 for name in identifiers
+        )
     ):
         return None, False, ""
-    return [int(part) for part in fixed], free, before
+    return [int(part) for part in fixed], has_wildcard, prerelease

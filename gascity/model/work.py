@@ -1,18 +1,22 @@
-"""What a city does: work, the sessions that do it, their runs, mail, nudges, events, decisions.
+"""Records of a running city: work items, sessions, runs, mail, nudges, events, decisions.
 
-Times are seconds since the epoch. A session id never changes hands, and each start of a session
-counts its generation up: the two together are the token of every claim.
+Times are seconds since the epoch. Field names are column names of the store and keys of the JSON
+output.
+
+Claims and generations: a session claims a work item before it runs it. Each start of a session
+increments the session's generation, and every claim is held by a token of session id and
+generation. A write with an older token is refused (`StaleTokenError`), so a process that outlived
+a restart cannot finish or reopen an item that now belongs to a later start of the same session.
 """
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
-from gascity.model.records import NamedTuple
-
-# What may become of work.
+# Status of a work item, as stored and in JSON. Show users `status_word`.
 OPEN, CLAIMED, DONE, FAILED, CANCELLED = "open", "claimed", "done", "failed", "cancelled"
-SETTLED = (DONE, FAILED, CANCELLED)
+FINISHED = (DONE, FAILED, CANCELLED)
 
-# What a session may be.
+# State of a session.
 STARTING, RUNNING, IDLE, DRAINING, STOPPING = "starting", "running", "idle", "draining", "stopping"
 STOPPED, CRASHED, QUARANTINED, RATE_LIMITED, UNKNOWN = (
     "stopped",
@@ -21,13 +25,13 @@ STOPPED, CRASHED, QUARANTINED, RATE_LIMITED, UNKNOWN = (
     "rate-limited",
     "unknown",
 )
-LIVE = (STARTING, RUNNING, IDLE, DRAINING, STOPPING, UNKNOWN)  # these count against every cap
+LIVE = (STARTING, RUNNING, IDLE, DRAINING, STOPPING, UNKNOWN)  # count against every session limit
 
-# Why a session is there.
+# Origin of a session: the pool, a [[named_session]] table, or a user.
 POOL, NAMED, MANUAL = "pool", "named", "manual"
 
-# How a run ended.
-SUCCEEDED, BROKE, TIMED_OUT, LOST, LIMITED, ENDED_BY_US, NEVER_RAN = (
+# Outcome of a run.
+SUCCEEDED, RUN_FAILED, TIMED_OUT, LOST, LIMITED, STOPPED_BY_CITY, NEVER_RAN = (
     "succeeded",
     "failed",
     "timeout",
@@ -37,19 +41,26 @@ SUCCEEDED, BROKE, TIMED_OUT, LOST, LIMITED, ENDED_BY_US, NEVER_RAN = (
     "never-ran",
 )
 
-HUMAN = "human"  # the person, as sender and receiver of mail and as actor of events
-URGENT, USUAL, LAST = 0, 2, 4  # priorities
+HUMAN = "human"  # the user, as sender and recipient of mail and as actor of events
+HIGHEST, NORMAL, LOWEST = 0, 2, 4  # priorities
+
+_STATUS_WORDS = {OPEN: "queued", CLAIMED: "running"}
 
 
-class Token(NamedTuple):
-    """Who writes: one start of one session. An older one is refused."""
+def status_word(status: str) -> str:
+    """Return the word for a work status in human output: queued running done failed cancelled."""
+    return _STATUS_WORDS.get(status, status)
+
+
+class ClaimToken(NamedTuple):
+    """Identifies one start of one session. Writes with an older generation are refused."""
 
     session: str
     generation: int
 
 
-class Stale(Exception):
-    """The writer is not who holds it any more. `holder` is who does, or nothing."""
+class StaleTokenError(Exception):
+    """The writer no longer holds the work item. `holder` is the session that does, or empty."""
 
     def __init__(self, message: str, holder: str = "") -> None:
         super().__init__(message)
@@ -57,8 +68,8 @@ class Stale(Exception):
         self.holder = holder
 
 
-class Result(NamedTuple):
-    """What came of work. `usage` are tokens by kind, `cost` is in dollars, where they are told."""
+class WorkResult(NamedTuple):
+    """Result of a work item. `usage` counts tokens by kind and `cost` is in dollars, if known."""
 
     exit_code: int | None = None
     summary: str = ""
@@ -67,24 +78,24 @@ class Result(NamedTuple):
 
 
 class NewWork(NamedTuple):
-    """Work that is slung."""
+    """A work item to enqueue."""
 
     agent: str  # qualified, with its rig
     title: str
     body: str
     prefix: str = "w"  # of its id
-    priority: int = USUAL
-    session: str = ""  # only this session may take it
+    priority: int = NORMAL
+    session: str = ""  # reserved for this session
     depends_on: tuple[str, ...] = ()
     not_before: float | None = None
-    sender: str = HUMAN  # or the id of the session it was slung from
-    parent: str = ""  # the work in whose course it was slung
-    depth: int = 0  # how many such there are above it
-    key: str = ""  # of the act of slinging: the same key again is the same work
+    sender: str = HUMAN  # or the id of the session that slung it
+    parent: str = ""  # the item its sender was working on
+    depth: int = 0  # number of ancestors
+    key: str = ""  # idempotency key: the same key again returns the same item
 
 
 class Work(NamedTuple):
-    """An item of work. It outlives the sessions that try it."""
+    """A work item. It outlives the sessions that try it."""
 
     id: str
     agent: str
@@ -92,66 +103,66 @@ class Work(NamedTuple):
     body: str
     status: str
     priority: int
-    attempts: int  # starts, but for those that our own stop ended or that never ran
+    attempts: int  # starts, except those that city stopped or that never ran
     failures: int
     created: float
     updated: float
     not_before: float | None = None
-    session: str = ""  # who has it; while open, the only one that may take it, or nothing
+    session: str = ""  # its claimant; while open, the session it is reserved for
     generation: int = 0
-    reserved: bool = False  # `session` is the only one that may take it
+    reserved: bool = False  # only `session` may claim it
     depends_on: tuple[str, ...] = ()
     branch: str = ""
-    base: str = ""  # commit that its branch started from
+    base: str = ""  # commit its branch started from
     workdir: str = ""
     commits: int = 0
-    result: Result | None = None
+    result: WorkResult | None = None
     log: str = ""
-    reason: str = ""  # why it is as it is, in words
+    reason: str = ""  # why it has its status
     sender: str = HUMAN
     parent: str = ""
     depth: int = 0
 
 
 class Session(NamedTuple):
-    """A conversation of one agent, and where it stands."""
+    """One conversation of an agent and its current state."""
 
     id: str
     agent: str
     origin: str
     slot: int
-    alias: str  # unique among sessions that are live
+    alias: str  # unique among live sessions
     state: str
     reason: str
     created: float
     updated: float
-    name: str = ""  # what a person calls it
-    interactive: bool = False  # in a terminal, not one run an item
+    name: str = ""  # given by the user
+    interactive: bool = False  # runs in a terminal; otherwise one run per work item
     runtime: str = "process"
     generation: int = 0
-    run: int = 0  # its run that goes on, or 0
+    run: int = 0  # id of its current run, or 0
     pid: int = 0
     workdir: str = ""
     branch: str = ""
-    conversation: str = ""  # the provider's own id, to resume by
-    prints: Mapping[str, str] = {}  # fingerprint of what it was started with, by part
-    started: float | None = None  # its last start
+    conversation: str = ""  # the provider's conversation id, for resuming
+    prints: Mapping[str, str] = {}  # fingerprints of what it was started with, by part
+    started: float | None = None  # time of its last start
     idle_since: float | None = None
     work: str = ""
     attached: bool = False
     pinned: float | None = None
-    crashes: int = 0  # in a row
-    retry_at: float | None = None  # quarantined or rate-limited until then
+    crashes: int = 0  # consecutive
+    retry_at: float | None = None  # end of its back-off
     drain_by: float | None = None
-    # What somebody asked of it: start, stop, drain, restart, clear; while it stops, why it does.
+    # A request: start, stop, drain, restart, clear, delete; while stopping: why it stops.
     asked: str = ""
-    pending: str = ""  # what a restart waits for
-    busy_until: float | None = None  # it said that it is at work
-    snippet: str = ""  # the last it said
+    pending: str = ""  # why a requested restart is delayed
+    busy_until: float | None = None  # it reported to be busy until then
+    snippet: str = ""  # start of its last output
 
 
 class Run(NamedTuple):
-    """One process or turn of a session. pid, ticks and boot together name a process for good."""
+    """One process or turn of a session. pid, ticks and boot id identify a process uniquely."""
 
     id: int
     session: str
@@ -164,18 +175,18 @@ class Run(NamedTuple):
     pid: int = 0
     ticks: int = 0
     boot: str = ""
-    handle: str = ""  # what else its runtime knows it by
+    handle: str = ""  # the runtime's own name for it
     ended: float | None = None
     outcome: str = ""
     exit_code: int | None = None
     usage: Mapping[str, int] | None = None
     cost: float | None = None
-    lost_bytes: int = 0  # of the log, cut out of its middle
-    about: str = ""  # of a run without work: what it is for, such as mail
+    lost_bytes: int = 0  # bytes cut out of the middle of its log
+    about: str = ""  # purpose of a run without a work item, such as mail
 
 
 class Mail(NamedTuple):
-    """A message. `to` is an agent, a session's id or alias, or the person."""
+    """A message. `to` is an agent, a session's id or alias, or the user."""
 
     id: int
     thread: int
@@ -189,7 +200,7 @@ class Mail(NamedTuple):
 
 
 class Nudge(NamedTuple):
-    """Text for a session's next turn."""
+    """A text for a session's next turn."""
 
     id: int
     session: str
@@ -199,7 +210,7 @@ class Nudge(NamedTuple):
 
 
 class Event(NamedTuple):
-    """Something that happened. `seq` only grows."""
+    """An event. `seq` only increases."""
 
     seq: int
     at: float
@@ -210,7 +221,7 @@ class Event(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """Why something was done, or not. `times`: so often in a row; `at` is the last time."""
+    """A scheduling decision and its reason. `times` counts repeats; `at` is the last one."""
 
     at: float
     subject: str

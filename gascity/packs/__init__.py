@@ -1,1 +1,1 @@
-"""Packs of repositories: fetched, pinned, and laid into the cache that all cities share."""
+"""Packs from git repositories: resolve, fetch, pin and install into the shared cache."""

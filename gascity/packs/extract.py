@@ -1,4 +1,8 @@
-"""Lays a commit's directory into the cache: no checkout, no filter, no hook, all or nothing."""
+"""Extracts a directory of a commit into the cache, atomically.
+
+Files are written from git's objects, not checked out, so that no filter, hook or attribute of a
+repository takes effect. The pack is built in a scratch directory and renamed when it is complete.
+"""
 
 import fcntl
 import os
@@ -8,22 +12,30 @@ from hashlib import sha256
 from itertools import islice
 from shutil import rmtree
 from tempfile import mkdtemp
+from typing import NamedTuple
 
-from gascity.apply.files import locked, make_private
-from gascity.git import GitFault
+from gascity.files import locked, make_private_directory, write_new
+from gascity.git import GitError
 from gascity.model.names import near
-from gascity.model.records import NamedTuple
 from gascity.model.repositories import Remote, shown
-from gascity.packs.contents import Blob, Contents, Repository, bad_links, is_link, listed, refuse
-from gascity.packs.faults import PackFault, unwritable
+from gascity.packs.contents import (
+    Blob,
+    BlobReader,
+    Repository,
+    bad_links,
+    is_link,
+    list_files,
+    refuse,
+)
+from gascity.packs.errors import PackError, writing_cache
 from gascity.packs.fetch import Mirror
-from gascity.source.cached import (
+from gascity.source.pack_cache import (
     FOLDER,
     INDEX,
     LINK,
     PROGRAM,
     TREE,
-    Entry,
+    CachedFile,
     content_hash,
     index_text,
     pack_directory,
@@ -34,63 +46,64 @@ from gascity.source.cached import (
 
 _SCRATCH = ".new-"
 _MANIFESTS = ("pack.toml", "city.toml")
-_SUGGESTED = 5  # directories that a hint names
-_LOOKED = 100_000  # files that are looked at for it
+_MAX_SUGGESTED = 5
+_MAX_SEARCHED = 100_000  # files searched for other packs
 
 
 class Extracted(NamedTuple):
-    """What was laid down: its content hash, and how many files and bytes it has."""
+    """An extracted pack: its content hash, and the number of files and bytes."""
 
     sha256: str
     files: int
     bytes: int
 
 
-def install(mirror: Mirror, path: str, commit: str, asked: str = "") -> Extracted:
-    """Have a pack in the cache, whole and unchanged; `commit` is a full name.
+def install(mirror: Mirror, path: str, commit: str, expected: str = "") -> Extracted:
+    """Install a pack into the cache; `commit` is a full name.
 
-    What is there already, with the content hash that is asked for if one is, is not fetched
-    again; what is other than the commit has it is replaced.
+    A pack that is in the cache unchanged, with the expected content hash if given, is not fetched
+    again. A changed pack is replaced. If the mirror turns out to be damaged, it is fetched again.
     """
     tree = pack_directory(mirror.cache, Remote(mirror.url, path), commit)
-    found = _installed(tree, asked)
-    if found:
-        return found
+    installed = _installed(tree, expected)
+    if installed:
+        return installed
     mirror.ensure(commit)
     try:
         return extract(mirror, commit, path, os.path.dirname(tree))
-    except GitFault:
+    except GitError:
         mirror.forget()
     mirror.ensure(commit)
     try:
         return extract(mirror, commit, path, os.path.dirname(tree))
-    except GitFault as fault:
-        words = f"{commit[:12]} of {shown(mirror.url)} cannot be read: {fault.message}"
-        raise PackFault("pack-unreadable", words) from fault
+    except GitError as error:
+        message = f"{commit[:12]} of {shown(mirror.url)} cannot be read: {error.message}"
+        raise PackError("pack-unreadable", message) from error
 
 
 def extract(mirror: Mirror, commit: str, path: str, into: str) -> Extracted:
-    """Lay the directory `path` of a commit that the mirror has down in `into`.
+    """Write the directory `path` of a commit to `into`, which appears when it is complete.
 
-    Until all is in place, `into` is not there. A GitFault means that the mirror is damaged.
+    A GitError means that the mirror is damaged.
     """
     repository = Repository(mirror.directory, mirror.environ)
     _require(repository, commit, path)
-    blobs, bad = listed(repository, commit, path)
+    blobs, rejected = list_files(repository, commit, path)
     with repository.contents() as contents:
         targets = {blob.path: contents.read(blob) for blob in blobs if is_link(blob)}
-        refuse([*bad, *bad_links(targets)])
-        with unwritable(), _scratch(os.path.dirname(into)) as scratch:
-            entries = _lay_down(blobs, targets, contents, os.path.join(scratch, TREE))
-            _write(os.path.join(scratch, INDEX), index_text(entries).encode(), 0o644)
-            _put(scratch, into, content_hash(entries))
+        refuse([*rejected, *bad_links(targets)])
+        with writing_cache(), _scratch(os.path.dirname(into)) as scratch:
+            entries = _write_files(blobs, targets, contents, os.path.join(scratch, TREE))
+            index = index_text(entries).encode()
+            write_new(os.path.join(scratch, INDEX), (index,), 0o644, durable=False)
+            _move_into_place(scratch, into, content_hash(entries))
     return Extracted(content_hash(entries), len(blobs), sum(blob.size for blob in blobs))
 
 
-def _installed(tree: str, asked: str) -> Extracted | None:
-    """A pack that is in the cache as it was put there, and as it is asked for."""
+def _installed(tree: str, expected: str) -> Extracted | None:
+    """Return the pack in the cache if it is unchanged and has the expected content."""
     entries = read_index(tree)
-    if entries is None or verify(tree, asked):
+    if entries is None or verify(tree, expected):
         return None
     files = [entry for entry in entries if entry.mode != FOLDER]
     sizes = sum(int(entry.stamp.split(":")[2]) for entry in files)
@@ -98,43 +111,44 @@ def _installed(tree: str, asked: str) -> Extracted | None:
 
 
 def _require(repository: Repository, commit: str, path: str) -> None:
-    """Raise if a commit has no such directory; the names of packs that it has are told."""
+    """Raise if a commit has no such directory; the hint names its packs."""
     kind = repository.kind(f"{commit}:{path}")
     if kind == "tree":
         return
     where = f"`{path}` of the commit {commit[:12]}"
-    words = f"{where} is not a directory" if kind else f"there is no {where}"
-    raise PackFault("pack-path-missing", words, _other_places(repository, commit, path))
+    message = f"{where} is not a directory" if kind else f"there is no {where}"
+    raise PackError("pack-path-missing", message, _pack_hint(repository, commit, path))
 
 
-def no_pack(mirror: Mirror, commit: str, path: str) -> PackFault:
-    """What to raise about a directory that is there and is no pack."""
+def no_pack(mirror: Mirror, commit: str, path: str) -> PackError:
+    """Return the error of a directory that is not a pack."""
     repository = Repository(mirror.directory, mirror.environ)
     where = f"`{path}` of the commit {commit[:12]}" if path else shown(mirror.url)
-    words = f"{where} has no pack.toml"
-    return PackFault("pack-path-missing", words, _other_places(repository, commit, path))
+    message = f"{where} has no pack.toml"
+    return PackError("pack-path-missing", message, _pack_hint(repository, commit, path))
 
 
-def _other_places(repository: Repository, commit: str, path: str) -> str:
+def _pack_hint(repository: Repository, commit: str, path: str) -> str:
+    """Return a hint that lists packs of the commit: of the same name, else similar, else all."""
     folders = set()
-    every = repository.records("ls-tree", "-r", "-z", "--name-only", "--full-tree", commit)
-    for record in islice(every, _LOOKED):
+    paths = repository.records("ls-tree", "-r", "-z", "--name-only", "--full-tree", commit)
+    for record in islice(paths, _MAX_SEARCHED):
         folder, _, name = os.fsdecode(record).rpartition("/")
         if name in _MANIFESTS and folder:
             folders.add(folder)
     last = os.path.basename(path)
-    found = [folder for folder in sorted(folders) if os.path.basename(folder) == last]
-    found = found or (near(path, folders) if path else []) or sorted(folders)
-    if not found:
-        return "no directory of it has a pack.toml; leave out `//` if its top is the pack"
-    return f"it has packs in {', '.join(f'`{folder}`' for folder in found[:_SUGGESTED])}"
+    packs = [folder for folder in sorted(folders) if os.path.basename(folder) == last]
+    packs = packs or (near(path, folders) if path else []) or sorted(folders)
+    if not packs:
+        return "none of its directories has a pack.toml; omit `//` if the pack is at its top"
+    return f"it has packs in {', '.join(f'`{folder}`' for folder in packs[:_MAX_SUGGESTED])}"
 
 
-def _lay_down(
-    blobs: Sequence[Blob], targets: Mapping[str, bytes], contents: Contents, tree: str
-) -> list[Entry]:
-    """Make the files of a pack. Links come last, so that nothing is written through one."""
-    folders = [".", *sorted(set().union(*(_above(blob.path) for blob in blobs)))]
+def _write_files(
+    blobs: Sequence[Blob], targets: Mapping[str, bytes], contents: BlobReader, tree: str
+) -> list[CachedFile]:
+    """Write the files of a pack. Links come last, so that nothing is written through one."""
+    folders = [".", *sorted(set().union(*(_parents(blob.path) for blob in blobs)))]
     for folder in folders:
         os.mkdir(f"{tree}/{folder}" if folder != "." else tree)
         os.chmod(f"{tree}/{folder}", 0o755)
@@ -143,40 +157,33 @@ def _lay_down(
         if blob.mode != LINK:
             content = contents.read(blob)
             mode = 0o755 if blob.mode == PROGRAM else 0o644
-            _write(f"{tree}/{blob.path}", content, mode)
+            write_new(f"{tree}/{blob.path}", (content,), mode, durable=False)
             digests[blob.path] = sha256(content).hexdigest()
     for path, target in targets.items():
         os.symlink(target, os.fsencode(f"{tree}/{path}"))
         digests[path] = sha256(target).hexdigest()
-    made = [(FOLDER, "-", folder) for folder in folders]
-    made += [(blob.mode, digests[blob.path], blob.path) for blob in blobs]
+    rows = [(FOLDER, "-", folder) for folder in folders]
+    rows += [(blob.mode, digests[blob.path], blob.path) for blob in blobs]
     return [
-        Entry(mode, digest, stamp_of(os.lstat(f"{tree}/{path}")), path)
-        for mode, digest, path in sorted(made, key=lambda one: one[2])
+        CachedFile(mode, digest, stamp_of(os.lstat(f"{tree}/{path}")), path)
+        for mode, digest, path in sorted(rows, key=lambda row: row[2])
     ]
 
 
-def _above(path: str) -> Iterator[str]:
-    """The directories that a path lies in."""
+def _parents(path: str) -> Iterator[str]:
+    """Yield the parent directories of a path."""
     while path := os.path.dirname(path):
         yield path
 
 
-def _write(path: str, content: bytes, mode: int) -> None:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    with open(os.open(path, flags, 0o600), "wb") as file:
-        file.write(content)
-        os.fchmod(file.fileno(), mode)
-
-
 @contextmanager
 def _scratch(packs: str) -> Iterator[str]:
-    """A directory to make a pack in. Those of processes that were killed are taken away."""
-    make_private(packs)
+    """Create a directory to build a pack in, and remove those of killed processes."""
+    make_private_directory(packs)
     with locked(packs):
         for name in os.listdir(packs):
             if name.startswith(_SCRATCH):
-                _take_away(os.path.join(packs, name))
+                _remove_abandoned(os.path.join(packs, name))
         scratch = mkdtemp(prefix=_SCRATCH, dir=packs)
         handle = os.open(scratch, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         fcntl.flock(handle, fcntl.LOCK_EX)
@@ -184,11 +191,11 @@ def _scratch(packs: str) -> Iterator[str]:
         yield scratch
     finally:
         os.close(handle)
-        rmtree(scratch, ignore_errors=True)  # it is not there any more if all went well
+        rmtree(scratch, ignore_errors=True)  # after success it no longer exists: it was renamed
 
 
-def _take_away(scratch: str) -> None:
-    """Remove a scratch directory that nobody works in."""
+def _remove_abandoned(scratch: str) -> None:
+    """Remove a scratch directory that no process has locked."""
     with suppress(FileNotFoundError):
         handle = os.open(scratch, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -200,8 +207,8 @@ def _take_away(scratch: str) -> None:
             os.close(handle)
 
 
-def _put(scratch: str, into: str, content: str) -> None:
-    """Give a finished pack its name. One that is there with this content is as good."""
+def _move_into_place(scratch: str, into: str, content: str) -> None:
+    """Rename a finished pack. An existing one with the same content is kept."""
     try:
         os.rename(scratch, into)
     except OSError:

@@ -1,14 +1,20 @@
-"""The repositories one command deals with: what they name, and packs of theirs in the cache."""
+"""Access to git repositories for one command: their tags and branches, and installing packs."""
 
 import os
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
-from gascity.model.records import NamedTuple
 from gascity.model.repositories import Remote, canonical, shown
-from gascity.model.versions import Refs, VersionFault, is_commit, parse_wanted, pick, version_of
-from gascity.packs.faults import PackFault
-from gascity.source.cached import (
+from gascity.model.versions import (
+    Refs,
+    VersionError,
+    is_commit,
+    parse_version_request,
+    pick,
+    version_of,
+)
+from gascity.packs.errors import PackError
+from gascity.source.pack_cache import (
     cache_directory,
     content_hash,
     pack_directory,
@@ -19,11 +25,11 @@ from gascity.source.cached import (
 if TYPE_CHECKING:
     from gascity.packs.fetch import Mirror
 
-_Answer = TypeVar("_Answer")
+_Result = TypeVar("_Result")
 
 
-class Telling(Protocol):
-    """Who is told what is fetched, and how far that is."""
+class ProgressReporter(Protocol):
+    """Receives the progress of fetching."""
 
     def begin(self, task: str, name: str) -> None: ...
 
@@ -31,7 +37,7 @@ class Telling(Protocol):
 
 
 class Installed(NamedTuple):
-    """A pack in the cache: its commit in full, its content, and whether it was laid there now."""
+    """A pack in the cache: its full commit, its content hash, and whether it was installed now."""
 
     commit: str
     sha256: str
@@ -39,82 +45,87 @@ class Installed(NamedTuple):
 
 
 class Repositories:
-    """The repositories that one command deals with. Each is asked for its names once, and one
-    that could not be reached is not tried again. All faults are PackFaults."""
+    """The repositories that one command uses. All errors are PackErrors.
 
-    def __init__(self, environ: Mapping[str, str], telling: Telling) -> None:
+    The refs of each are requested once, and an unreachable one is not tried again.
+    """
+
+    def __init__(self, environ: Mapping[str, str], progress: ProgressReporter) -> None:
         self.environ = environ
         self.cache = cache_directory(environ)
-        self.telling = telling
+        self.progress = progress
         self._refs: dict[str, Refs] = {}
-        self._faults: dict[str, PackFault] = {}
+        self._unreachable: dict[str, PackError] = {}
 
     def refs(self, remote: Remote) -> Refs:
-        """The tags and branches of a repository."""
+        """Return the tags and branches of a repository."""
         name = canonical(remote.url)
         if name not in self._refs:
-            self._refs[name] = self._reached("asking", remote, lambda mirror: mirror.refs())
+            self._refs[name] = self._use_mirror("asking", remote, lambda mirror: mirror.refs())
         return self._refs[name]
 
-    def called(self, remote: Remote, commit: str, version: str) -> str:
-        """A tag of a commit, as far as the repository was asked: the one that `version` means, else
-        that of the newest release; "" for none."""
+    def tag_of(self, remote: Remote, commit: str, version: str) -> str:
+        """Return a tag of a commit if the refs are known, else "".
+
+        The tag that `version` selects is preferred, then that of the newest release.
+        """
         refs = self._refs.get(canonical(remote.url))
         tags = {tag: at for tag, at in refs.tags.items() if at == commit} if refs else {}
         try:
-            meant = pick(parse_wanted(version, remote.ref), Refs("", "", tags, {}))
-        except VersionFault:  # a lock may say anything
-            meant = None
+            match = pick(parse_version_request(version, remote.ref), Refs("", "", tags, {}))
+        except VersionError:  # a lock may contain anything
+            match = None
         newest = max(tags, key=lambda tag: (version_of(tag) or (), tag), default="")
-        return meant.name if meant and meant.name in tags else newest
+        return match.name if match and match.name in tags else newest
 
     def is_untagged(self, remote: Remote, commit: str, version: str) -> bool:
-        """Did `version` mean a tag when a commit was pinned for it, and does that tag not lead
-        there any more, as far as the repository was asked?"""
+        """Was the commit pinned by a tag that, as far as the refs are known, no longer points to
+        it?"""
         refs = self._refs.get(canonical(remote.url))
         try:
-            wanted = parse_wanted(version, remote.ref)
-        except VersionFault:  # a lock may say anything
+            request = parse_version_request(version, remote.ref)
+        except VersionError:  # a lock may contain anything
             return False
-        if refs is None or wanted.kind not in ("tag", "range"):
+        if refs is None or request.kind not in ("tag", "range"):
             return False
-        if wanted.kind == "tag":
-            return refs.tags.get(wanted.text) != commit
+        if request.kind == "tag":
+            return refs.tags.get(request.text) != commit
         return commit not in refs.tags.values()
 
     def install(self, remote: Remote, commit: str, sha256: str = "") -> Installed:
-        """Have a pack in the cache as it was committed, and as `sha256` says if that is known.
+        """Install a pack into the cache, with the content hash `sha256` if it is known.
 
-        `commit` may be the beginning of one. What is there and unchanged is not asked for.
+        `commit` may be abbreviated. A pack that is in the cache unchanged is not fetched.
         """
         if not is_commit(commit):
-            commit = self._reached("fetching", remote, lambda mirror: mirror.ensure(commit))
+            commit = self._use_mirror("fetching", remote, lambda mirror: mirror.ensure(commit))
         directory = pack_directory(self.cache, remote, commit)
         if _is_pack(directory) and verify(directory, sha256) is None:
             return Installed(commit, content_hash(read_index(directory) or ()), False)
         from gascity.packs.extract import install, no_pack
 
-        def laid_down(mirror: "Mirror") -> str:
-            made = install(mirror, remote.path, commit, sha256)
+        def extract(mirror: "Mirror") -> str:
+            extracted = install(mirror, remote.path, commit, sha256)
             if not _is_pack(directory):
                 mirror.ensure(commit)
                 raise no_pack(mirror, commit, remote.path)
-            return made.sha256
+            return extracted.sha256
 
-        return Installed(commit, self._reached("fetching", remote, laid_down), True)
+        return Installed(commit, self._use_mirror("fetching", remote, extract), True)
 
-    def _reached(self, task: str, remote: Remote, ask: "Callable[[Mirror], _Answer]") -> _Answer:
+    def _use_mirror(self, task: str, remote: Remote, use: "Callable[[Mirror], _Result]") -> _Result:
+        """Call `use` with a repository's mirror, unless the repository was unreachable before."""
         from gascity.packs.fetch import Mirror
 
         name = canonical(remote.url)
-        if name in self._faults:
-            raise self._faults[name]
-        self.telling.begin(task, shown(remote.url))
+        if name in self._unreachable:
+            raise self._unreachable[name]
+        self.progress.begin(task, shown(remote.url))
         try:
-            return ask(Mirror(self.cache, remote.url, self.environ, self.telling))
-        except PackFault as fault:
-            if fault.code == "pack-unreachable":
-                self._faults[name] = fault
+            return use(Mirror(self.cache, remote.url, self.environ, self.progress))
+        except PackError as error:
+            if error.code == "pack-unreachable":
+                self._unreachable[name] = error
             raise
 
 

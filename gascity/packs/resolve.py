@@ -1,38 +1,54 @@
-"""Pins what a city imports: fetches and loads again until every import is locked and installed."""
+"""Resolves a city's imports to pinned commits.
+
+What a pack imports is known only after it was fetched, so the city is loaded, its unresolved
+imports are pinned and installed, and it is loaded again, until nothing new appears.
+"""
 
 import os
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
-from gascity.model.lock import Locked, lock_text
+from gascity.model.lock import LockedPack, lock_text
 from gascity.model.pack import Import, Sources
 from gascity.model.problems import CityError, Place, Problem
-from gascity.model.records import NamedTuple
 from gascity.model.repositories import shown
-from gascity.model.versions import VersionFault, Wanted, nearest, parse_wanted, pick
-from gascity.packs.faults import PackFault
-from gascity.packs.graph import edges, rigs_of
-from gascity.packs.pins import Key, Move, entry_of, key_of, key_of_lock, locks_in_use, moves
-from gascity.packs.reading import read_imports
+from gascity.model.versions import (
+    VersionError,
+    VersionRequest,
+    nearest,
+    parse_version_request,
+    pick,
+)
+from gascity.packs.errors import PackError
+from gascity.packs.graph import edges, read_imports, rigs_of
+from gascity.packs.pins import (
+    Key,
+    PinChange,
+    entry_of,
+    key_of,
+    key_of_lock,
+    locks_in_use,
+    pin_changes,
+)
 from gascity.packs.repositories import Repositories
 from gascity.source.disk import Disk
 from gascity.source.lock import LOCK, read_lock
 
-MOST = 1000  # packs that one city may import
+MAX_PACKS = 1000
 
 
 class Resolution(NamedTuple):
-    """What a city's imports come to.
+    """The result of resolving.
 
-    `problems` are those of imports that could not be settled; what such a one was pinned to stays.
-    `text` is what packs.lock should say then, None if it says so already. `fetched` are the packs
-    that the cache lacked, or had other than they should be; `unread` counts imports that cannot be
-    read for reasons which no fetching mends.
+    `problems` are those of imports that could not be resolved; their old pins stay. `text` is the
+    new content of packs.lock, None if it does not change. `fetched` are the packs that were missing
+    or damaged in the cache. `unread` counts imports that fetching cannot fix.
     """
 
-    locks: tuple[Locked, ...]
+    locks: tuple[LockedPack, ...]
     text: str | None
-    fetched: tuple[Locked, ...]
-    moves: tuple[Move, ...]
+    fetched: tuple[LockedPack, ...]
+    changes: tuple[PinChange, ...]
     problems: tuple[Problem, ...]
     unread: int = 0
 
@@ -42,34 +58,34 @@ def resolve(
     environ: Mapping[str, str],
     repositories: Repositories,
     texts: Mapping[str, bytes] | None = None,
-    anew: Callable[[str], bool] = lambda _: False,
+    update: Callable[[str], bool] = lambda _: False,
 ) -> Resolution:
     """Pin and install every pack of a repository that the city, its rigs and its packs import.
 
-    `texts` are files by absolute path that are taken as if they said that. A pin that is there
-    and fits stays, but for the bindings that `anew` is true of. Nothing in the city is written.
-    Raises CityError if packs.lock or city.toml cannot be read.
+    `texts` overrides files by absolute path. A pin that fits stays, except for bindings for which
+    `update` is true. Nothing in the city is written. Raises CityError if packs.lock or city.toml
+    cannot be read.
     """
-    return _Run(root, environ, repositories, texts or {}, anew).resolution()
+    return _Run(root, environ, repositories, texts or {}, update).resolution()
 
 
-def locks_on_disk(root: str, texts: Mapping[str, bytes] | None = None) -> tuple[Locked, ...]:
-    """What packs.lock says. Raises CityError for one that would be lost if it were written, and
-    for a link that leads nowhere: what is there belongs to whoever made the link."""
+def locks_on_disk(root: str, texts: Mapping[str, bytes] | None = None) -> tuple[LockedPack, ...]:
+    """Read packs.lock. Raises CityError if it is invalid, because writing it would lose content,
+    and if it is a broken link, because city does not create its target."""
     disk = Disk(root, texts)
     locks = read_lock(disk)
-    wrong = [
+    errors = [
         problem._replace(severity="error")
         for problem in disk.problems
         if problem.is_error or problem.code == "dangling-link"
     ]
-    if wrong:
-        raise CityError(*wrong)
+    if errors:
+        raise CityError(*errors)
     return locks
 
 
 class _Run:
-    """One resolution. `pins` is what was settled, `failed` what could not be."""
+    """One resolution: `pins` has the imports resolved so far, `failed` the others."""
 
     def __init__(
         self,
@@ -77,134 +93,135 @@ class _Run:
         environ: Mapping[str, str],
         repositories: Repositories,
         texts: Mapping[str, bytes],
-        anew: Callable[[str], bool],
+        update: Callable[[str], bool],
     ) -> None:
         self.root = root
         self.environ = environ
         self.repositories = repositories
         self.texts = texts
-        self.anew = anew
+        self.update = update
         self.before = locks_on_disk(root, texts)
-        self.pins: dict[Key, Locked] = {}
+        self.pins: dict[Key, LockedPack] = {}
         self.failed: dict[Key, Problem] = {}
-        self.fetched: list[Locked] = []
+        self.fetched: list[LockedPack] = []
 
     def resolution(self) -> Resolution:
         while True:
             sources = self._load()
             fresh: set[Key] = set()
-            for _, one, _ in edges(sources.pack, rigs_of(sources), self._is_read):
-                if one.remote is not None:
-                    self._settle(one, fresh)
+            for _, target, _ in edges(sources.pack, rigs_of(sources), self._is_read):
+                if target.remote is not None:
+                    self._resolve(target, fresh)
             if not fresh:
-                return self._answer(sources)
+                return self._result(sources)
 
     def _load(self) -> Sources:
-        """The city with the lock so far."""
+        """Load the city with the pins so far."""
         kept = [lock for lock in self.before if key_of_lock(lock) not in self.pins]
         text = lock_text([*kept, *self.pins.values()]).encode()
         disk = Disk(self.root, {**self.texts, os.path.join(self.root, LOCK): text})
         return read_imports(disk, self.environ)
 
-    def _settle(self, one: Import, fresh: set[Key]) -> None:
-        """Pin an import, once; in `fresh` it goes if that is not what was loaded."""
-        key = key_of(one)
+    def _resolve(self, target: Import, fresh: set[Key]) -> None:
+        """Pin an import once; add it to `fresh` if the city must be loaded again for it."""
+        key = key_of(target)
         if key in self.failed or key in fresh:
             return
         try:
             if key not in self.pins:
-                self.pins[key] = self._pinned(one)
-                if not self._is_read(one):
+                self.pins[key] = self._pinned(target)
+                if not self._is_read(target):
                     fresh.add(key)
-            elif not self._is_read(one):
-                raise PackFault("pack-changed", f"`{one.binding}` changed while it was read")
-        except PackFault as fault:
-            self.failed[key] = _problem(one, fault)
+            elif not self._is_read(target):
+                raise PackError("pack-changed", f"`{target.binding}` changed while it was read")
+        except PackError as error:
+            self.failed[key] = _problem(target, error)
             if self.pins.pop(key, None) is not None:
                 fresh.add(key)
-            elif one.locked is not None and one.directory is not None:
-                self.pins[key] = entry_of(one, one.locked.commit, one.locked.sha256)
+            elif target.locked is not None and target.directory is not None:
+                self.pins[key] = entry_of(target, target.locked.commit, target.locked.sha256)
 
-    def _is_read(self, one: Import) -> bool:
+    def _is_read(self, target: Import) -> bool:
         """Did the load read what the import is pinned to?"""
-        if one.remote is None:
+        if target.remote is None:
             return True
-        pin, read = self.pins.get(key_of(one)), one.locked if one.directory else None
+        pin, read = self.pins.get(key_of(target)), target.locked if target.directory else None
         if pin is None or read is None:
             return False
         return (pin.commit, pin.sha256) == (read.commit, read.sha256)
 
-    def _pinned(self, one: Import) -> Locked:
-        """The pack that an import means, in the cache and as it should be."""
-        assert one.remote is not None
-        if len(self.pins) >= MOST:
-            raise PackFault("too-many-packs", f"the city imports more than {MOST} packs")
-        locked = None if self.anew(one.binding) else one.locked
-        commit = locked.commit if locked else self._commit(one)
-        if locked and locked.sha256 and one.directory:
-            return entry_of(one, commit, locked.sha256)  # the load has just verified it
-        asked = locked.sha256 if locked else ""
-        found = self.repositories.install(one.remote, commit, asked)
-        if asked not in ("", found.sha256):
-            words = f"commit {commit[:7]} does not hold what {LOCK} says of `{one.binding}`"
-            hint = f"see who changed {LOCK}; `city pack update {one.binding}` pins it anew"
-            raise PackFault("pack-changed", words, hint)
-        pin = entry_of(one, found.commit, found.sha256)
-        if found.is_new:
+    def _pinned(self, target: Import) -> LockedPack:
+        """Pin an import to a commit and install it."""
+        assert target.remote is not None
+        if len(self.pins) >= MAX_PACKS:
+            raise PackError("too-many-packs", f"the city imports more than {MAX_PACKS} packs")
+        locked = None if self.update(target.binding) else target.locked
+        commit = locked.commit if locked else self._commit(target)
+        if locked and locked.sha256 and target.directory:
+            return entry_of(target, commit, locked.sha256)  # the load has just verified it
+        expected = locked.sha256 if locked else ""
+        installed = self.repositories.install(target.remote, commit, expected)
+        if expected not in ("", installed.sha256):
+            message = f"`{target.binding}`: commit {commit[:7]} does not match the hash in {LOCK}"
+            hint = f"check who changed {LOCK}; `city pack update {target.binding}` pins it again"
+            raise PackError("pack-changed", message, hint)
+        pin = entry_of(target, installed.commit, installed.sha256)
+        if installed.is_new:
             self.fetched.append(pin)
         return pin
 
-    def _commit(self, one: Import) -> str:
-        """The commit that an import asks for, as its repository stands now."""
-        assert one.remote is not None
+    def _commit(self, target: Import) -> str:
+        """Return the commit that an import's version selects in its repository now."""
+        assert target.remote is not None
         try:
-            wanted = parse_wanted(one.version, one.remote.ref)
-        except VersionFault as fault:
-            raise PackFault("bad-version", fault.message, fault.hint) from fault
-        if wanted.kind == "sha":
-            return wanted.text
-        refs = self.repositories.refs(one.remote)
-        picked = pick(wanted, refs)
-        if picked is None:
-            near = " or ".join(f"`{name}`" for name in nearest(wanted, refs))
-            words = f"{shown(one.remote.url)} has {_none(wanted)}"
-            raise PackFault("version-missing", words, f"there is {near}" if near else None)
-        return picked.commit
+            request = parse_version_request(target.version, target.remote.ref)
+        except VersionError as error:
+            raise PackError("bad-version", error.message, error.hint) from error
+        if request.kind == "sha":
+            return request.text
+        refs = self.repositories.refs(target.remote)
+        match = pick(request, refs)
+        if match is None:
+            names = " or ".join(f"`{name}`" for name in nearest(request, refs))
+            message = f"{shown(target.remote.url)} has {_missing_ref(request)}"
+            raise PackError("version-missing", message, f"available: {names}" if names else None)
+        return match.commit
 
-    def _answer(self, sources: Sources) -> Resolution:
-        every = [one for _, one, _ in edges(sources.pack, rigs_of(sources))]
-        keys = [key_of(one) for one in every if one.remote is not None]
+    def _result(self, sources: Sources) -> Resolution:
+        targets = [target for _, target, _ in edges(sources.pack, rigs_of(sources))]
+        keys = [key_of(target) for target in targets if target.remote is not None]
         failed = dict.fromkeys(self.failed[key] for key in keys if key in self.failed)
         locks = locks_in_use(sources.pack, rigs_of(sources), self.before)
         return Resolution(
             locks,
             lock_text(locks) if set(locks) != set(self.before) else None,
             tuple(self.fetched),
-            tuple(moves(self.before, locks)),
+            tuple(pin_changes(self.before, locks)),
             tuple(failed),
-            sum(one.pack is None for one in every),
+            sum(target.pack is None for target in targets),
         )
 
 
-def _problem(one: Import, fault: PackFault) -> Problem:
-    """A fault at the line that a person would change."""
-    version = str(one.values.get("version") or "")
-    if fault.code == "pack-commit-gone" and version.startswith("sha:"):
-        hint = "see that `version` names a commit that is there, in full"
-        return Problem(fault.code, fault.message, _at_version(one), hint)
-    wrong = version and fault.code in ("bad-version", "version-missing")
-    return Problem(fault.code, fault.message, _at_version(one) if wrong else one.place, fault.hint)
+def _problem(target: Import, error: PackError) -> Problem:
+    """Return a problem at the line that the user would change."""
+    version = str(target.values.get("version") or "")
+    if error.code == "pack-commit-gone" and version.startswith("sha:"):
+        hint = "check that `version` is the full name of an existing commit"
+        return Problem(error.code, error.message, _at_version(target), hint)
+    is_version = version and error.code in ("bad-version", "version-missing")
+    return Problem(
+        error.code, error.message, _at_version(target) if is_version else target.place, error.hint
+    )
 
 
-def _at_version(one: Import) -> Place:
-    return one.place._replace(path=(*one.place.path[:-1], "version"), of_value=True)
+def _at_version(target: Import) -> Place:
+    return target.place._replace(path=(*target.place.path[:-1], "version"), of_value=True)
 
 
-def _none(wanted: Wanted) -> str:
-    """What a repository does not have."""
+def _missing_ref(request: VersionRequest) -> str:
     return {
-        "tag": f"no tag `{wanted.text}`",
-        "branch": f"no branch `{wanted.text}`",
-        "ref": f"no tag, branch or commit `{wanted.text}`",
-        "range": f"no release that fits `{wanted.text}`",
-    }.get(wanted.kind, "no commits")
+        "tag": f"no tag `{request.text}`",
+        "branch": f"no branch `{request.text}`",
+        "ref": f"no tag, branch or commit `{request.text}`",
+        "range": f"no release that matches `{request.text}`",
+    }.get(request.kind, "no commits")

@@ -1,18 +1,20 @@
-"""What a provider's own program says it loads in a directory, asked without starting a session."""
+"""Ask a provider's own program what it loads in a directory, without starting a session."""
 
 import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from gascity.model.provider import Provider
-from gascity.model.records import NamedTuple
-from gascity.model.secrets import hidden_in, is_secret, masked_line
-from gascity.render.launch import filled
+from gascity.model.secrets import is_secret, mask_secrets, masked_line
+from gascity.model.settings import ProviderListing
+from gascity.paths import which
+from gascity.render.argv import fill_placeholders
 
 MCP, SKILLS, AGENTS = "mcp", "skills", "agents"
 
-_KEYS: Mapping[str, Sequence[str]] = {  # under which JSON has them
+_KEYS: Mapping[str, Sequence[str]] = {  # possible keys in the JSON output
     MCP: ("mcpServers", "mcp", "servers"),
     SKILLS: ("skills",),
     AGENTS: ("agents", "agent"),
@@ -20,15 +22,16 @@ _KEYS: Mapping[str, Sequence[str]] = {  # under which JSON has them
 _TERMINAL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _VERSION = re.compile(r"\d+(?:\.\d+)+(?:[-+]\w[\w.]*)?")
 _NAME = re.compile(r"""^name\s*[:=]\s*["']?([^"'\n]+)""", re.MULTILINE)
-_MOST = 8_000_000  # characters of what a program prints
-_HEAD = 4096  # characters of an agent file that may hold its name
-_SHOWN = 160  # characters of a program's complaint
+_MAX_OUTPUT = 8_000_000  # bytes
+_HEAD = 4096  # characters of an agent file in which its name is looked for
+_MAX_MESSAGE = 160  # characters of a program's error message
 
 
-class Listed(NamedTuple):
-    """What a program says it loads, and by name why it does not load the rest.
+class Listing(NamedTuple):
+    """The names that a program loads, and the reasons for those it has disabled.
 
-    Without `names` it could not be asked, for the `reason`; `asked` tells whether it was tried.
+    `names` is None if the program could not be asked, with the `reason`; `asked` is whether it
+    was tried.
     """
 
     names: frozenset[str] | None
@@ -37,14 +40,16 @@ class Listed(NamedTuple):
     asked: bool = True
 
 
-class _Said(NamedTuple):
+class _Output(NamedTuple):
+    """Stdout and stderr of a command, or the error."""
+
     out: str
     err: str
-    fault: str = ""
+    error: str = ""
 
 
-class Listings:
-    """One provider's program in one directory; each of its commands is run once."""
+class ProviderCli:
+    """A provider's program in one directory; each of its listing commands is run once."""
 
     def __init__(
         self, provider: Provider, workdir: str, environ: Mapping[str, str], timeout: float
@@ -53,89 +58,94 @@ class Listings:
         self.workdir = os.path.realpath(workdir)
         self.environ = environ
         self.timeout = timeout
-        self._known = {"workdir": self.workdir}
-        self._said: dict[tuple[str, ...], _Said] = {}
+        self._placeholders = {"workdir": self.workdir}
+        self._outputs: dict[tuple[str, ...], _Output] = {}
 
     def version(self) -> tuple[str, str]:
-        """The version that the program says it has, or why it says none."""
-        command = self.provider.strings("listing.version")
+        """Return the version of the program, or the reason why it is not known."""
+        command = self.provider.facts.listing.version
         if not command:
             return "", ""
-        said = self._run(command, ())
-        found = _VERSION.search(said.out)
-        if said.fault or not found:
-            return "", said.fault or f"`{' '.join(command)}` named no version"
-        return found[0], ""
+        output = self._run(command, ())
+        match = _VERSION.search(output.out)
+        if output.error or not match:
+            return "", output.error or f"`{' '.join(command)}` printed no version"
+        return match[0], ""
 
-    def of(self, kind: str) -> Listed:
-        """What is loaded of one kind: `mcp`, `skills` or `agents`."""
-        command = self.provider.strings(f"listing.{kind}")
+    def of(self, kind: str) -> Listing:
+        """Return what is loaded of one kind: `mcp`, `skills` or `agents`."""
+        command, pattern, own = _commands(self.provider.facts.listing)[kind]
         if not command:
-            return Listed(None, f"{self._called} shows them in a session only", asked=False)
-        said = self._run(command, self.provider.strings("trust.args"))
-        if said.fault:
-            return Listed(None, said.fault)
-        pattern = self.provider.text(f"listing.{kind}_pattern")
+            program = f"`{self.provider.facts.command or self.provider.name}`"
+            return Listing(None, f"{program} lists them only in a session", asked=False)
+        output = self._run(command, self.provider.facts.trust.args)
+        if output.error:
+            return Listing(None, output.error)
         try:
-            found = dict(_lines(said, pattern) if pattern else _json(said.out, kind))
+            found = dict(
+                _names_by_pattern(output, pattern) if pattern else _json_names(output.out, kind)
+            )
         except re.error as error:
-            return Listed(None, f"`listing.{kind}_pattern` is no regular expression: {error}")
+            return Listing(
+                None, f"`listing.{kind}_pattern` is not a valid regular expression: {error}"
+            )
         except ValueError:
-            return Listed(None, f"`{' '.join(command)}` printed no JSON")
-        own = self.provider.strings(f"listing.{kind}_builtin")
+            return Listing(None, f"`{' '.join(command)}` printed no JSON")
         loaded = frozenset(name for name, off in found.items() if not off and name not in own)
-        return Listed(loaded, disabled={name: off for name, off in found.items() if off})
+        return Listing(loaded, disabled={name: off for name, off in found.items() if off})
 
-    @property
-    def _called(self) -> str:
-        return f"`{self.provider.text('command') or self.provider.name}`"
-
-    def _run(self, command: Sequence[str], trust: Sequence[str]) -> _Said:
+    def _run(self, command: Sequence[str], trust: Sequence[str]) -> _Output:
         program, *rest = command
-        written = self.provider.text("command")
-        if os.path.basename(written) == program:  # a city may say where its own copy is
-            program = written
-        words = tuple(filled(one, self._known) for one in (program, *trust, *rest))
-        if words not in self._said:
-            self._said[words] = self._fresh(words, " ".join(command))
-        return self._said[words]
+        configured = self.provider.facts.command or ""
+        if os.path.basename(configured) == program:  # the city may set the path of its own copy
+            program = configured
+        argv = tuple(fill_placeholders(arg, self._placeholders) for arg in (program, *trust, *rest))
+        if argv not in self._outputs:
+            self._outputs[argv] = self._run_uncached(argv, " ".join(command))
+        return self._outputs[argv]
 
-    def _fresh(self, argv: Sequence[str], shown: str) -> _Said:
-        path = find_program(argv[0], self.environ)
+    def _run_uncached(self, argv: Sequence[str], shown: str) -> _Output:
+        path = which(argv[0], self.environ, self.workdir)
         if path is None:
-            return _Said("", "", f"`{argv[0]}` is not on PATH")
+            return _Output("", "", f"`{argv[0]}` is not on PATH")
         env = self._environment()
         try:
             code, out, err = _output([path, *argv[1:]], self.workdir, env, self.timeout)
         except OSError as error:
-            return _Said("", "", f"`{shown}` could not be run: {error.strerror}")
+            return _Output("", "", f"`{shown}` could not be run: {error.strerror}")
         if code is None:
-            return _Said("", "", f"`{shown}` did not end within {self.timeout:g} seconds")
+            return _Output("", "", f"`{shown}` did not finish within {self.timeout:g} seconds")
         if code != 0:
-            complaint = _last_line(err or out, env)
-            return _Said("", "", f"`{shown}` failed ({code}){complaint and ': '}{complaint}")
-        return _Said(out, err)
+            message = _last_line(err or out, env)
+            return _Output("", "", f"`{shown}` failed ({code}){message and ': '}{message}")
+        return _Output(out, err)
 
     def _environment(self) -> dict[str, str]:
         env = {**self.environ, "NO_COLOR": "1", "TERM": "dumb"}
-        for name in ("env", "trust.env", "mcp.env", "listing.env"):
-            for key, text in self.provider.pairs(name).items():
-                env[key] = filled(text, self._known)
+        facts = self.provider.facts
+        for more in (facts.env, facts.trust.env, facts.mcp.env, facts.listing.env):
+            for key, text in more.items():
+                env[key] = fill_placeholders(text, self._placeholders)
         return env
 
 
-def find_program(command: str, environ: Mapping[str, str]) -> str | None:
-    """Where a program is on PATH; a path of its own is taken as it is."""
-    from shutil import which
+_ListCommand = tuple[tuple[str, ...], str | None, tuple[str, ...]]
 
-    return which(command, path=environ.get("PATH", "")) if command else None
+
+def _commands(facts: ProviderListing) -> dict[str, _ListCommand]:
+    """Return for each kind the command that lists it, its output pattern, and built-in names."""
+    return {
+        "mcp": (facts.mcp, facts.mcp_pattern, facts.mcp_builtin),
+        "skills": (facts.skills, facts.skills_pattern, facts.skills_builtin),
+        "agents": (facts.agents, facts.agents_pattern, facts.agents_builtin),
+    }
 
 
 def agent_files(provider: Provider, workdir: str) -> list[frozenset[str]]:
-    """The agent files in a directory, each by the names its provider may know it under."""
+    """Return the agent files in a directory, each as the names its provider may use for it."""
     from glob import glob
 
-    directory, pattern = provider.text("agents.directory"), provider.text("agents.pattern")
+    directory, pattern = provider.facts.agents.directory, provider.facts.agents.pattern
     if not directory or not pattern:
         return []
     root = os.path.join(workdir, directory)
@@ -156,23 +166,23 @@ def _agent_names(path: str, pattern: str) -> Iterator[str]:
         yield found[1].strip()
 
 
-def _lines(said: _Said, pattern: str) -> Iterator[tuple[str, str]]:
-    """Names in a text for people, some of which goes to stderr."""
-    for found in re.finditer(pattern, f"{said.out}\n{said.err}", re.MULTILINE):
-        groups = found.groupdict()
-        yield groups.get("name") or found[0], groups.get("off") or ""
+def _names_by_pattern(output: _Output, pattern: str) -> Iterator[tuple[str, str]]:
+    """Yield names, and reasons why they are disabled, from a text; some print it to stderr."""
+    for match in re.finditer(pattern, f"{output.out}\n{output.err}", re.MULTILINE):
+        groups = match.groupdict()
+        yield groups.get("name") or match[0], groups.get("off") or ""
 
 
-def _json(text: str, kind: str) -> Iterator[tuple[str, str]]:
-    """Names in a JSON text; what the program brings along itself is left out."""
+def _json_names(text: str, kind: str) -> Iterator[tuple[str, str]]:
+    """Yield names, and reasons why they are disabled, from JSON without built-in entries."""
     starts = [at for at in (text.find("{"), text.find("[")) if at >= 0]
     value, _ = json.JSONDecoder().raw_decode(text, min(starts, default=0))
     if isinstance(value, Mapping):
         value = next((value[key] for key in _KEYS[kind] if key in value), {})
-    entries = value.items() if isinstance(value, Mapping) else ((None, one) for one in value)
+    entries = value.items() if isinstance(value, Mapping) else ((None, item) for item in value)
     for key, entry in entries:
         if isinstance(entry, Mapping) and not _is_builtin(entry):
-            yield str(key if key is not None else entry.get("name", "")), _off(entry)
+            yield str(key if key is not None else entry.get("name", "")), _disabled_reason(entry)
 
 
 def _is_builtin(entry: Mapping[str, object]) -> bool:
@@ -184,7 +194,7 @@ def _is_builtin(entry: Mapping[str, object]) -> bool:
     return False
 
 
-def _off(entry: Mapping[str, object]) -> str:
+def _disabled_reason(entry: Mapping[str, object]) -> str:
     if entry.get("enabled") is False or entry.get("disabled") is True:
         return str(entry.get("disabled_reason") or "disabled")
     return ""
@@ -193,13 +203,13 @@ def _off(entry: Mapping[str, object]) -> str:
 def _output(
     argv: Sequence[str], cwd: str, env: Mapping[str, str], timeout: float
 ) -> tuple[int | None, str, str]:
-    """Exit code (None: it took too long), stdout and stderr of a program without input."""
+    """Return exit code (None: timed out), stdout and stderr of a program without input."""
     import signal
     import subprocess
     import tempfile
     from contextlib import suppress
 
-    # Files, not pipes: some programs leave a process behind that would hold a pipe open.
+    # Files, not pipes: a process that the program leaves behind would keep a pipe open.
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         process = subprocess.Popen(
             argv,
@@ -221,12 +231,12 @@ def _output(
         texts = []
         for file in (out, err):
             file.seek(0)
-            texts.append(_TERMINAL.sub("", file.read(_MOST).decode("utf-8", "replace")))
+            texts.append(_TERMINAL.sub("", file.read(_MAX_OUTPUT).decode("utf-8", "replace")))
         return code, texts[0], texts[1]
 
 
 def _last_line(text: str, env: Mapping[str, str]) -> str:
-    """The last thing a program said, without secrets."""
+    """Return the last line of a program's output, without secrets."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     secrets = [value for key, value in env.items() if is_secret(key)]
-    return masked_line(hidden_in(lines[-1], secrets))[:_SHOWN] if lines else ""
+    return masked_line(mask_secrets(lines[-1], secrets))[:_MAX_MESSAGE] if lines else ""

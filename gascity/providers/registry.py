@@ -1,36 +1,35 @@
-"""Finds provider files: ours, and those of installed packages. Reading them is `source`'s work."""
+"""Find provider files: built-in ones and those of installed packages. `source` reads them."""
 
 import os
 import sys
 from collections.abc import Iterator
 
-from gascity.plugins import entry_points, looked
 from gascity.resources import package_dir
+from gascity.startup.entry_points import entry_points, looked
 
 GROUP = "gascity.providers"
 
-
-_found: dict[tuple[str, ...], tuple[dict[str, str], list[str]]] = {}
+_cache: dict[tuple[str, ...], tuple[dict[str, str], list[str]]] = {}
 
 
 def provider_files() -> tuple[dict[str, str], list[str]]:
-    """Files by provider name, and the directories whose change would change the answer.
+    """Return the files by provider name, and the directories that the result depends on.
 
-    Looked for once a process: what is installed does not change under a running command.
+    Cached per process: installed packages do not change while a command runs.
     """
     key = tuple(sys.path)
-    if key not in _found:
-        _found[key] = _look()
-    return _found[key]
+    if key not in _cache:
+        _cache[key] = _find_files()
+    return _cache[key]
 
 
-def _look() -> tuple[dict[str, str], list[str]]:
-    ours = package_dir("providers")
-    files = dict(_toml_files(ours))
-    guests = list(guest_directories(GROUP))
-    for directory in guests:
+def _find_files() -> tuple[dict[str, str], list[str]]:
+    builtin = package_dir("providers")
+    installed = list(plugin_directories(GROUP))
+    files: dict[str, str] = {}
+    for directory in (builtin, *installed):
         files |= dict(_toml_files(directory))
-    return files, [ours, *looked(), *guests]
+    return files, [builtin, *looked(), *installed]
 
 
 def _toml_files(directory: str) -> Iterator[tuple[str, str]]:
@@ -39,13 +38,13 @@ def _toml_files(directory: str) -> Iterator[tuple[str, str]]:
             yield name[: -len(".toml")], os.path.join(directory, name)
 
 
-def guest_directories(group: str) -> Iterator[str]:
-    """Directories of the packages that are registered under an entry-point group."""
+def plugin_directories(group: str) -> Iterator[str]:
+    """Yield the directories of the packages registered under an entry-point group."""
     for _, package in entry_points(group):
         from importlib.util import find_spec
 
         try:
             spec = find_spec(package)
         except (ImportError, ValueError):
-            continue  # the package above it is not there, or it has no name
+            continue  # its parent package does not exist, or the name is invalid
         yield from (spec.submodule_search_locations or ()) if spec else ()

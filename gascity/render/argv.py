@@ -1,29 +1,31 @@
-"""The command that starts one run of an agent, from its provider's facts. Nothing is written."""
+"""Build the command line, environment and stdin of one run from the provider's facts.
+
+Nothing is written here: files that the run needs are returned with the invocation.
+"""
 
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from gascity.model.city import Agent
 from gascity.model.problems import Problem
 from gascity.model.provider import Provider
-from gascity.model.records import NamedTuple
-from gascity.render.options import chosen, own_args, written_by_agent
-from gascity.render.tool_flags import HEADLESS, INTERACTIVE, put, tool_flags
+from gascity.render.options import base_args, option_flags, set_by_agent
+from gascity.render.tool_flags import HEADLESS, INTERACTIVE, flag_args, tool_flags
 
-LONGEST = 128 * 1024  # bytes of one argument or variable, with the NUL that ends it: Linux's limit
+MAX_ARG_BYTES = 128 * 1024  # Linux's limit for one argument or variable with its final NUL
 
-Place = Callable[[str], str]
+FilePath = Callable[[str], str]  # the path at which a file of the run will be written, by name
 
 
 class Message(NamedTuple):
-    """What a run is told: who it is, and what it is to do (work, mail or nudges)."""
+    """The input of a run: the agent's prompt, and its task (work, mail or nudges)."""
 
     prompt: str
     text: str
 
 
-class Extra(Protocol):
-    """What a launch gets beside the provider's own: trust, MCP servers."""
+class LaunchExtra(Protocol):
+    """Arguments and variables beside the provider's own: trust flags, MCP servers."""
 
     @property
     def args(self) -> tuple[str, ...]: ...
@@ -33,11 +35,11 @@ class Extra(Protocol):
 
 
 class Invocation(NamedTuple):
-    """What is to be run. With an error among the problems it must not be.
+    """A command to run; it must not be run if there is an error among the problems.
 
-    `env` comes over the agent's own environment, which has the provider's in it. `files` are
-    texts by the name that `place` was asked for; they are private, and written before the start.
-    `conversation` is the id to resume by, where it is known before the provider says it.
+    `env` overrides the agent's own environment, which includes the provider's. `files` are texts
+    by the name passed to `file_path`; they are private and written before the start.
+    `conversation` is the id to resume by, if it is known before the provider reports it.
     """
 
     argv: tuple[str, ...]
@@ -48,16 +50,16 @@ class Invocation(NamedTuple):
     conversation: str = ""
 
 
-class _Way(NamedTuple):
-    """How a text gets in: `arg flag stdin file none`, behind which flag or separator."""
+class _InputMode(NamedTuple):
+    """How a program takes a text: `arg flag stdin file none`, with which flag or separator."""
 
     mode: str
     flag: str = ""
     separator: str = ""
 
 
-class _Handed(NamedTuple):
-    """A text on its way in."""
+class _Input(NamedTuple):
+    """A text as arguments, stdin or files."""
 
     args: tuple[str, ...] = ()
     stdin: str = ""
@@ -71,15 +73,15 @@ def headless(
     *,
     conversation: str,
     resume: bool,
-    extra: Extra,
-    place: Place,
+    extra: LaunchExtra,
+    file_path: FilePath,
 ) -> Invocation:
-    """One run that ends by itself.
+    """Return the command of a run that ends by itself.
 
-    `conversation` is the provider's id of the one to go on with, or a fresh UUID for a new one.
-    A provider that cannot resume is started afresh, with the whole message.
+    `conversation` is the provider's id of the one to resume, or a new UUID for a new one.
+    A provider that cannot resume starts a new conversation with the whole message.
     """
-    return _started(HEADLESS, provider, agent, message, conversation, resume, extra, place)
+    return _invocation(HEADLESS, provider, agent, message, conversation, resume, extra, file_path)
 
 
 def interactive(
@@ -89,167 +91,205 @@ def interactive(
     *,
     conversation: str,
     resume: bool,
-    extra: Extra,
-    place: Place,
+    extra: LaunchExtra,
+    file_path: FilePath,
 ) -> Invocation:
-    """A conversation in a terminal; otherwise as `headless`."""
-    return _started(INTERACTIVE, provider, agent, message, conversation, resume, extra, place)
+    """Return the command of a conversation in a terminal; otherwise like `headless`."""
+    return _invocation(
+        INTERACTIVE, provider, agent, message, conversation, resume, extra, file_path
+    )
 
 
-def _started(
+def _invocation(
     kind: str,
     provider: Provider,
     agent: Agent,
     message: Message,
     conversation: str,
     resume: bool,
-    extra: Extra,
-    place: Place,
+    extra: LaunchExtra,
+    file_path: FilePath,
 ) -> Invocation:
-    own = agent.text("resume_command") if resume and conversation else ""
+    resume_command = agent.settings.resume_command if resume and conversation else ""
     tools = tool_flags(provider, agent, kind)
-    way = _way(provider, agent, kind)
-    if own or agent.text("start_command"):
-        command = own.replace("{{.SessionKey}}", _quoted(conversation))
-        made = _by_shell(agent, command, message, way, extra, place)
-        return _checked(provider, made._replace(problems=tools.problems))
-    options = chosen(provider, agent, kind)
-    named, resumed = _conversation(provider, kind, conversation, resume)
-    told = message._replace(prompt="") if provider.value("script") else message
-    system, text = _parted(provider, kind, way, told, resumed, place)
-    handed = _handed(way, text, place)
+    mode = _input_mode(provider, agent, kind)
+    if resume_command or agent.settings.start_command:
+        command = (resume_command or "").replace("{{.SessionKey}}", _shell_quoted(conversation))
+        invocation = _shell_invocation(agent, command, message, mode, extra, file_path)
+        return _checked(provider, invocation._replace(problems=tools.problems))
+    options = option_flags(provider, agent, kind)
+    conversation_args, resumed = _conversation_args(provider, kind, conversation, resume)
+    if provider.facts.script:
+        message = message._replace(prompt="")
+    system, text = _split_prompt(provider, kind, mode, message, resumed, file_path)
+    task = _input(mode, text, file_path)
     argv = (
-        provider.text("command"),
-        *own_args(provider, agent, kind),
+        provider.facts.command or "",
+        *base_args(provider, agent, kind),
         *options.args,
         *tools.args,
         *extra.args,
         *system.args,
-        *named,
-        *handed.args,
+        *conversation_args,
+        *task.args,
     )
-    env = {**options.env, **extra.env}
-    files = {**system.files, **handed.files}
-    problems = (*options.problems, *tools.problems)
-    known = conversation if any(conversation in word for word in named) else ""
-    return _checked(provider, Invocation(argv, env, handed.stdin, files, problems, known))
+    return _checked(
+        provider,
+        Invocation(
+            argv,
+            {**options.env, **extra.env},
+            task.stdin,
+            {**system.files, **task.files},
+            (*options.problems, *tools.problems),
+            conversation if any(conversation in arg for arg in conversation_args) else "",
+        ),
+    )
 
 
-def _by_shell(
-    agent: Agent, resume: str, message: Message, way: _Way, extra: Extra, place: Place
+def _shell_invocation(
+    agent: Agent,
+    resume_command: str,
+    message: Message,
+    mode: _InputMode,
+    extra: LaunchExtra,
+    file_path: FilePath,
 ) -> Invocation:
-    """A command that a person wrote; what it is handed comes after its last word.
+    """Return a user's own command; its input follows its last word.
 
-    One that starts something else than the provider is handed nothing unless the agent says how.
+    A `start_command` may run another program than the provider's, so it gets no input unless the
+    agent sets `prompt_mode`.
     """
-    if not resume:
-        way = _Way(agent.text("prompt_mode"), agent.text("prompt_flag"))
-        way = way if written_by_agent(agent, "prompt_mode") else _Way("none")
-    handed = _handed(way, message.text if resume else _joined(message), place)
-    command = (resume or agent.text("start_command")).rstrip()
-    tail = (command + ' "$@"', "sh", *handed.args) if handed.args else (command,)
-    return Invocation(("sh", "-c", *tail), extra.env, handed.stdin, handed.files)
+    if not resume_command:
+        mode = _InputMode("none")
+        if set_by_agent(agent, "prompt_mode"):
+            mode = _InputMode(agent.settings.prompt_mode or "", agent.settings.prompt_flag or "")
+    text = message.text if resume_command else _joined(message)
+    task = _input(mode, text, file_path)
+    command = (resume_command or agent.settings.start_command or "").rstrip()
+    tail = (command + ' "$@"', "sh", *task.args) if task.args else (command,)
+    return Invocation(("sh", "-c", *tail), extra.env, task.stdin, task.files)
 
 
-def _quoted(text: str) -> str:
+def fill_placeholders(text: str, values: Mapping[str, str]) -> str:
+    """Replace `{workdir}` and the like; one in quotes becomes a string of TOML and JSON."""
+    import json
+    import re
+
+    def value(match: re.Match[str]) -> str:
+        word = values[match[2]]
+        if match[1] and match[3]:
+            return json.dumps(word, ensure_ascii=False)
+        return match[1] + word + match[3]
+
+    return re.sub(rf'("?)\{{({"|".join(values)})\}}("?)', value, text)
+
+
+def _shell_quoted(text: str) -> str:
     import shlex
 
     return shlex.quote(text)
 
 
-def _way(provider: Provider, agent: Agent, kind: str) -> _Way:
-    """An agent's own words count before those for one-shot runs, and these before the shared."""
+def _input_mode(provider: Provider, agent: Agent, kind: str) -> _InputMode:
+    """Return the agent's own mode, else the provider's for headless runs, else its general one."""
+    facts = provider.facts
+    special = facts.headless if kind == HEADLESS and facts.headless.prompt_mode else facts
+    mode, flag = special.prompt_mode, special.prompt_flag
+    if set_by_agent(agent, "prompt_mode"):
+        mode = agent.settings.prompt_mode
+    if set_by_agent(agent, "prompt_flag"):
+        flag = agent.settings.prompt_flag
+    separator = special.prompt_separator or facts.prompt_separator
+    return _InputMode(mode or "", flag or "", separator or "")
 
-    def fact(name: str) -> str:
-        if name in ("prompt_mode", "prompt_flag") and written_by_agent(agent, name):
-            return agent.text(name)
-        apart = kind == HEADLESS and bool(provider.text("headless.prompt_mode"))
-        return provider.text(f"headless.{name}") if apart else provider.text(name)
 
-    separator = fact("prompt_separator") or provider.text("prompt_separator")
-    return _Way(fact("prompt_mode"), fact("prompt_flag"), separator)
-
-
-def _conversation(
+def _conversation_args(
     provider: Provider, kind: str, conversation: str, resume: bool
 ) -> tuple[list[str], bool]:
-    """What names the conversation, and whether it is gone on with.
+    """Return the arguments that resume or name a conversation, and whether it is resumed.
 
-    It comes behind all other flags: where it is a subcommand, some are refused after it.
+    They follow all other flags: where `resume` is a subcommand, some flags are invalid after it.
     """
-    apart = provider.value("headless.resume_flag") if kind == HEADLESS else None
-    flag = provider.text("resume_flag") if apart is None else str(apart)
-    if not (resume and conversation and flag):
-        return _named(provider, kind, conversation), False
-    return put(flag, conversation), True
-
-
-def _named(provider: Provider, kind: str, conversation: str) -> list[str]:
-    """What begins a conversation, with the name it shall have where the provider takes one."""
-    flag = provider.text("session_id_flag")
-    more: tuple[str, ...] = ()
+    facts = provider.facts
+    resume_flag, id_flag = facts.resume_flag, facts.session_id_flag
+    new_args: tuple[str, ...] = ()
     if kind == HEADLESS:
-        more = provider.strings("headless.new_args")
-        apart = provider.value("headless.session_id_flag")
-        flag = flag if apart is None else str(apart)
-    return [*more, *(put(flag, conversation) if flag and conversation else ())]
+        special = facts.headless
+        new_args = special.new_args
+        # An empty flag of the headless table turns the general one off.
+        resume_flag = resume_flag if special.resume_flag is None else special.resume_flag
+        id_flag = id_flag if special.session_id_flag is None else special.session_id_flag
+    if resume and conversation and resume_flag:
+        return flag_args(resume_flag, conversation), True
+    return [
+        *new_args,
+        *(flag_args(id_flag, conversation) if id_flag and conversation else ()),
+    ], False
 
 
-def _parted(
-    provider: Provider, kind: str, way: _Way, message: Message, resumed: bool, place: Place
-) -> tuple[_Handed, str]:
-    """The prompt on a way of its own, where there is one, and what is left to be said.
+def _split_prompt(
+    provider: Provider,
+    kind: str,
+    mode: _InputMode,
+    message: Message,
+    resumed: bool,
+    file_path: FilePath,
+) -> tuple[_Input, str]:
+    """Return the prompt as a system prompt, if the provider has a flag for it, and the rest.
 
-    A system prompt is not part of the conversation, so it is given again when that goes on.
+    A system prompt is not part of the conversation, so a resumed one gets it again.
     """
-    if way.mode == "none":
-        return _Handed(), ""
-    by_file, by_flag = (
-        provider.text(f"headless.{name}") if kind == HEADLESS else ""
-        for name in ("system_prompt_file_flag", "system_prompt_flag")
-    )
-    if message.prompt and by_file:
-        return _handed(_Way("file", by_file), message.prompt, place, "prompt.md"), message.text
-    if message.prompt and by_flag and _size(by_flag + message.prompt) < LONGEST:
-        return _Handed(tuple(put(by_flag, message.prompt))), message.text
-    return _Handed(), message.text if resumed else _joined(message)
+    if mode.mode == "none":
+        return _Input(), ""
+    if message.prompt and kind == HEADLESS:
+        file_flag = provider.facts.headless.system_prompt_file_flag
+        text_flag = provider.facts.headless.system_prompt_flag
+        if file_flag:
+            system = _input(_InputMode("file", file_flag), message.prompt, file_path, "prompt.md")
+            return system, message.text
+        if text_flag and _arg_bytes(text_flag + message.prompt) < MAX_ARG_BYTES:
+            return _Input(tuple(flag_args(text_flag, message.prompt))), message.text
+    return _Input(), message.text if resumed else _joined(message)
 
 
 def _joined(message: Message) -> str:
     return "\n\n".join(part for part in (message.prompt.rstrip("\n"), message.text) if part)
 
 
-def _handed(way: _Way, text: str, place: Place, name: str = "message.md") -> _Handed:
-    if not text or way.mode == "none":
-        return _Handed()
-    if way.mode == "stdin":
-        return _Handed((way.flag,) if way.flag else (), text)
-    if way.mode == "file":
-        return _Handed(tuple(put(way.flag, place(name))), "", {name: text})
-    # Without a separator a text that begins with a dash would be taken for a flag.
+def _input(mode: _InputMode, text: str, file_path: FilePath, name: str = "message.md") -> _Input:
+    if not text or mode.mode == "none":
+        return _Input()
+    if mode.mode == "stdin":
+        return _Input((mode.flag,) if mode.flag else (), text)
+    if mode.mode == "file":
+        return _Input(tuple(flag_args(mode.flag, file_path(name))), "", {name: text})
+    # Without a separator a text that starts with a dash would be read as a flag.
     safe = " " + text if text.startswith("-") else text
-    if way.mode == "flag" and way.flag:
-        return _Handed(tuple(put(way.flag, text if way.flag.endswith("=") else safe)))
-    return _Handed((way.separator, text) if way.separator else (safe,))
+    if mode.mode == "flag" and mode.flag:
+        return _Input(tuple(flag_args(mode.flag, text if mode.flag.endswith("=") else safe)))
+    return _Input((mode.separator, text) if mode.separator else (safe,))
 
 
-def _checked(provider: Provider, made: Invocation) -> Invocation:
-    """The same, with an error if the kernel would not take it."""
-    whole = [*made.argv, *(f"{key}={value}" for key, value in made.env.items())]
+def _checked(provider: Provider, invocation: Invocation) -> Invocation:
+    """Add an error if the kernel would not accept the arguments or the environment."""
+    env = (f"{key}={value}" for key, value in invocation.env.items())
+    texts = [*invocation.argv, *env]
     reason = ""
-    if any(_size(one) >= LONGEST for one in whole):
-        reason = f"one argument or variable may have less than {LONGEST} bytes"
-    if any("\0" in one for one in whole):
-        reason = "there is a NUL character in it"
+    if any(_arg_bytes(text) >= MAX_ARG_BYTES for text in texts):
+        reason = f"an argument or variable must be shorter than {MAX_ARG_BYTES} bytes"
+    if any("\0" in text for text in texts):
+        reason = "it contains a NUL character"
     if not reason:
-        return made
-    words = f"provider `{provider.name}` cannot be handed this message or prompt: {reason}"
-    hint = "make it shorter, or put the long part into a file that the agent reads"
-    return made._replace(
-        problems=(*made.problems, Problem("message-not-passed", words, None, hint))
+        return invocation
+    problem = Problem(
+        "message-not-passed",
+        f"the message or prompt cannot be passed to provider `{provider.name}`: {reason}",
+        None,
+        "shorten it, or put the long part into a file that the agent reads",
     )
+    return invocation._replace(problems=(*invocation.problems, problem))
 
 
-def _size(text: str) -> int:
-    """Bytes of an argument with its end."""
+def _arg_bytes(text: str) -> int:
+    """Return the size of an argument with its final NUL."""
     return len(text.encode("utf-8", "surrogateescape")) + 1

@@ -1,197 +1,250 @@
-"""What a model is told: one text, every piece of it with the file and line it comes from."""
+"""Render an agent's prompt: one text, with the file and line that every piece of it comes from.
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+The template engine is imported only when a template is rendered, because most commands only need
+the records here, and plain prompts need no engine.
+"""
 
-from gascity.gotemplate import Note, Span, Template, TemplateError, TemplateSet, parse, render
-from gascity.gotemplate.nodes import Text
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
 from gascity.model.problems import Place, Problem, warning
-from gascity.model.records import NamedTuple
-from gascity.render.pieces import (
-    APPENDED,
-    FRAGMENT,
-    GENERATED,
-    PROMPT,
-    Appended,
-    Piece,
-    Rendered,
-    TemplateFile,
-    whole,
-)
 
-_PROMPT_NAME = "\x00prompt"  # no fragment can be called this
-_BETWEEN = "\n\n"
+if TYPE_CHECKING:
+    from gascity.gotemplate import Span, Template, TemplateError, TemplateSet, UndefinedName
+
+PROMPT, FRAGMENT, APPENDED, GENERATED = "prompt", "fragment", "appended", "generated"
+_PROMPT_NAME = "\x00prompt"  # cannot collide with a fragment's name
+_BUILTIN_FILE = "built-in"
+_SEPARATOR = "\n\n"
 
 
-class Recipe(NamedTuple):
-    """Everything a template prompt is made of; fragments lowest first."""
+class TemplateFile(NamedTuple):
+    """A template file. `lenient` files belong to packs that the user cannot edit."""
+
+    file: str
+    text: str
+    lenient: bool = False
+
+    @property
+    def stem(self) -> str:
+        name = self.file.rpartition("/")[2]
+        for suffix in (".template.md", ".md.tmpl"):
+            name = name.removesuffix(suffix)
+        return name
+
+
+class PromptPiece(NamedTuple):
+    """Characters `start` to `end` of a prompt, and where they come from."""
+
+    start: int
+    end: int
+    file: str
+    line: int
+    kind: str
+
+
+class RenderedPrompt(NamedTuple):
+    """A prompt, as far as it could be rendered, and its problems.
+
+    `unrelated` are problems of fragment files that this prompt does not need.
+    """
+
+    text: str
+    pieces: tuple[PromptPiece, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    fragments: frozenset[str] = frozenset()
+    unrelated: tuple[Problem, ...] = ()
+
+
+class AppendedFragment(NamedTuple):
+    """A fragment that is appended to the prompt, and the setting that names it."""
+
+    name: str
+    place: Place | None
+    lenient: bool = False
+
+
+class PromptSource(NamedTuple):
+    """Everything that a template prompt is rendered from; fragments lowest precedence first.
+
+    `builtin` returns the text of a built-in fragment. `parsed` caches the fragment files of a
+    city over several prompts.
+    """
 
     prompt: TemplateFile
     fragments: Sequence[TemplateFile]
-    appended: Sequence[Appended]
+    appended: Sequence[AppendedFragment]
     variables: Mapping[str, str]
     functions: Mapping[str, Callable[..., object]]
-    reserved: Callable[[str], str]
-    reserved_names: Sequence[str]
-    parsed: dict[str, Template | None]  # fragment files of this city that were parsed before
+    builtin: Callable[[str], str]
+    builtin_names: Sequence[str]
+    parsed: "dict[str, Template | None]"
 
 
-def render_prompt(recipe: Recipe) -> Rendered:
-    """Expand a template prompt and what is appended to it."""
+def plain_prompt(file: str, text: str) -> RenderedPrompt:
+    """Return a prompt that is not a template."""
+    pieces = (PromptPiece(0, len(text), file, 1, PROMPT),) if text else ()
+    return RenderedPrompt(text, pieces)
+
+
+def render_prompt(source: PromptSource) -> RenderedPrompt:
+    """Render a template prompt and the fragments appended to it."""
+    prompt = source.prompt
     problems: list[Problem] = []
-    main = _parsed(recipe.prompt, _PROMPT_NAME, recipe.functions, problems)
+    main = _parse(prompt, _PROMPT_NAME, source.functions, problems)
     if main is None:
-        as_it_stands = recipe.prompt.text if recipe.prompt.lenient else ""
-        pieces = whole(as_it_stands, recipe.prompt.file, PROMPT)
-        return Rendered(as_it_stands, pieces, tuple(problems))
-    aside: list[Problem] = []
-    library = _library(recipe, aside)
+        unchanged = plain_prompt(prompt.file, prompt.text if prompt.lenient else "")
+        return unchanged._replace(problems=tuple(problems))
+    unrelated: list[Problem] = []
+    library = _library(source, unrelated)
     library.add(main)
-    notes: list[Note] = []
-    spans = _spans(recipe, library, _PROMPT_NAME, notes, problems)
-    out = [(span, PROMPT if span.name == _PROMPT_NAME else FRAGMENT) for span in spans]
-    for one in recipe.appended:
-        out += _appended(recipe, library, one, notes, problems)
-    problems += _noted(notes)
-    text, pieces = _joined(out, set(recipe.reserved_names))
-    used = frozenset(span.name for span, _ in out if span.name != _PROMPT_NAME)
+    undefined: list[UndefinedName] = []
+    spans = _render(source, library, _PROMPT_NAME, undefined, problems)
+    output = [(span, PROMPT if span.name == _PROMPT_NAME else FRAGMENT) for span in spans]
+    for fragment in source.appended:
+        output += _append(source, library, fragment, undefined, problems)
+    problems += _undefined_problems(undefined)
+    text, pieces = _joined(output, set(source.builtin_names))
+    used = frozenset(span.name for span, _ in output if span.name != _PROMPT_NAME)
     if any(problem.is_error for problem in problems):
-        problems, aside = [*aside, *problems], []
-    return Rendered(text, pieces, tuple(problems), used, tuple(aside))
+        # An invalid fragment file may be the cause of the error, so show its problem first.
+        problems, unrelated = [*unrelated, *problems], []
+    return RenderedPrompt(text, pieces, tuple(problems), used, tuple(unrelated))
 
 
-def parse_file(
+def parse_fragment(
     source: TemplateFile, functions: Iterable[str], problems: list[Problem]
-) -> Template | None:
-    """A fragment file under its own stem, or a problem."""
-    return _parsed(source, source.stem, functions, problems)
+) -> "Template | None":
+    """Parse a fragment file under its stem; None if it is invalid, which adds a problem."""
+    return _parse(source, source.stem, functions, problems)
 
 
-def _parsed(
+def _parse(
     source: TemplateFile, name: str, functions: Iterable[str], problems: list[Problem]
-) -> Template | None:
+) -> "Template | None":
+    from gascity.gotemplate import TemplateError, parse
+
     try:
         return parse(source.text, name=name, file=source.file, functions=frozenset(functions))
     except TemplateError as error:
         problem = template_problem(error)
-        if source.lenient:
-            problem = Problem(
-                problem.code,
-                f"{problem.message}; the text is passed on as it stands",
-                problem.place,
-                problem.hint,
-            ).softened()
-        problems.append(problem)
+        problems.append(passed_unchanged(problem) if source.lenient else problem)
         return None
 
 
-def _library(recipe: Recipe, problems: list[Problem]) -> TemplateSet:
-    """Reserved fragments below all others; they are made only if somebody could use them."""
-    library = TemplateSet()
-    texts = [recipe.prompt.text, *(one.text for one in recipe.fragments)]
-    names = {one.name for one in recipe.appended}
-    for name in recipe.reserved_names:
-        if name in names or any(name in text for text in texts):
-            library.add(literal(name, recipe.reserved(name)))
-    for source in recipe.fragments:
-        if source.file not in recipe.parsed:
-            recipe.parsed[source.file] = parse_file(source, recipe.functions, problems)
-        template = recipe.parsed[source.file]
-        if template is not None:
-            library.add(template)
-    return library
-
-
-def literal(name: str, text: str) -> Template:
-    """A template that writes just this text, whatever braces are in it."""
-    return Template(name, "built-in", text, (Text(1, 0, text),) if text else (), {})
-
-
-def _spans(
-    recipe: Recipe,
-    library: TemplateSet,
-    name: str,
-    notes: list[Note],
-    problems: list[Problem],
-) -> list[Span]:
-    lenient = {one.file for one in (recipe.prompt, *recipe.fragments) if one.lenient}
-    try:
-        return render(
-            library,
-            name,
-            recipe.variables,
-            functions=recipe.functions,
-            missing="strict",
-            lenient=lenient,
-            notes=notes,
-        )
-    except TemplateError as error:
-        problems.append(template_problem(error))
-        return []
-
-
-def _appended(
-    recipe: Recipe,
-    library: TemplateSet,
-    one: Appended,
-    notes: list[Note],
-    problems: list[Problem],
-) -> list[tuple[Span, str]]:
-    if one.name not in library:
-        problem = Problem(
-            "missing-fragment",
-            f"there is no fragment `{one.name}` to append",
-            one.place,
-            _near(one.name, library),
-        )
-        problems.append(problem.softened() if one.lenient else problem)
-        return []
-    spans = _spans(recipe, library, one.name, notes, problems)
-    if not spans:
-        return []
-    first = spans[0]
-    gap = Span(_BETWEEN, first.file, first.line, first.name)
-    return [(span, APPENDED) for span in (gap, *spans)]
-
-
-def _near(name: str, library: Iterable[str]) -> str | None:
-    from gascity.model.names import did_you_mean
-
-    return did_you_mean(name, [known for known in library if known != _PROMPT_NAME])
-
-
-def template_problem(error: TemplateError) -> Problem:
-    """A template's own place, and the includes that led there."""
+def template_problem(error: "TemplateError") -> Problem:
+    """Return the problem for a template error, at its position in the template."""
     code = "bad-template" if error.kind == "parse" else "template-failed"
     inside = "" if error.name == _PROMPT_NAME else f" (in fragment `{error.name}`)"
     place = Place(error.file, line=error.line, col=error.col + 1)
     return Problem(code, f"{error.message}{inside}", place, error.hint or None)
 
 
-def _noted(notes: Sequence[Note]) -> list[Problem]:
-    """What lenient files lacked: one warning for each template."""
-    found: dict[str, list[Note]] = {}
-    for note in notes:
-        found.setdefault(note.file, []).append(note)
-    return [_lacking(file, missing) for file, missing in found.items()]
+def passed_unchanged(problem: Problem) -> Problem:
+    """Return a pack's parse error as a warning: its text is used without expanding it."""
+    return problem._replace(message=f"{problem.message}; the text is used unchanged").softened()
 
 
-def _lacking(file: str, notes: Sequence[Note]) -> Problem:
-    names = ", ".join(dict.fromkeys(f"`{note.subject}`" for note in notes))
+def _library(source: PromptSource, problems: list[Problem]) -> "TemplateSet":
+    """Return all fragments. Built-in ones come first, so that files can replace them.
+
+    Computing a built-in fragment can mean reading the whole city, so only those that the prompt
+    or a fragment mentions are added.
+    """
+    from gascity.gotemplate import Template, TemplateSet
+    from gascity.gotemplate.nodes import TextNode
+
+    library = TemplateSet()
+    texts = [source.prompt.text, *(fragment.text for fragment in source.fragments)]
+    appended = {fragment.name for fragment in source.appended}
+    for name in source.builtin_names:
+        if name in appended or any(name in text for text in texts):
+            # Built without the parser: braces in this text have no meaning.
+            text = source.builtin(name)
+            nodes = (TextNode(1, 0, text),) if text else ()
+            library.add(Template(name, _BUILTIN_FILE, text, nodes, {}))
+    for fragment in source.fragments:
+        if fragment.file not in source.parsed:
+            source.parsed[fragment.file] = parse_fragment(fragment, source.functions, problems)
+        template = source.parsed[fragment.file]
+        if template is not None:
+            library.add(template)
+    return library
+
+
+def _render(
+    source: PromptSource,
+    library: "TemplateSet",
+    name: str,
+    undefined: "list[UndefinedName]",
+    problems: list[Problem],
+) -> "list[Span]":
+    from gascity.gotemplate import TemplateError, render
+
+    try:
+        return render(
+            library,
+            name,
+            source.variables,
+            functions=source.functions,
+            missing="strict",
+            lenient={each.file for each in (source.prompt, *source.fragments) if each.lenient},
+            undefined_names=undefined,
+        )
+    except TemplateError as error:
+        problems.append(template_problem(error))
+        return []
+
+
+def _append(
+    source: PromptSource,
+    library: "TemplateSet",
+    fragment: AppendedFragment,
+    undefined: "list[UndefinedName]",
+    problems: list[Problem],
+) -> "list[tuple[Span, str]]":
+    if fragment.name not in library:
+        from gascity.model.names import did_you_mean
+
+        hint = did_you_mean(fragment.name, [name for name in library if name != _PROMPT_NAME])
+        message = f"there is no fragment `{fragment.name}` to append"
+        problem = Problem("missing-fragment", message, fragment.place, hint)
+        problems.append(problem.softened() if fragment.lenient else problem)
+        return []
+    spans = _render(source, library, fragment.name, undefined, problems)
+    if not spans:
+        return []
+    return [(span, APPENDED) for span in (spans[0]._replace(text=_SEPARATOR), *spans)]
+
+
+def _undefined_problems(undefined: "Sequence[UndefinedName]") -> Iterator[Problem]:
+    """Yield one warning for each lenient template with undefined names."""
+    for file in dict.fromkeys(name.file for name in undefined):
+        yield undefined_problem([name for name in undefined if name.file == file])
+
+
+def undefined_problem(undefined: "Sequence[UndefinedName]") -> Problem:
+    """Return the warning about the undefined names of one file."""
+    first = undefined[0]
+    names = ", ".join(dict.fromkeys(f"`{name.subject}`" for name in undefined))
     return warning(
         "undefined-in-pack",
-        f"{names} is taken for empty text: nothing defines it",
-        Place(file, line=notes[0].line, col=notes[0].col + 1),
-        notes[0].hint or None,
+        f"{names} is not defined; empty text is used instead",
+        Place(first.file, line=first.line, col=first.col + 1),
+        first.hint or None,
     )
 
 
-def _joined(out: Sequence[tuple[Span, str]], reserved: set[str]) -> tuple[str, tuple[Piece, ...]]:
-    """One text, and pieces without gaps; neighbours from one file and kind are told by line."""
+def _joined(
+    output: "Sequence[tuple[Span, str]]", builtin: set[str]
+) -> tuple[str, tuple[PromptPiece, ...]]:
+    """Return the whole text, and its pieces without gaps."""
     pieces = []
-    at = 0
-    for span, kind in out:
-        end = at + len(span.text)
-        generated = span.file == "built-in" and span.name in reserved
-        pieces.append(Piece(at, end, span.file, span.line, GENERATED if generated else kind))
-        at = end
-    return "".join(span.text for span, _ in out), tuple(pieces)
+    start = 0
+    for span, kind in output:
+        end = start + len(span.text)
+        if span.file == _BUILTIN_FILE and span.name in builtin:
+            kind = GENERATED
+        pieces.append(PromptPiece(start, end, span.file, span.line, kind))
+        start = end
+    return "".join(span.text for span, _ in output), tuple(pieces)

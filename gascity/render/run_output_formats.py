@@ -1,26 +1,25 @@
-"""Where each shape of output has its conversation, its last words, tokens, cost and faults."""
+"""Rules for each output format: where it has conversation id, texts, tokens, cost and errors."""
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
-from gascity.model.records import NamedTuple
 
+class OutputRule(NamedTuple):
+    """The values to take from JSON objects that match `when`.
 
-class Rule(NamedTuple):
-    """What is taken from an object of which `when` is true.
+    Keys of `when` and values of `take` are paths; `*` is every item of a list or table. An
+    expected text that ends with `*` is a prefix. The keys of `take` are:
 
-    Keys of `when` and values of `take` are paths into it; `*` is every item of a list or table. A
-    wanted text that ends with `*` is how the text begins. Taken are:
-
-    conversation   the id to resume by
-    summary        the last words, in place of those before
-    piece          a part of the last words, behind the parts before
-    fresh          nothing: what comes next are new words
-    usage, cost    of the whole run; more_usage, more_cost: of a part of it, and better known
-    failed, error  whether, and in which words; status: the answer of the model's server
-    fine           nothing: what failed before was overcome
-    over           nothing: it has come to its end, whichever that is
-    tool           what it makes use of; only for people to read
-    wait, wait_ms  for how long a limit holds; until: to which second of the epoch
+    conversation   id to resume by
+    summary        last text of the model; replaces earlier ones
+    piece          part of the last text; appended to earlier parts
+    fresh          no value: the next piece starts a new text
+    usage, cost    of the whole run; more_usage, more_cost: of a part of it, takes precedence
+    failed, error  whether the run failed, and the message; status: the model server's answer
+    fine           no value: an earlier failure was overcome
+    over           no value: the run reached its end, successful or not
+    tool           a tool call; only shown to the user
+    wait, wait_ms  duration of a rate limit; until: its end in epoch seconds
     """
 
     when: Mapping[str, str]
@@ -28,20 +27,20 @@ class Rule(NamedTuple):
 
 
 _CLAUDE = (
-    Rule({}, {"conversation": "session_id"}),
-    Rule(
+    OutputRule({}, {"conversation": "session_id"}),
+    OutputRule(
         {"type": "assistant"},
         {"summary": "message.content.*.text", "tool": "message.content.*.name"},
     ),
-    Rule(
+    OutputRule(
         {"type": "system", "subtype": "api_retry"},
         {"status": "error_status", "wait_ms": "retry_delay_ms"},
     ),
-    Rule(
+    OutputRule(
         {"type": "rate_limit_event", "rate_limit_info.status": "rejected"},
         {"status": "rate_limit_info.status", "until": "rate_limit_info.resetsAt"},
     ),
-    Rule(
+    OutputRule(
         {"type": "result"},
         {
             "summary": "result",
@@ -54,25 +53,27 @@ _CLAUDE = (
             "over": "type",
         },
     ),
-    Rule(  # such as error_max_turns, which may come with `is_error` false
+    OutputRule(  # such as error_max_turns, which may come with `is_error` false
         {"type": "result", "subtype": "error*"},
         {"failed": "type", "error": "subtype"},
     ),
-    Rule({"type": "result", "subtype": "error*"}, {"error": "errors.*"}),
+    OutputRule({"type": "result", "subtype": "error*"}, {"error": "errors.*"}),
 )
 _GEMINI = (
-    Rule({"type": "init"}, {"conversation": "session_id"}),
-    Rule({"type": "message", "role": "user"}, {"fresh": "type"}),
-    Rule({"type": "tool_use"}, {"fresh": "type", "tool": "tool_name"}),
-    Rule({"type": "message", "role": "assistant"}, {"piece": "content"}),
-    Rule({"type": "result"}, {"usage": "stats", "over": "type"}),
-    Rule({"type": "result", "status": "error"}, {"failed": "status", "error": "error.message"}),
+    OutputRule({"type": "init"}, {"conversation": "session_id"}),
+    OutputRule({"type": "message", "role": "user"}, {"fresh": "type"}),
+    OutputRule({"type": "tool_use"}, {"fresh": "type", "tool": "tool_name"}),
+    OutputRule({"type": "message", "role": "assistant"}, {"piece": "content"}),
+    OutputRule({"type": "result"}, {"usage": "stats", "over": "type"}),
+    OutputRule(
+        {"type": "result", "status": "error"}, {"failed": "status", "error": "error.message"}
+    ),
 )
 _OPENCODE = (
-    Rule({}, {"conversation": "sessionID"}),
-    Rule({"type": "text"}, {"summary": "part.text"}),
-    Rule({"type": "tool_use"}, {"tool": "part.tool"}),
-    Rule(
+    OutputRule({}, {"conversation": "sessionID"}),
+    OutputRule({"type": "text"}, {"summary": "part.text"}),
+    OutputRule({"type": "tool_use"}, {"tool": "part.tool"}),
+    OutputRule(
         {"type": "step_finish"},
         {
             "more_usage": "part.tokens",
@@ -81,7 +82,7 @@ _OPENCODE = (
             "over": "type",
         },
     ),
-    Rule(
+    OutputRule(
         {"type": "error"},
         {
             "failed": "type",
@@ -93,61 +94,65 @@ _OPENCODE = (
     ),
 )
 _CODEX = (
-    Rule({"type": "thread.started"}, {"conversation": "thread_id"}),
-    Rule({"type": "item.completed", "item.type": "agent_message"}, {"summary": "item.text"}),
-    Rule({"type": "item.started", "item.type": "command_execution"}, {"tool": "item.command"}),
-    Rule({"type": "item.started", "item.type": "mcp_tool_call"}, {"tool": "item.tool"}),
-    Rule({"type": "turn.completed"}, {"usage": "usage", "over": "type"}),
-    Rule({"type": "error"}, {"error": "message"}),
-    Rule({"type": "turn.failed"}, {"failed": "type", "error": "error.message"}),
+    OutputRule({"type": "thread.started"}, {"conversation": "thread_id"}),
+    OutputRule({"type": "item.completed", "item.type": "agent_message"}, {"summary": "item.text"}),
+    OutputRule(
+        {"type": "item.started", "item.type": "command_execution"}, {"tool": "item.command"}
+    ),
+    OutputRule({"type": "item.started", "item.type": "mcp_tool_call"}, {"tool": "item.tool"}),
+    OutputRule({"type": "turn.completed"}, {"usage": "usage", "over": "type"}),
+    OutputRule({"type": "error"}, {"error": "message"}),
+    OutputRule({"type": "turn.failed"}, {"failed": "type", "error": "error.message"}),
 )
 _COPILOT = (
-    Rule({"type": "assistant.message"}, {"summary": "data.content"}),
-    Rule({"type": "session.error"}, {"error": "data.message", "status": "data.statusCode"}),
-    Rule(
+    OutputRule({"type": "assistant.message"}, {"summary": "data.content"}),
+    OutputRule({"type": "session.error"}, {"error": "data.message", "status": "data.statusCode"}),
+    OutputRule(
         {"type": "result"},
         {"conversation": "sessionId", "failed": "exitCode", "over": "type"},
     ),
 )
 _DROID = (
-    Rule({}, {"conversation": "session_id"}),
-    Rule({"type": "message", "role": "assistant"}, {"summary": "text"}),
-    Rule(
+    OutputRule({}, {"conversation": "session_id"}),
+    OutputRule({"type": "message", "role": "assistant"}, {"summary": "text"}),
+    OutputRule(
         {"type": "completion"},
         {"summary": "finalText", "usage": "usage", "fine": "type", "over": "type"},
     ),
-    Rule({"type": "error"}, {"failed": "type", "error": "message"}),
+    OutputRule({"type": "error"}, {"failed": "type", "error": "message"}),
 )
 _KIMI = (
-    Rule({"role": "meta"}, {"conversation": "session_id"}),
-    Rule(
+    OutputRule({"role": "meta"}, {"conversation": "session_id"}),
+    OutputRule(
         {"role": "meta", "type": "turn.step.retrying"},
         {"status": "status_code", "wait_ms": "delay_ms"},
     ),
-    Rule({"role": "assistant"}, {"summary": "content"}),
+    OutputRule({"role": "assistant"}, {"summary": "content"}),
 )
 _GROK = (
-    Rule({"type": "text"}, {"piece": "data"}),
-    Rule({"type": "tool_call"}, {"fresh": "type"}),
-    Rule(
+    OutputRule({"type": "text"}, {"piece": "data"}),
+    OutputRule({"type": "tool_call"}, {"fresh": "type"}),
+    OutputRule(
         {"type": "end"},
         {"conversation": "sessionId", "usage": "usage", "fine": "type", "over": "type"},
     ),
-    Rule({"type": "error"}, {"failed": "type", "error": "message"}),
+    OutputRule({"type": "error"}, {"failed": "type", "error": "message"}),
 )
 _GOOSE = (
-    Rule({"type": "message", "message.role": "user"}, {"fresh": "type"}),
-    Rule({"type": "message", "message.role": "assistant"}, {"piece": "message.content.*.text"}),
-    Rule(  # it ends with 0 all the same
+    OutputRule({"type": "message", "message.role": "user"}, {"fresh": "type"}),
+    OutputRule(
+        {"type": "message", "message.role": "assistant"}, {"piece": "message.content.*.text"}
+    ),
+    OutputRule(  # the exit code is 0 all the same
         {"type": "message", "message.content.*.text": "Ran into this error:*"},
         {"failed": "type", "error": "message.content.*.text"},
     ),
-    Rule({"type": "complete"}, {"usage": "", "over": "type"}),
-    Rule({"type": "error"}, {"failed": "type", "error": "error"}),
+    OutputRule({"type": "complete"}, {"usage": "", "over": "type"}),
+    OutputRule({"type": "error"}, {"failed": "type", "error": "error"}),
 )
 _PI = (
-    Rule({"type": "session"}, {"conversation": "id"}),
-    Rule(
+    OutputRule({"type": "session"}, {"conversation": "id"}),
+    OutputRule(
         {"type": "message_end", "message.role": "assistant"},
         {
             "summary": "message.content.*.text",
@@ -157,13 +162,13 @@ _PI = (
             "over": "type",
         },
     ),
-    Rule(  # it ends with 0 all the same
+    OutputRule(  # the exit code is 0 all the same
         {"type": "message_end", "message.stopReason": "error"},
         {"failed": "type", "error": "message.errorMessage"},
     ),
 )
 _CLINE = (
-    Rule(
+    OutputRule(
         {"type": "run_result"},
         {
             "summary": "text",
@@ -172,26 +177,26 @@ _CLINE = (
             "over": "type",
         },
     ),
-    Rule({"type": "run_result", "finishReason": "error"}, {"failed": "type"}),
-    Rule({"type": "error"}, {"error": "message"}),
+    OutputRule({"type": "run_result", "finishReason": "error"}, {"failed": "type"}),
+    OutputRule({"type": "error"}, {"error": "message"}),
 )
 _VIBE = (  # from documentation
-    Rule({"role": "assistant"}, {"summary": "content"}),
+    OutputRule({"role": "assistant"}, {"summary": "content"}),
 )
 _AUGGIE = (  # read in the shipped code
-    Rule(
+    OutputRule(
         {"type": "result"},
         {"summary": "result", "conversation": "session_id", "failed": "is_error"},
     ),
 )
 _ANTIGRAVITY = (  # from documentation
-    Rule({}, {"summary": "response", "usage": "usage", "conversation": "conversation_id"}),
-    Rule({}, {"failed": "error", "error": "error"}),
+    OutputRule({}, {"summary": "response", "usage": "usage", "conversation": "conversation_id"}),
+    OutputRule({}, {"failed": "error", "error": "error"}),
 )
 
 TEXT = "text"
-UNFINISHED = "its output broke off: it ended without a result"
-FORMATS: Mapping[str, tuple[Rule, ...]] = {
+UNFINISHED = "its output is incomplete: it ended without a result"
+FORMATS: Mapping[str, tuple[OutputRule, ...]] = {
     TEXT: (),
     "claude-stream-json": _CLAUDE,
     "cursor-stream-json": _CLAUDE,
@@ -210,9 +215,9 @@ FORMATS: Mapping[str, tuple[Rule, ...]] = {
     "auggie-json": _AUGGIE,
     "antigravity-json": _ANTIGRAVITY,
 }
-WHOLE = frozenset(("auggie-json", "antigravity-json"))  # one object, over any number of lines
+WHOLE = frozenset(("auggie-json", "antigravity-json"))  # one JSON object over several lines
 
-# Kinds of tokens, and what programs call them.
+# Kinds of tokens, and their names in the formats.
 TOKENS: Mapping[str, tuple[str, ...]] = {
     "input": ("input_tokens", "input", "inputTokens"),
     "output": ("output_tokens", "output", "outputTokens"),

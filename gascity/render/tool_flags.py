@@ -1,234 +1,221 @@
-"""An agent's scope of tools in its provider's own flags, and what those cannot say."""
+"""An agent's `[tools]` as its provider's own flags, and what those flags cannot enforce."""
 
 import re
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
+from typing import NamedTuple
 
 from gascity.model.city import Agent, City
-from gascity.model.layers import fold_field
 from gascity.model.problems import ERROR, Problem, warning
 from gascity.model.provider import Provider
-from gascity.model.records import NamedTuple
-from gascity.model.tables import SECURITY
 
 HEADLESS, INTERACTIVE = "headless", "interactive"
 UNENFORCEABLE = "unenforceable-scope"
 NEUTRAL = ("read", "edit", "write", "shell", "search", "fetch")
-_SHAPE = r"(?P<name>[^()/]*)(?:\((?P<glob>.*)\)|/(?P<tool>.*))?"
+_PATTERN = r"(?P<name>[^()/]*)(?:\((?P<glob>.*)\)|/(?P<tool>.*))?"
 
 
-class Flags(NamedTuple):
-    """Arguments that hold a run to its scope, and problems for what they leave open."""
+class ToolFlags(NamedTuple):
+    """Arguments that enforce an agent's `[tools]`, and problems for what they do not enforce."""
 
     args: tuple[str, ...] = ()
     problems: tuple[Problem, ...] = ()
 
 
-def restricted(agent: Agent) -> bool:
-    """Has the agent a scope of tools at all?"""
-    return agent.value("tools.allow") is not None or any(
-        agent.value(f"tools.{word}") for word in ("deny", "ask")
-    )
+def is_restricted(agent: Agent) -> bool:
+    """Return whether the agent has any `[tools]` restriction."""
+    tools = agent.settings.tools
+    return tools.allow is not None or bool(tools.deny or tools.ask)
 
 
-def only_tools(agent: Agent) -> tuple[str, ...] | None:
-    """The tools it may use, and no others; None: all that are not denied."""
-    found = agent.value("tools.allow")
-    if "*" in _refused(agent)[0]:
+def allowed_tools(agent: Agent) -> tuple[str, ...] | None:
+    """Return the only tools the agent may use; None: all that are not denied."""
+    tools = agent.settings.tools
+    if "*" in tools.deny:
         return ()
-    if not isinstance(found, (list, tuple)) or "*" in found:
-        return None
-    return _strings(found)
+    return None if tools.allow is None or "*" in tools.allow else tools.allow
 
 
 def scope_problems(city: City) -> list[Problem]:
-    """What providers cannot hold the city's agents to, in any kind of run that they have."""
+    """Return the restrictions that providers cannot enforce, in any kind of run they have."""
     found: dict[Problem, None] = {}
     for agent in city.agents:
         provider = city.providers.get(agent.provider)
-        if provider is not None and not agent.broken and restricted(agent):
+        if provider is not None and not agent.broken and is_restricted(agent):
             kinds = [HEADLESS] if provider.headless else []
-            kinds += [INTERACTIVE] if provider.value("interactive") else []
+            kinds += [INTERACTIVE] if provider.facts.interactive else []
             for kind in kinds:
                 found.update(dict.fromkeys(tool_flags(provider, agent, kind).problems))
     return as_required(city, found)
 
 
 def as_required(city: City, problems: Iterable[Problem]) -> list[Problem]:
-    """The same, with scopes that are not enforced as errors where the city wants them enforced."""
-    wanted = fold_field(city.security, SECURITY, "require_enforcement").value
+    """Turn unenforced restrictions into errors where the city sets `require_enforcement`."""
+    if not city.security.require_enforcement:
+        return list(problems)
     return [
-        one._replace(severity=ERROR) if wanted and one.code == UNENFORCEABLE else one
-        for one in problems
+        problem._replace(severity=ERROR) if problem.code == UNENFORCEABLE else problem
+        for problem in problems
     ]
 
 
-def tool_flags(provider: Provider, agent: Agent, kind: str) -> Flags:
-    """The flags for `[tools]` in one kind of run.
+def tool_flags(provider: Provider, agent: Agent, kind: str) -> ToolFlags:
+    """Return the flags for `[tools]` in one kind of run.
 
-    Where nobody can be asked, what needs asking is denied. What a provider would do unasked though
-    it is not in `tools.allow` is denied too. Each setting that stays open is a problem.
+    In a headless run no user can be asked, so `tools.ask` is denied. Tools that the provider
+    would use without asking are denied too unless `tools.allow` has them. Each setting that the
+    flags do not enforce is a problem.
     """
-    if not restricted(agent) or provider.value("script"):  # a script has no tools
-        return Flags()
-    if agent.text("start_command"):
-        provider = provider._replace(layers=(), folded={})
-    says = _Says(provider, kind)
-    allow, (deny, ask) = only_tools(agent), _refused(agent)
+    if not is_restricted(agent) or provider.facts.script:  # a script has no tools
+        return ToolFlags()
+    if agent.settings.start_command:  # an unknown program: the provider's flags do not apply
+        provider = Provider(provider.name, provider.family, (), provider.options)
+    syntax = _ToolSyntax(provider, kind)
+    allow, deny, ask = allowed_tools(agent), agent.settings.tools.deny, agent.settings.tools.ask
     args: list[str] = []
     problems: list[Problem] = []
     if allow is not None:
-        more, lost = _allowed(says, allow)
-        args += more
-        barred = "*" in deny
-        lost = ["*"] if barred and lost else lost
-        problems += _open(provider, agent, "deny" if barred else "allow", lost)
-        deny = tuple(word for word in deny if word != "*")
-    refused = [*deny, *(ask if kind == HEADLESS else ())]
-    more, lost = _denied(says, refused, () if allow is None else _rest(says, allow))
-    args += more
-    problems += _open(provider, agent, "deny", [word for word in lost if word in deny])
-    asked = [word for word in ask if kind == INTERACTIVE or word in lost]
-    problems += _open(provider, agent, "ask", asked)
-    return Flags(tuple(args), tuple(problems))
+        allow_args, lost = _allow_args(syntax, allow)
+        args += allow_args
+        if "*" in deny:
+            problems += _unenforced(provider, agent, "deny", ["*"] if lost else [])
+        else:
+            problems += _unenforced(provider, agent, "allow", lost)
+        deny = tuple(tool for tool in deny if tool != "*")
+    denied = [*deny, *(ask if kind == HEADLESS else ())]
+    deny_args, lost = _deny_args(syntax, denied, [] if allow is None else _others(syntax, allow))
+    args += deny_args
+    problems += _unenforced(provider, agent, "deny", [tool for tool in lost if tool in deny])
+    not_asked = [tool for tool in ask if kind == INTERACTIVE or tool in lost]
+    problems += _unenforced(provider, agent, "ask", not_asked)
+    return ToolFlags(tuple(args), tuple(problems))
 
 
-class _Says(NamedTuple):
-    """A provider's facts about flags for tools, as far as they hold for a kind of run."""
+class _ToolSyntax:
+    """A provider's syntax for tools, as far as it applies to one kind of run."""
 
-    provider: Provider
-    kind: str
+    def __init__(self, provider: Provider, kind: str) -> None:
+        tools = self.facts = provider.facts.tools
+        applies = tools.only in (None, "", kind)
+        self.allow_flag = tools.allow_flag if applies else ""
+        self.deny_flag = tools.deny_flag if applies else ""
+        self.names = tools.names
 
-    def flag(self, name: str) -> str:
-        fits = self.provider.text("tools.only") in ("", self.kind)
-        return self.provider.text(f"tools.{name}") if fits else ""
-
-    @property
-    def names(self) -> dict[str, str]:
-        return self.provider.pairs("tools.names")
-
-    def native(self, word: str) -> list[str]:
-        """A neutral word in the provider's; nothing where it has none for it."""
-        found = re.fullmatch(_SHAPE, word, re.DOTALL)
-        if found is None:
+    def native(self, tool: str) -> list[str]:
+        """Return the provider's names for a tool; empty if it has none."""
+        match = re.fullmatch(_PATTERN, tool, re.DOTALL)
+        if match is None:
             return []
-        if found["tool"] is not None:
-            return self._of_server(found["name"], found["tool"])
-        if found["glob"] is not None:
-            return self._of_shell(found["name"], found["glob"])
-        if _is_glob(word):
-            return [self.names[one] for one in NEUTRAL if one in self.names and _fits(one, word)]
-        if word in NEUTRAL:
-            return [self.names[word]] if word in self.names else []
-        return [self.names.get(word, word)]
+        if match["tool"] is not None:
+            return self._server_tool(match["name"], match["tool"])
+        if match["glob"] is not None:
+            return self._shell_command(match["name"], match["glob"])
+        if _is_glob(tool):
+            names = [name for name in NEUTRAL if fnmatchcase(name, tool)]
+            return [self.names[name] for name in names if name in self.names]
+        if tool in NEUTRAL:
+            return [self.names[tool]] if tool in self.names else []
+        return [self.names.get(tool, tool)]
 
-    def _of_server(self, server: str, tool: str) -> list[str]:
-        fact = self.provider.text("tools.server" if tool == "*" else "tools.server_tool")
-        if not fact or _is_glob(server) or (tool != "*" and _is_glob(tool)):
+    def _server_tool(self, server: str, tool: str) -> list[str]:
+        pattern = self.facts.server if tool == "*" else self.facts.server_tool
+        if not pattern or _is_glob(server) or (tool != "*" and _is_glob(tool)):
             return []
-        return [fact.replace("{server}", server).replace("{tool}", tool)]
+        return [pattern.replace("{server}", server).replace("{tool}", tool)]
 
-    def _of_shell(self, name: str, glob: str) -> list[str]:
-        """A pattern with `{prefix}` in it can only name a command by its first words."""
-        fact = self.provider.text("tools.shell_pattern") if name == "shell" else ""
-        if "{prefix}" not in fact:
-            return [fact.replace("{glob}", glob)] if fact else []
+    def _shell_command(self, name: str, glob: str) -> list[str]:
+        """Return the native form of `shell(glob)`.
+
+        A provider whose pattern has `{prefix}` can only match the first words of a command.
+        """
+        pattern = (self.facts.shell_pattern or "") if name == "shell" else ""
+        if "{prefix}" not in pattern:
+            return [pattern.replace("{glob}", glob)] if pattern else []
         prefix = glob.removesuffix(" *")
         if prefix == glob or _is_glob(prefix):
             return []
-        return [fact.replace("{prefix}", prefix)]
+        return [pattern.replace("{prefix}", prefix)]
 
-    def words(self, flag: str, natives: Sequence[str]) -> list[str]:
-        """A flag with what it takes, once or once for each."""
-        if self.provider.value("tools.repeat"):
-            return [word for one in natives for word in put(flag, one)]
-        return put(flag, self.provider.text("tools.separator").join(natives))
+    def args(self, flag: str, natives: Sequence[str]) -> list[str]:
+        """Return a flag with its values: once with all, or once for each."""
+        if self.facts.repeat:
+            return [arg for native in natives for arg in flag_args(flag, native)]
+        return flag_args(flag, (self.facts.separator or "").join(natives))
+
+    def translate(self, tools: Iterable[str]) -> tuple[list[str], list[str]]:
+        """Return the native names of tools, and the tools that have none."""
+        natives: list[str] = []
+        lost: list[str] = []
+        separator = "" if self.facts.repeat else self.facts.separator
+        for tool in tools:
+            names = self.native(tool)
+            # A name that contains the separator would be read as two.
+            if names and not any(separator and separator in name for name in names):
+                natives += names
+            else:
+                lost.append(tool)
+        return list(dict.fromkeys(natives)), lost
 
 
-def put(flag: str, value: str) -> list[str]:
-    """A flag and its value; several words of a flag are several arguments, `=` joins the last."""
+def flag_args(flag: str, value: str) -> list[str]:
+    """Return a flag and its value as arguments; a final `=` joins them."""
     words = flag.split()
     if words and words[-1].endswith("="):
         return [*words[:-1], words[-1] + value]
     return [*words, value]
 
 
-def _refused(agent: Agent) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What it may not use, and what it may after somebody agreed."""
-    return _strings(agent.value("tools.deny")), _strings(agent.value("tools.ask"))
-
-
-def _allowed(says: _Says, allow: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Arguments, and the words that they cannot say."""
-    flag = says.flag("allow_flag")
-    if not flag:
+def _allow_args(syntax: _ToolSyntax, allow: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the arguments that allow tools, and the tools they cannot express."""
+    if not syntax.allow_flag:
         return [], list(allow) or ["[]"]
-    natives, lost = _translated(says, allow)
-    # A tool that is allowed and has no word is one the provider never asks for.
-    lost = [word for word in lost if word not in NEUTRAL]
-    if not natives:  # said without any tool, such a flag was seen to leave all of them
-        return [], lost + (["[]"] if says.provider.value("tools.allow_only") else [])
-    return says.words(flag, natives), lost
+    natives, lost = syntax.translate(allow)
+    # An allowed neutral tool without a native name is one that the provider never asks for.
+    lost = [tool for tool in lost if tool not in NEUTRAL]
+    if not natives:  # observed: without any value such a flag allows every tool
+        return [], lost + (["[]"] if syntax.facts.allow_only else [])
+    return syntax.args(syntax.allow_flag, natives), lost
 
 
-def _denied(
-    says: _Says, refused: Sequence[str], rest: Sequence[str]
+def _deny_args(
+    syntax: _ToolSyntax, denied: Sequence[str], others: Sequence[str]
 ) -> tuple[list[str], list[str]]:
-    flag = says.flag("deny_flag")
-    if not flag:
-        return [], list(refused)
-    natives, lost = _translated(says, refused)
-    natives = list(dict.fromkeys((*natives, *rest)))
-    return says.words(flag, natives) if natives else [], lost
+    """Return the arguments that deny tools, and the tools they cannot express."""
+    if not syntax.deny_flag:
+        return [], list(denied)
+    natives, lost = syntax.translate(denied)
+    natives = list(dict.fromkeys((*natives, *others)))
+    return syntax.args(syntax.deny_flag, natives) if natives else [], lost
 
 
-def _rest(says: _Says, allow: Sequence[str]) -> list[str]:
-    """The provider's known tools that are not allowed, unless its flag for that sees to it."""
-    if says.provider.value("tools.allow_only") and _allowed(says, allow)[0]:
+def _others(syntax: _ToolSyntax, allow: Sequence[str]) -> list[str]:
+    """Return the provider's tools that are not allowed, unless its allow flag excludes them."""
+    if syntax.facts.allow_only and _allow_args(syntax, allow)[0]:
         return []
-    kept = {says.names[name] for word in allow for name in _mentioned(word) if name in says.names}
-    return [name for name in dict.fromkeys(says.names.values()) if name not in kept]
+    names = {name for tool in allow for name in _neutral_names(tool)}
+    kept = {syntax.names[name] for name in names if name in syntax.names}
+    return [name for name in dict.fromkeys(syntax.names.values()) if name not in kept]
 
 
-def _mentioned(word: str) -> list[str]:
-    name = word.partition("(")[0]
-    return [one for one in NEUTRAL if "/" not in name and _fits(one, name)]
+def _neutral_names(tool: str) -> list[str]:
+    name = tool.partition("(")[0]
+    return [neutral for neutral in NEUTRAL if "/" not in name and fnmatchcase(neutral, name)]
 
 
-def _translated(says: _Says, words: Iterable[str]) -> tuple[list[str], list[str]]:
-    natives: list[str] = []
-    lost: list[str] = []
-    joint = "" if says.provider.value("tools.repeat") else says.provider.text("tools.separator")
-    for word in words:
-        found = says.native(word)
-        whole = found and not any(joint and joint in one for one in found)
-        natives += found if whole else []
-        lost += [] if whole else [word]
-    return list(dict.fromkeys(natives)), lost
-
-
-def _open(provider: Provider, agent: Agent, key: str, words: Sequence[str]) -> list[Problem]:
-    if not words:
+def _unenforced(provider: Provider, agent: Agent, key: str, tools: Sequence[str]) -> list[Problem]:
+    if not tools:
         return []
-    said = ", ".join(f"`{word}`" for word in words)
+    names = ", ".join(f"`{tool}`" for tool in tools)
     return [
         warning(
             UNENFORCEABLE,
-            f"provider `{provider.name}` cannot be held to {said} in `tools.{key}` of agent "
+            f"provider `{provider.name}` cannot enforce {names} in `tools.{key}` of agent "
             f"`{agent.name}`",
             agent.setting(f"tools.{key}").place,
-            "it only guides there; `[security] require_enforcement = true` makes this an error",
+            "it is advisory only; `[security] require_enforcement = true` makes this an error",
         )
     ]
 
 
-def _strings(value: object) -> tuple[str, ...]:
-    return tuple(str(one) for one in value) if isinstance(value, (list, tuple)) else ()
-
-
 def _is_glob(text: str) -> bool:
-    return any(sign in text for sign in "*?[")
-
-
-def _fits(name: str, glob: str) -> bool:
-    return fnmatchcase(name, glob)
+    return any(char in text for char in "*?[")

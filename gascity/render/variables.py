@@ -1,17 +1,16 @@
-"""The one table of template variables: prompts, fragments, servers, work_dir and commands."""
+"""Template variables and functions, for prompts, fragments, MCP servers, work_dir and commands."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from typing import NamedTuple
 
 from gascity.model.city import Agent, City, Rig
-from gascity.model.layers import fold_field
-from gascity.model.records import NamedTuple
-from gascity.model.tables import RIG
+from gascity.model.settings import ProviderFacts
 
 _PROGRAM = "city"
 
 
-class Scene(NamedTuple):
-    """What only a session, or the machine, knows. Empty text stands for nothing."""
+class SessionContext(NamedTuple):
+    """Values that depend on the session or the machine; empty where there is none."""
 
     work_dir: str = ""
     branch: str = ""
@@ -21,134 +20,147 @@ class Scene(NamedTuple):
     date: str = ""
 
 
-class _Ground(NamedTuple):
-    """Everything a variable may be made of."""
+class _Inputs(NamedTuple):
+    """The inputs of a variable."""
 
     city: City
     agent: Agent
     rig: Rig | None
-    scene: Scene
+    session: SessionContext
 
 
-class Variable(NamedTuple):
-    """One name, what it means, and how it is made."""
+class TemplateVariable(NamedTuple):
+    """A variable: its name, its documentation, and the function that computes it."""
 
     name: str
     doc: str
-    make: Callable[[_Ground], str]
+    compute: Callable[[_Inputs], str]
 
 
-def _rig_root(ground: _Ground) -> str:
-    if ground.rig is None or ground.rig.path is None:
+def _rig_root(inputs: _Inputs) -> str:
+    if inputs.rig is None or inputs.rig.path is None:
         return ""
-    path = ground.rig.path
-    return path if path.startswith("/") else f"{ground.city.root}/{path}"
+    path = inputs.rig.path
+    return path if path.startswith("/") else f"{inputs.city.root}/{path}"
 
 
-def _pack_root(ground: _Ground) -> str:
-    pack = ground.agent.home.pack
+def _pack_root(inputs: _Inputs) -> str:
+    pack = inputs.agent.home.pack
     if pack == ".":
-        return ground.city.root
-    return pack if pack.startswith("/") else f"{ground.city.root}/{pack}"
+        return inputs.city.root
+    return pack if pack.startswith("/") else f"{inputs.city.root}/{pack}"
 
 
-def _provider(ground: _Ground, name: str) -> str:
-    provider = ground.city.providers.get(ground.agent.provider)
-    return provider.text(name) if provider else ""
+def _provider_facts(inputs: _Inputs) -> ProviderFacts | None:
+    provider = inputs.city.providers.get(inputs.agent.provider)
+    return provider.facts if provider else None
 
 
-def _default_branch(ground: _Ground) -> str:
-    written = fold_field(ground.rig.layers, RIG, "default_branch").value if ground.rig else None
-    return str(written) if written else ground.scene.default_branch or "main"
+def _provider_title(inputs: _Inputs) -> str:
+    facts = _provider_facts(inputs)
+    return (facts and facts.display_name) or inputs.agent.provider
 
 
-def _query(words: str) -> Callable[[_Ground], str]:
-    return lambda ground: f"{_PROGRAM} {words}".replace("AGENT", str(ground.agent.name))
+def _instructions_file(inputs: _Inputs) -> str:
+    facts = _provider_facts(inputs)
+    return (facts and facts.instructions_file) or "AGENTS.md"
+
+
+def _default_branch(inputs: _Inputs) -> str:
+    configured = inputs.rig.settings.default_branch if inputs.rig else None
+    return configured or inputs.session.default_branch or "main"
+
+
+def _query(words: str) -> Callable[[_Inputs], str]:
+    return lambda inputs: f"{_PROGRAM} {words}".replace("AGENT", str(inputs.agent.name))
 
 
 VARIABLES = (
-    Variable("CityRoot", "The city's directory.", lambda g: g.city.root),
-    Variable("CityName", "The city's name.", lambda g: g.city.name),
-    Variable("AgentName", "The agent's qualified name.", lambda g: str(g.agent.name)),
-    Variable("Agent", "The same as AgentName.", lambda g: str(g.agent.name)),
-    Variable("AgentBase", "The agent's bare name.", lambda g: g.agent.name.bare),
-    Variable("TemplateName", "The agent's bare name.", lambda g: g.agent.name.bare),
-    Variable(
+    TemplateVariable("CityRoot", "The city's directory.", lambda g: g.city.root),
+    TemplateVariable("CityName", "The city's name.", lambda g: g.city.name),
+    TemplateVariable("AgentName", "The agent's qualified name.", lambda g: str(g.agent.name)),
+    TemplateVariable("Agent", "The same as AgentName.", lambda g: str(g.agent.name)),
+    TemplateVariable("AgentBase", "The agent's bare name.", lambda g: g.agent.name.bare),
+    TemplateVariable("TemplateName", "The agent's bare name.", lambda g: g.agent.name.bare),
+    TemplateVariable(
         "BindingName", "The import it comes from, or empty.", lambda g: g.agent.name.binding or ""
     ),
-    Variable(
+    TemplateVariable(
         "BindingPrefix",
         "The import and a dot, or empty.",
         lambda g: f"{g.agent.name.binding}." if g.agent.name.binding else "",
     ),
-    Variable("RigName", "The rig it works in, or empty.", lambda g: g.agent.name.rig or ""),
-    Variable("Rig", "The same as RigName.", lambda g: g.agent.name.rig or ""),
-    Variable("RigRoot", "The rig's directory, or empty.", _rig_root),
-    Variable(
+    TemplateVariable("RigName", "The rig it works in, or empty.", lambda g: g.agent.name.rig or ""),
+    TemplateVariable("Rig", "The same as RigName.", lambda g: g.agent.name.rig or ""),
+    TemplateVariable("RigRoot", "The rig's directory, or empty.", _rig_root),
+    TemplateVariable(
         "IssuePrefix",
-        "Prefix of the rig's work, or empty.",
+        "Prefix of the rig's work items, or empty.",
         lambda g: g.rig.prefix if g.rig else "",
     ),
-    Variable("WorkDir", "The session's working directory.", lambda g: g.scene.work_dir),
-    Variable("Branch", "The session's branch, or empty.", lambda g: g.scene.branch),
-    Variable("DefaultBranch", "The branch that work starts from.", _default_branch),
-    Variable("ConfigDir", "The directory of the pack that defines the agent.", _pack_root),
-    Variable("Session", "The session's name.", lambda g: g.scene.session or str(g.agent.name)),
-    Variable("ProviderKey", "The provider's name.", lambda g: g.agent.provider),
-    Variable(
+    TemplateVariable("WorkDir", "The session's working directory.", lambda g: g.session.work_dir),
+    TemplateVariable("Branch", "The session's branch, or empty.", lambda g: g.session.branch),
+    TemplateVariable("DefaultBranch", "The branch that work starts from.", _default_branch),
+    TemplateVariable("ConfigDir", "The directory of the pack that defines the agent.", _pack_root),
+    TemplateVariable(
+        "Session", "The session's name.", lambda g: g.session.session or str(g.agent.name)
+    ),
+    TemplateVariable("ProviderKey", "The provider's name.", lambda g: g.agent.provider),
+    TemplateVariable(
         "ProviderDisplayName",
-        "The provider's name for people.",
-        lambda g: _provider(g, "display_name") or g.agent.provider,
+        "The provider's display name.",
+        _provider_title,
     ),
-    Variable(
+    TemplateVariable(
         "InstructionsFile",
-        "The file of standing instructions that the provider reads.",
-        lambda g: _provider(g, "instructions_file") or "AGENTS.md",
+        "The instructions file that the provider reads.",
+        _instructions_file,
     ),
-    Variable("WorkQuery", "Command that gives the next item.", _query("hook --claim")),
-    Variable(
+    TemplateVariable(
+        "WorkQuery", "Command that claims the next work item.", _query("hook --claim")
+    ),
+    TemplateVariable(
         "AssignedInProgressQuery",
-        "Command that lists what the agent holds.",
+        "Command that lists the agent's running work items.",
         _query("work list --agent AGENT --status claimed"),
     ),
-    Variable(
+    TemplateVariable(
         "AssignedReadyQuery",
-        "Command that lists what waits for the agent.",
+        "Command that lists the agent's queued work items.",
         _query("work list --agent AGENT --status open"),
     ),
-    Variable(
+    TemplateVariable(
         "RoutedPoolQuery",
-        "Command that lists what waits for the agent's pool.",
+        "Command that lists the queued work items of the agent's pool.",
         _query("work list --agent AGENT --status open"),
     ),
-    Variable("SlingQuery", "Command that hands the agent work.", _query("sling AGENT")),
+    TemplateVariable("SlingQuery", "Command that slings work to the agent.", _query("sling AGENT")),
 )
 
 
-def variables(city: City, agent: Agent, scene: Scene) -> dict[str, str]:
-    """What every template of an agent may name: its env, and over it the table."""
-    rig = city.rig_of(agent)
-    env = agent.value("env")
-    ground = _Ground(city, agent, rig, scene)
-    found = {str(key): str(value) for key, value in env.items()} if isinstance(env, Mapping) else {}
-    return found | {one.name: one.make(ground) for one in VARIABLES}
+def variables(city: City, agent: Agent, session: SessionContext) -> dict[str, str]:
+    """Return the variables of an agent's templates: its `env`, overridden by the table."""
+    inputs = _Inputs(city, agent, city.rig_of(agent), session)
+    return {**agent.settings.env} | {
+        variable.name: variable.compute(inputs) for variable in VARIABLES
+    }
 
 
 def functions() -> dict[str, Callable[..., object]]:
-    """Functions beside Go's own; `templateFirst` is part of the language's walker."""
+    """Return the template functions beside Go's own (`templateFirst` is part of the engine)."""
     return {
         "basename": lambda text: str(text).rpartition("/")[2],
         "cmd": lambda: _PROGRAM,
         "session": str,
-        "q": quoted,
+        "q": quote,
     }
 
 
-def quoted(text: object) -> str:
-    """A string as TOML, JSON and Go all read it."""
-    marks = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+def quote(text: object) -> str:
+    """Return a string literal that TOML, JSON and Go all accept."""
+    escapes = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
     body = "".join(
-        marks.get(char) or (char if char.isprintable() else _escaped(char)) for char in str(text)
+        escapes.get(char) or (char if char.isprintable() else _escaped(char)) for char in str(text)
     )
     return f'"{body}"'
 

@@ -1,110 +1,144 @@
-"""Logs that stay within a bound while they are written, and how to read one.
+"""Logs of runs as files, kept below a size limit while they are being written.
 
-The first quarter of the bound and the last half of it are kept; what lies between becomes a hole in
-the file, which takes no room. Whoever writes notices nothing: the file only ever grows at its end.
+A run appends to its log for as long as it runs, through a descriptor that this program does not
+control, so a log cannot be rotated: the run would keep writing to the old file. Instead the middle
+is cut out in place. The first quarter of the limit and the last half stay; what lies between
+becomes a hole (`fallocate` with FALLOC_FL_PUNCH_HOLE). A hole takes no disk space and changes
+neither the length of the file nor any offset, so writers and readers are not disturbed.
+
+Readers skip holes with `lseek(SEEK_DATA)` and put a note in their place. Where the file system has
+no holes, everything after the first quarter is cut off; with O_APPEND the run then continues at the
+new end.
 """
 
 import errno
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import BinaryIO
 
-_KEEP_SIZE, _PUNCH_HOLE = 1, 2  # of fallocate(2)
+_KEEP_SIZE, _PUNCH_HOLE = 1, 2  # flags of fallocate(2)
 _TAIL = 1 << 18  # bytes that `tail` reads at most
+_PIECE = 1 << 16  # bytes that `read_from` returns at most
 
 
-def bound(path: str, limit: int) -> int:
-    """Cut the middle out of a log that takes more room than this; return the bytes cut now.
+class FileLogs:
+    """Logs that are files on this machine. The reference to a log is its path."""
 
-    Where the file system cannot make holes, everything behind the first quarter is cut off.
-    """
+    def size(self, log: str) -> int | None:
+        try:
+            return os.stat(log).st_size
+        except OSError:
+            return None
+
+    def read(self, log: str) -> Iterator[bytes]:
+        try:
+            file = open(log, "rb")  # noqa: SIM115 - closed below
+        except FileNotFoundError:
+            return
+        with file:
+            before, line = 0, b"\n"
+            for start, end in _data_ranges(file):
+                if start > before:
+                    yield (b"" if line.endswith(b"\n") else b"\n") + cut_note(start - before)
+                for line in _lines(file, start, end):
+                    yield line
+                before = end
+
+    def read_from(self, log: str, offset: int) -> tuple[bytes, int]:
+        try:
+            with open(log, "rb", buffering=0) as file:
+                start = os.lseek(file.fileno(), offset, os.SEEK_DATA)
+                if start > offset:
+                    return cut_note(start - offset), start
+                size = os.lseek(file.fileno(), start, os.SEEK_HOLE) - start
+                os.lseek(file.fileno(), start, os.SEEK_SET)
+                piece = file.read(min(size, _PIECE))
+                return piece, start + len(piece)
+        except OSError:  # the end of the log, or no log yet
+            return b"", offset
+
+    def tail(self, log: str, lines: int) -> str:
+        try:
+            with open(log, "rb") as file:
+                start, end = _data_ranges(file)[-1]
+                start = max(start, end - _TAIL)
+                file.seek(start)
+                text = file.read(end - start).decode(errors="replace")
+        except (OSError, IndexError):
+            return ""
+        return "".join(text.splitlines(keepends=True)[-lines:]) if lines > 0 else ""
+
+    def truncate(self, log: str, limit: int) -> int:
+        return truncate_middle(log, limit)
+
+    def delete(self, log: str) -> None:
+        with suppress(FileNotFoundError):
+            os.unlink(log)
+
+
+def truncate_middle(path: str, limit: int) -> int:
+    """Cut out the middle of a file that takes more than `limit` bytes; return the bytes cut."""
     try:
         file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
     except FileNotFoundError:
         return 0
     try:
-        return _bound(file, limit)
+        return _truncate_middle(file, limit)
     finally:
         os.close(file)
 
 
-def tail(path: str, lines: int) -> str:
-    """Return the last lines of a log, or fewer where they are very long; nothing without a log."""
-    try:
-        with open(path, "rb") as file:
-            start, end = _parts(file)[-1]
-            start = max(start, end - _TAIL)
-            file.seek(start)
-            text = file.read(end - start).decode(errors="replace")
-    except (OSError, IndexError):
-        return ""
-    return "".join(text.splitlines(keepends=True)[-lines:]) if lines > 0 else ""
-
-
-def read_log(path: str) -> Iterator[bytes]:
-    """Yield the lines of a log, with one for each hole that says how much is gone."""
-    with open(path, "rb") as file:
-        before, line = 0, b"\n"
-        for start, end in _parts(file):
-            if start > before:
-                broken = b"" if line.endswith(b"\n") else b"\n"
-                yield broken + cut_line(start - before)
-            for line in _lines(file, start, end):
-                yield line
-            before = end
-
-
-def cut_line(gone: int) -> bytes:
-    """The line that stands for so many bytes."""
-    return f"[… {gone:,} bytes cut out …]\n".encode()
-
-
-def _bound(file: int, limit: int) -> int:
+def _truncate_middle(file: int, limit: int) -> int:
     status = os.fstat(file)
-    block = max(status.st_blksize, 4096)  # parts of a block would be zeroed, not cut
+    block = max(status.st_blksize, 4096)  # the kernel zeroes partial blocks instead of freeing them
     start = -(-(limit // 4) // block) * block
     end = (status.st_size - limit // 2) // block * block
     if min(status.st_size, status.st_blocks * 512) <= limit or end <= start:
         return 0
     try:
-        first = os.lseek(file, start, os.SEEK_DATA)  # behind what was cut before
-        if first < end:
-            _punch(file, first, end - first)
-        return max(0, end - first)
-    except OSError as fault:
-        if fault.errno not in (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL):
+        data = os.lseek(file, start, os.SEEK_DATA)  # skip what an earlier call has cut out
+        if data < end:
+            _punch_hole(file, data, end - data)
+        return max(0, end - data)
+    except OSError as error:
+        if error.errno not in (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL):
             raise
     os.ftruncate(file, start)
-    gone = status.st_size - start
-    os.write(file, b"\n" + cut_line(gone))
-    return gone
+    cut = status.st_size - start
+    os.write(file, b"\n" + cut_note(cut))
+    return cut
 
 
-def _punch(file: int, start: int, length: int) -> None:
-    """Make a hole, with what Python's os has no name for."""
-    import ctypes
+def cut_note(length: int) -> bytes:
+    """Return the line that readers see in place of this many bytes."""
+    return f"[… {length:,} bytes cut out …]\n".encode()
+
+
+def _punch_hole(file: int, start: int, length: int) -> None:
+    import ctypes  # the os module has no fallocate with flags
 
     libc = ctypes.CDLL(None, use_errno=True)
     fallocate = getattr(libc, "fallocate64", None) or libc.fallocate
-    done = fallocate(file, _KEEP_SIZE | _PUNCH_HOLE, ctypes.c_int64(start), ctypes.c_int64(length))
-    if done != 0:
+    flags = _KEEP_SIZE | _PUNCH_HOLE
+    if fallocate(file, flags, ctypes.c_int64(start), ctypes.c_int64(length)) != 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 
-def _parts(file: BinaryIO) -> list[tuple[int, int]]:
-    """Where there is something in the file, in order; all of it where holes cannot be told."""
+def _data_ranges(file: BinaryIO) -> list[tuple[int, int]]:
+    """Return the start and end of each part that is not a hole; one range if there are no holes."""
     size, at = os.fstat(file.fileno()).st_size, 0
-    found: list[tuple[int, int]] = []
+    ranges: list[tuple[int, int]] = []
     while at < size:
         try:
             start = os.lseek(file.fileno(), at, os.SEEK_DATA)
             at = os.lseek(file.fileno(), start, os.SEEK_HOLE)
-        except OSError as fault:
-            if fault.errno == errno.ENXIO:  # a hole up to the end
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # a hole up to the end
                 break
             return [(0, size)]
-        found.append((start, min(at, size)))
-    return found
+        ranges.append((start, min(at, size)))
+    return ranges
 
 
 def _lines(file: BinaryIO, start: int, end: int) -> Iterable[bytes]:

@@ -1,141 +1,142 @@
-"""Processes as `/proc` shows them: who is who, who belongs to which run."""
+"""Processes as `/proc` shows them, and which run each belongs to.
+
+Two problems shape this module. A pid is reused after its process has died, so a process is
+identified by pid, start time and boot id together, and signals go through a pidfd that is checked
+after it was opened. And a run may start daemons that leave its process group, so every process of a
+run carries the session's id and generation in its environment.
+"""
 
 import functools
 import os
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
-from gascity.model.records import NamedTuple
-from gascity.runtimes.runtime import Handle
+from gascity.runtimes.port import RunHandle
 
 _PROC = "/proc"
 
 
 class Process(NamedTuple):
-    """One process. `owner` and the two behind it are of the session in whose course it started."""
+    """One process. `owner`, `generation` and `root` are from its environment; see above."""
 
     pid: int
-    state: str  # the kernel's letter
+    state: str  # the kernel's letter, for example R or Z
     group: int
-    session: int  # pid of its leader
-    ticks: int
-    owner: str = ""
+    session: int  # the pid of the session leader
+    ticks: int  # the start time, in clock ticks since boot
+    owner: str = ""  # the id of the city's session
     generation: int = 0
     root: str = ""  # of the city
 
     @property
     def dead(self) -> bool:
-        """It has ended, and only its parent has not asked yet how."""
+        """Whether it has exited; a zombie waits only for its parent to reap it."""
         return self.state in "ZX"
 
 
 @functools.cache
 def boot_id() -> str:
-    """Return what tells this boot of the machine from all others."""
+    """Return the id of this boot of the machine."""
     with open(f"{_PROC}/sys/kernel/random/boot_id") as file:
         return file.read().strip()
 
 
-def look(pid: int) -> Process | None:
-    """Return the process, None if there is none; OSError if that cannot be told."""
+def read_process(pid: int) -> Process | None:
+    """Return the process, or None if there is none. OSError if /proc cannot be read."""
     try:
         text = _read(pid, "stat")
     except (FileNotFoundError, ProcessLookupError):
-        _read(os.getpid(), "stat")  # without /proc nobody would seem to be there
+        _read(os.getpid(), "stat")  # fails without /proc, where every process would seem dead
         return None
-    # The name before the last parenthesis may have blanks and parentheses in it.
+    # The second field is the program's name in parentheses; it may itself contain `) `.
     fields = text[text.rindex(b")") + 2 :].split()
     return Process(pid, fields[0].decode(), int(fields[2]), int(fields[3]), int(fields[19]))
 
 
-def find(handle: Handle) -> Process | None:
-    """Return the process that the handle names, be it dead, and no other of the same number."""
+def find_process(handle: RunHandle) -> Process | None:
+    """Return the leader of a run, dead or alive; None if its pid is free or reused."""
     if handle.boot != boot_id():
         return None
-    found = look(handle.pid)
-    return found if found and found.ticks == handle.ticks else None
+    process = read_process(handle.pid)
+    return process if process and process.ticks == handle.ticks else None
 
 
-def watch(handle: Handle) -> int | None:
-    """Return a descriptor that is readable once it is dead; None: it is, or cannot be watched."""
+def open_exit_fd(handle: RunHandle) -> int | None:
+    """Return a pidfd of a run's leader; None if it is dead or cannot be watched."""
     try:
-        watched = os.pidfd_open(handle.pid)
+        fd = os.pidfd_open(handle.pid)
     except OSError:
         return None
     try:
-        found = find(handle)  # asked after opening: the number may have been another's by then
+        process = find_process(handle)  # after opening: only now can the pid not change hands
     except OSError:
-        found = None
-    if found and not found.dead:
-        return watched
-    os.close(watched)
+        process = None
+    if process and not process.dead:
+        return fd
+    os.close(fd)
     return None
 
 
-def scan() -> list[Process]:
-    """Return every process that lives and that we may look at, ourselves left out, in one pass."""
-    us = os.getpid()
+def list_processes() -> list[Process]:
+    """Return all live processes except this one, with their owners."""
+    this = os.getpid()
     pids = (int(name) for name in os.listdir(_PROC) if name.isdigit())
-    found, bare = [], []
-    for process in (_glance(pid) for pid in pids if pid != us):
+    processes, without_environ = [], []
+    for process in (_try_read(pid) for pid in pids if pid != this):
         if process and not process.dead:
             environ = _environ(process.pid)
-            if environ or not process.session:  # the kernel's own have neither
-                found.append(_marked(process, environ))
+            if environ or not process.session:  # kernel threads have neither
+                processes.append(_with_owner(process, environ))
             else:
-                bare.append(process)
-    # One that is just being replaced by another program has no environment for a moment.
-    return found + [_marked(process, _environ(process.pid)) for process in bare]
+                without_environ.append(process)
+    # During execve a process has no environment for a moment, so read those a second time.
+    return processes + [_with_owner(process, _environ(process.pid)) for process in without_environ]
 
 
-def strike(process: Process, signal: int) -> None:
-    """Send a signal to it and to no other of the same number; quietly, if it is gone."""
+def send_signal(process: Process, signal: int) -> None:
+    """Send a signal to this process and never to a later one with its pid. Ignore failures."""
     from signal import pidfd_send_signal
 
     try:
-        target = os.pidfd_open(process.pid)
+        fd = os.pidfd_open(process.pid)
     except OSError:
         return
     try:
-        now = look(process.pid)
-        if now and now.ticks == process.ticks:
-            pidfd_send_signal(target, signal)
+        current = read_process(process.pid)
+        if current and current.ticks == process.ticks:
+            pidfd_send_signal(fd, signal)
     except OSError:
-        pass  # gone, or not ours to signal
+        pass  # it has exited, or belongs to another user
     finally:
-        os.close(target)
+        os.close(fd)
 
 
-def members(processes: Iterable[Process], run: Handle, known: bool) -> list[Process]:
-    """Return those of a run: started by its session, wherever they went, or in what it leads.
+def run_members(
+    processes: Iterable[Process], runs: Mapping[RunHandle, bool]
+) -> dict[RunHandle, list[Process]]:
+    """Return the processes of each run: by environment, and those in the session of its leader.
 
-    `known` says that nobody else can have had the leader's number since; without that, one that
-    lost its environment is not counted, as it may be a stranger's.
+    The value of a run says whether its leader's pid is certain not to have been reused. If not,
+    the leader's session counts for nothing, because it may be that of an unrelated process.
     """
-    return members_of(processes, {run: known})[run]
-
-
-def members_of(
-    processes: Iterable[Process], runs: Mapping[Handle, bool]
-) -> dict[Handle, list[Process]]:
-    """The members of many runs, each with whether its leader's number is known to be its own."""
-    owned: dict[tuple[str, int], set[Process]] = {}
-    led: dict[int, set[Process]] = {}
+    by_owner: dict[tuple[str, int], set[Process]] = {}
+    by_leader: dict[int, set[Process]] = {}
     for process in processes:
-        owned.setdefault((process.owner, process.generation), set()).add(process)
-        led.setdefault(process.session, set()).add(process)
-    owned = {owner: some for owner, some in owned.items() if owner[0]}
+        if process.owner:
+            by_owner.setdefault((process.owner, process.generation), set()).add(process)
+        by_leader.setdefault(process.session, set()).add(process)
     return {
         run: sorted(
-            owned.get((run.session, run.generation), set())
-            | (led.get(run.pid, set()) if known else set())
+            by_owner.get((run.session, run.generation), set())
+            | (by_leader.get(run.pid, set()) if certain else set())
         )
-        for run, known in runs.items()
+        for run, certain in runs.items()
     }
 
 
-def _glance(pid: int) -> Process | None:
+def _try_read(pid: int) -> Process | None:
     try:
-        return look(pid)
+        return read_process(pid)
     except OSError:
         return None
 
@@ -154,16 +155,16 @@ def _uid(pid: int) -> int:
         return -1
 
 
-def _marked(process: Process, environ: bytes) -> Process:
-    """The process with its owner. Another user's is never owned by a session of ours."""
+def _with_owner(process: Process, environ: bytes) -> Process:
+    """Return the process with its owner. A process of another user never has one."""
     if b"CITY_SESSION_ID=" not in environ or _uid(process.pid) != os.geteuid():
         return process
-    marks = dict(one.partition(b"=")[::2] for one in environ.split(b"\0"))
-    generation = marks.get(b"CITY_GENERATION", b"")
+    variables = dict(entry.partition(b"=")[::2] for entry in environ.split(b"\0"))
+    generation = variables.get(b"CITY_GENERATION", b"")
     return process._replace(
-        owner=os.fsdecode(marks.get(b"CITY_SESSION_ID", b"")),
+        owner=os.fsdecode(variables.get(b"CITY_SESSION_ID", b"")),
         generation=int(generation) if generation.isdigit() else 0,
-        root=os.fsdecode(marks.get(b"CITY_ROOT", b"")),
+        root=os.fsdecode(variables.get(b"CITY_ROOT", b"")),
     )
 
 

@@ -1,229 +1,235 @@
-"""Runs without a terminal: each leads a session of its own, and its output goes to its log."""
+"""The runtime for headless runs: plain processes whose output goes to their log."""
 
 import contextlib
 import errno
 import fcntl
 import os
 import signal
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from gascity.runtimes import logs, proc, trampoline
+from gascity.runtimes import proc, trampoline
+from gascity.runtimes.logs import FileLogs
+from gascity.runtimes.port import RunHandle, RunLogs, RunSpec, RunStatus
 from gascity.runtimes.proc import Process
-from gascity.runtimes.runtime import Handle, Order, Seen
 
-_GATE, _EXIT_FILE = 3, 4  # descriptors that the trampoline finds
-_ABOVE = 10  # ours lie here while a child is made, so that none is in the way of its own
-_ROUNDS = 20  # of looking for what a process that is being killed has started meanwhile
+_FIRST_SAFE_FD = 10  # above the descriptors 0 to 4 that the child gets
+_KILL_ROUNDS = 20  # a process may start others while it is being killed
 
 _SIGNALS = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
 
 
 class ProcessRuntime:
-    """Runs that are plain processes."""
+    """Runs that are plain processes, each the leader of a session of its own."""
 
     name = "process"
+    interactive = False
 
     def __init__(self) -> None:
-        self._gates: dict[tuple[int, int], int] = {}
-        self._ours: set[tuple[int, int]] = set()  # started here: nobody else had their numbers
+        self.logs: RunLogs = FileLogs()
+        self._gates: dict[tuple[int, int], int] = {}  # of held runs, by pid and ticks
+        # Children of this process: their pids cannot be reused before this process reaps them.
+        self._children: set[tuple[int, int]] = set()
 
-    def missing(self) -> str:
-        """What must be installed first, in words; nothing if all is there."""
+    def missing_requirement(self) -> str:
         try:
             proc.boot_id()
-            proc.look(os.getpid())
+            proc.read_process(os.getpid())
             os.close(os.pidfd_open(os.getpid()))
         except (OSError, AttributeError):
-            return "sessions need Linux 5.3 or later with /proc mounted"
+            return "Linux 5.3 or later with /proc mounted"
         return ""
 
-    def spawn(self, order: Order) -> Handle:
-        """Make the run, held until `release`; it exits by itself if we die before. OSError if not.
-
-        There is no fork: nothing that this process knows is copied into the child.
-        """
+    def spawn(self, spec: RunSpec) -> RunHandle:
+        """Create the run with posix_spawn: a fork would copy this process's memory into it."""
         opened: list[int] = []
         try:
             opened += os.pipe()
-            held, gate = opened
-            opened.append(trampoline.open_exit_file(order.exit_file))
-            opened.append(os.open(order.stdin or os.devnull, os.O_RDONLY | os.O_CLOEXEC))
-            opened.append(_open_log(order.log))
-            pid = _spawn(order, (opened[3], opened[4], opened[4], held, opened[2]))
-            born = proc.look(pid)
-            if born is None:
-                raise ProcessLookupError(errno.ESRCH, "the process is gone already", order.name)
+            waiting_end, gate = opened
+            opened.append(trampoline.create_exit_file(spec.exit_file))
+            opened.append(os.open(spec.stdin or os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+            opened.append(_open_log(spec.log))
+            exit_file, stdin, log = opened[2:]
+            pid = _spawn(spec, (stdin, log, log, waiting_end, exit_file))
+            process = proc.read_process(pid)
+            if process is None:
+                raise ProcessLookupError(errno.ESRCH, "the process exited at once", spec.name)
         except BaseException:
             _close(opened)
             raise
         _close(file for file in opened if file != gate)
-        self._gates[pid, born.ticks] = gate
-        self._ours.add((pid, born.ticks))
-        return Handle(
+        self._gates[pid, process.ticks] = gate
+        self._children.add((pid, process.ticks))
+        return RunHandle(
             pid,
-            born.ticks,
+            process.ticks,
             proc.boot_id(),
-            exit_file=order.exit_file,
-            log=order.log,
-            session=order.session,
-            generation=order.generation,
+            exit_file=spec.exit_file,
+            log=spec.log,
+            session=spec.session,
+            generation=spec.generation,
         )
 
-    def release(self, handle: Handle) -> None:
-        """Let a held run go."""
+    def release(self, handle: RunHandle) -> None:
         gate = self._gates.pop((handle.pid, handle.ticks), None)
         if gate is None:
             return
         try:
             os.write(gate, b"\n")
         except BrokenPipeError:
-            pass  # it died while it was held, as `seen` will tell
+            pass  # it died while it was held; `status` reports that
         finally:
             os.close(gate)
 
-    def death(self, handle: Handle) -> int | None:
-        """A descriptor that is readable once the run has ended; None: it has, or cannot be told."""
-        return proc.watch(handle)
+    def exit_fd(self, handle: RunHandle) -> int | None:
+        return proc.open_exit_fd(handle)
 
-    def seen(self, handle: Handle) -> Seen:
-        """How the run stands. What we are the parent of is laid to rest on the way."""
-        return trampoline.stand(self._alive(handle), handle.exit_file)
+    def status(self, handle: RunHandle) -> RunStatus:
+        """Return the state, and reap the run if it is a child of this process."""
+        return trampoline.run_status(self._is_alive(handle), handle.exit_file)
 
-    def interrupt(self, handle: Handle) -> None:
-        """Ask it to stop as Ctrl-C would. Ends quietly if it is gone, as the next ones do."""
-        _signal(handle, signal.SIGINT)
+    def interrupt(self, handle: RunHandle) -> None:
+        _signal_group(handle, signal.SIGINT)
 
-    def terminate(self, handle: Handle) -> None:
-        """Ask it to end."""
-        _signal(handle, signal.SIGTERM)
+    def terminate(self, handle: RunHandle) -> None:
+        _signal_group(handle, signal.SIGTERM)
 
-    def kill(self, handle: Handle) -> None:
-        """End it and everything it started, at once."""
+    def kill(self, handle: RunHandle) -> None:
         self.kill_all([handle])
 
-    def kill_all(self, handles: Sequence[Handle]) -> None:
-        """End many at once: all of `/proc` is read for it, so once for all of them is better."""
+    def kill_all(self, handles: Sequence[RunHandle]) -> None:
         for handle in handles:
             _close([self._gates.pop((handle.pid, handle.ticks), -1)])
-            _signal(handle, signal.SIGKILL)
-        struck: set[int] = set()
-        for _ in range(_ROUNDS):
-            found = [process for some in self._members(handles).values() for process in some]
-            fresh = [process for process in found if process.pid not in struck]
-            if not fresh:
+            _signal_group(handle, signal.SIGKILL)
+        killed: set[int] = set()
+        for _ in range(_KILL_ROUNDS):
+            members = [process for some in self._members(handles).values() for process in some]
+            remaining = [process for process in members if process.pid not in killed]
+            if not remaining:
                 return
-            for process in fresh:
-                proc.strike(process, signal.SIGKILL)
-            struck.update(process.pid for process in fresh)
+            for process in remaining:
+                proc.send_signal(process, signal.SIGKILL)
+            killed.update(process.pid for process in remaining)
 
-    def leftovers_of(self, handles: Sequence[Handle]) -> Mapping[Handle, list[int]]:
-        """The leftovers of many runs, for the price of one."""
-        left = {
-            handle: [process.pid for process in found if process.pid != handle.pid]
-            for handle, found in self._members(handles).items()
+    def leftovers(self, handles: Sequence[RunHandle]) -> Mapping[RunHandle, int]:
+        return {handle: len(pids) for handle, pids in self.leftover_pids(handles).items()}
+
+    def leftover_pids(self, handles: Sequence[RunHandle]) -> dict[RunHandle, list[int]]:
+        """Return the live processes of each run, without its leader."""
+        pids = {
+            handle: [process.pid for process in members if process.pid != handle.pid]
+            for handle, members in self._members(handles).items()
         }
-        for handle, pids in left.items():
-            if not pids and not self._alive(handle):
-                self._ours.discard((handle.pid, handle.ticks))
-        return left
+        for handle, left in pids.items():
+            if not left and not self._is_alive(handle):
+                self._children.discard((handle.pid, handle.ticks))
+        return pids
 
-    def peek(self, handle: Handle, lines: int) -> str:
-        """The last lines of its log."""
-        return logs.tail(handle.log, lines)
+    def forget(self, handle: RunHandle) -> None:
+        with contextlib.suppress(OSError):
+            os.unlink(handle.exit_file)
 
-    def ready(self, handle: Handle, prefix: str) -> bool:  # noqa: ARG002 - it has no terminal
-        """Never: nobody can type there."""
+    def peek(self, handle: RunHandle, lines: int) -> str:
+        return self.logs.tail(handle.log, lines)
+
+    def awaits_input(self, handle: RunHandle, prompt_prefix: str) -> bool:  # noqa: ARG002
         return False
 
-    def send(self, handle: Handle, text: str) -> bool:  # noqa: ARG002 - it has no terminal
-        """Nothing can be typed."""
+    def send_text(self, handle: RunHandle, text: str) -> bool:  # noqa: ARG002
         return False
 
-    def attached(self, handle: Handle) -> bool | None:  # noqa: ARG002
-        """Nobody can."""
+    def attached(self, handle: RunHandle) -> bool | None:  # noqa: ARG002
         return False
 
-    def attach_command(self, handle: Handle) -> Sequence[str]:  # noqa: ARG002
-        """There is none; its log can be followed."""
+    def attach_command(self, handle: RunHandle) -> Sequence[str]:  # noqa: ARG002
         return ()
 
-    def strays(self, root: str, known: frozenset[int]) -> list[Handle]:
-        """Running processes of this city's sessions that nobody knows, leaders first.
+    def strays(self, root: str, known: Collection[RunHandle]) -> list[RunHandle]:
+        """Return processes of this city's sessions that belong to no known run, leaders first.
 
-        One that a known run started is not a stray, wherever it went. Of a session whose leader
-        is there, only the leader is named.
+        A process that a known run started is no stray, wherever it went. Of processes with a live
+        leader, only the leader is returned: killing it kills the others.
         """
-        processes = proc.scan()
-        owners = {(p.owner, p.generation) for p in processes if p.pid in known}
-        found = [
+        processes = proc.list_processes()
+        known_pids = {handle.pid for handle in known}
+        known_runs = {(p.owner, p.generation) for p in processes if p.pid in known_pids}
+        strays = [
             process
             for process in processes
             if process.owner
             and process.root == root
-            and not {process.pid, process.session} & known
-            and (process.owner, process.generation) not in owners
+            and not {process.pid, process.session} & known_pids
+            and (process.owner, process.generation) not in known_runs
         ]
-        leaders = [process for process in found if process.pid == process.session]
-        led = {process.pid for process in leaders}
-        others = [process for process in found if process.session not in led]
+        leaders = [process for process in strays if process.pid == process.session]
+        leader_pids = {process.pid for process in leaders}
+        others = [process for process in strays if process.session not in leader_pids]
         return [_handle(process) for process in (*leaders, *others)]
 
-    def _alive(self, handle: Handle) -> bool | None:
+    def close(self) -> None:
+        """Nothing to release."""
+
+    def _is_alive(self, handle: RunHandle) -> bool | None:
         try:
-            found = proc.find(handle)
+            process = proc.find_process(handle)
         except OSError:
             return None
-        if found and found.dead:
-            with contextlib.suppress(ChildProcessError):  # another's, who will
+        if process and process.dead:
+            with contextlib.suppress(ChildProcessError):  # the child of another process
                 os.waitpid(handle.pid, os.WNOHANG)
             return False
-        return found is not None
+        return process is not None
 
-    def _members(self, handles: Sequence[Handle]) -> dict[Handle, list[Process]]:
-        """What is alive of each run, leaders too. Nothing of one from before the last boot."""
-        here = {
-            handle: (handle.pid, handle.ticks) in self._ours or proc.find(handle) is not None
+    def _members(self, handles: Sequence[RunHandle]) -> dict[RunHandle, list[Process]]:
+        """Return the live processes of each run; none of a run from before the last boot."""
+        certain = {
+            handle: (handle.pid, handle.ticks) in self._children
+            or proc.find_process(handle) is not None
             for handle in handles
             if handle.boot == proc.boot_id()
         }
-        return {**{handle: [] for handle in handles}, **proc.members_of(proc.scan(), here)}
+        members = proc.run_members(proc.list_processes(), certain)
+        return {handle: members.get(handle, []) for handle in handles}
 
 
-def _spawn(order: Order, files: Sequence[int]) -> int:
-    """Make the child: `files` are its descriptors from 0 on, and it gets no others of ours.
+def _spawn(spec: RunSpec, files: Sequence[int]) -> int:
+    """Create the child with `files` as its descriptors 0, 1, … and no other descriptor.
 
-    It starts without a signal blocked or ignored, whatever holds for us.
+    All its signals are unblocked and have their default action, whatever this process has set.
     """
-    high = [fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, _ABOVE) for file in files]
+    # The targets 0 to 4 may be open here, as one of `files` even, so first move those out of reach.
+    moved = [fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, _FIRST_SAFE_FD) for file in files]
     try:
         return os.posix_spawn(
             "/bin/sh",
-            trampoline.command(order),
-            order.env,
+            trampoline.command(spec),
+            spec.env,
             file_actions=[
-                *((os.POSIX_SPAWN_DUP2, file, number) for number, file in enumerate(high)),
-                *((os.POSIX_SPAWN_CLOSE, file) for file in _inherited(above=len(high))),
+                *((os.POSIX_SPAWN_DUP2, file, number) for number, file in enumerate(moved)),
+                *((os.POSIX_SPAWN_CLOSE, file) for file in _inheritable_fds(len(moved))),
             ],
             setsid=True,
             setsigmask=(),
             setsigdef=_SIGNALS,
         )
-    except ValueError as fault:  # a zero byte in an argument
-        raise OSError(errno.EINVAL, str(fault), order.name) from fault
+    except ValueError as error:  # a zero byte in an argument
+        raise OSError(errno.EINVAL, str(error), spec.name) from error
     finally:
-        _close(high)
+        _close(moved)
 
 
-def _inherited(above: int) -> list[int]:
-    """Descriptors that whoever started us left open: a child that kept them would block him."""
-    found = []
+def _inheritable_fds(first: int) -> list[int]:
+    """Return inheritable descriptors from `first` on, left open by the parent of this process.
+
+    A run that inherited one, such as the write end of a pipe, would keep its reader waiting.
+    """
+    inheritable = []
     for name in os.listdir("/proc/self/fd"):
         try:
-            if int(name) >= above and os.get_inheritable(int(name)):
-                found.append(int(name))
+            if int(name) >= first and os.get_inheritable(int(name)):
+                inheritable.append(int(name))
         except OSError:
-            pass  # the one that listed them
-    return found
+            pass  # the descriptor of the listing itself
+    return inheritable
 
 
 def _open_log(path: str) -> int:
@@ -231,20 +237,20 @@ def _open_log(path: str) -> int:
     return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
-def _signal(handle: Handle, number: signal.Signals) -> None:
-    """Signal its process group; the process alone if it leads none."""
+def _signal_group(handle: RunHandle, number: signal.Signals) -> None:
+    """Signal the run's process group, or the process alone if it leads none. Ignore failures."""
     try:
-        found = proc.find(handle)
-        if found and found.group == found.pid:
-            os.killpg(found.group, number)
-        elif found:
-            proc.strike(found, number)
+        process = proc.find_process(handle)
+        if process and process.group == process.pid:
+            os.killpg(process.group, number)
+        elif process:
+            proc.send_signal(process, number)
     except OSError:
-        pass  # gone, or cannot be told
+        pass  # it has exited, or /proc cannot be read
 
 
-def _handle(process: Process) -> Handle:
-    return Handle(
+def _handle(process: Process) -> RunHandle:
+    return RunHandle(
         process.pid,
         process.ticks,
         proc.boot_id(),

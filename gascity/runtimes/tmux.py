@@ -1,24 +1,30 @@
-"""Runs in terminals of the city's own tmux server, where a person can look and take part."""
+"""The runtime for interactive runs: each in a terminal of the city's own tmux server.
+
+A terminal whose run has ended keeps its screen, so that `city session peek` still works; at most
+`_KEPT_SCREENS` of them remain. The state of a run never comes from tmux but from its process and
+its exit file, so a server that does not respond hides nothing but screens.
+"""
 
 import contextlib
 import errno
 import os
 import signal
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
-from gascity.model.records import NamedTuple
 from gascity.runtimes import proc, trampoline
+from gascity.runtimes.logs import FileLogs
+from gascity.runtimes.port import RunHandle, RunLogs, RunSpec, RunStatus
 from gascity.runtimes.process import ProcessRuntime
-from gascity.runtimes.runtime import Handle, Order, Seen
-from gascity.runtimes.tmux_client import Client, Silent, quoted
+from gascity.runtimes.tmux_client import TmuxClient, TmuxError, quoted
 
-_HISTORY = 5000  # lines that a terminal keeps
-_ENDED = 20  # terminals of ended runs that are kept for their screens
-_PROMPT_LINES = 12  # the last ones on the screen, among which a ready prompt is looked for
-_GATE_WAIT, _PASTE_WAIT = 5.0, 0.5  # seconds: for a run to go, for a paste to be shown
-_BORDERS = " \t│┃|"  # what may stand before a prompt
+_HISTORY = 5000  # lines of scrollback
+_KEPT_SCREENS = 20  # terminals of ended runs
+_PROMPT_LINES = 12  # at the bottom of the screen, where a prompt is searched
+_GATE_TIMEOUT, _PASTE_TIMEOUT = 5.0, 0.5  # seconds: until a run starts, until a paste is displayed
+_BORDERS = " \t│┃|"  # may precede a prompt
 
-# Nobody's own configuration is read; these are all the settings that differ from tmux's.
+# The user's tmux configuration is not read. These are all settings that differ from the defaults.
 _SETTINGS = (
     "set-option -s exit-empty off",
     "set-option -s escape-time 20",
@@ -36,161 +42,164 @@ _LIST_DEAD = "list-panes -a -f '#{pane_dead}' -F '#{pane_id}'"
 
 
 class Pane(NamedTuple):
-    """A terminal in the server. `dead`: what ran in it ended, and only its screen is left."""
+    """A terminal in the server. `dead`: its program has exited, and only the screen is left."""
 
     id: str
     pid: int
     dead: bool
-    clients: int  # people who look at it
-    terminal: str
+    clients: int  # attached users
+    terminal: str  # the name of its tmux session
 
 
 class TmuxRuntime:
-    """A terminal each. One that ended keeps its screen until it is killed or its name used again.
-
-    How a run stands is told by its process and its exit file, so a server that does not answer
-    hides nothing but its screens.
-    """
+    """Runs in terminals. A terminal stays until it is killed or its name is used again."""
 
     name = "tmux"
+    interactive = True
 
     def __init__(self, root: str, environ: Mapping[str, str]) -> None:
-        self._client = Client(root, environ)
+        self.logs: RunLogs = FileLogs()
+        self._client = TmuxClient(root, environ)
         self._processes = ProcessRuntime()
-        self._gates: dict[tuple[int, int], tuple[int, int]] = {}  # of held runs: both pipe ends
+        # Both ends of the gates of held runs, by pid and ticks.
+        self._gates: dict[tuple[int, int], tuple[int, int]] = {}
 
-    def missing(self) -> str:
-        """What must be installed first, in words; nothing if all is there."""
-        return self._processes.missing() or self._client.missing()
+    def missing_requirement(self) -> str:
+        return self._processes.missing_requirement() or self._client.missing_requirement()
 
-    def spawn(self, order: Order) -> Handle:
-        """Make the run, held. FileExistsError if a live one has its name, OSError for the rest.
-
-        Its input is the terminal, whatever the order has.
-        """
-        os.close(trampoline.open_exit_file(order.exit_file))
-        os.makedirs(os.path.dirname(order.log), mode=0o700, exist_ok=True)
-        os.close(os.open(order.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600))
+    def spawn(self, spec: RunSpec) -> RunHandle:
+        """Create the run. FileExistsError if a live run has its name. Ignores `spec.stdin`."""
+        os.close(trampoline.create_exit_file(spec.exit_file))
+        os.makedirs(os.path.dirname(spec.log), mode=0o700, exist_ok=True)
+        os.close(os.open(spec.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600))
         gate = os.pipe()
         try:
-            pid = self._start(order, f"/proc/{os.getpid()}/fd/{gate[0]}")
-            born = proc.look(pid)
-            if born is None:
-                raise ProcessLookupError(errno.ESRCH, "the process is gone already", order.name)
+            pid = self._start(spec, f"/proc/{os.getpid()}/fd/{gate[0]}")
+            process = proc.read_process(pid)
+            if process is None:
+                raise ProcessLookupError(errno.ESRCH, "the process exited at once", spec.name)
         except BaseException:
             _close(gate)
             raise
-        self._gates[pid, born.ticks] = gate
-        return Handle(
+        self._gates[pid, process.ticks] = gate
+        return RunHandle(
             pid,
-            born.ticks,
+            process.ticks,
             proc.boot_id(),
-            order.name,
-            order.exit_file,
-            order.log,
-            order.session,
-            order.generation,
+            spec.name,
+            spec.exit_file,
+            spec.log,
+            spec.session,
+            spec.generation,
         )
 
-    def release(self, handle: Handle) -> None:
-        """Let a held run go. It reads through our end of the pipe, which stays until it has."""
+    def release(self, handle: RunHandle) -> None:
+        """Let a held run start, and wait until it has read its gate.
+
+        It reads through this process's end of the pipe (see `trampoline.command`), which must not
+        be closed before.
+        """
         gate = self._gates.pop((handle.pid, handle.ticks), None)
         if gate is None:
             return
         try:
             os.write(gate[1], b"\n")
-            _until(lambda: not _unread(gate[0]) or proc.find(handle) is None, _GATE_WAIT, 0.002)
+            _wait_until(
+                lambda: not _has_data(gate[0]) or proc.find_process(handle) is None,
+                _GATE_TIMEOUT,
+                0.002,
+            )
         finally:
             _close(gate)
 
-    def death(self, handle: Handle) -> int | None:
-        """A descriptor that is readable once the run has ended; None: it has, or cannot be told."""
-        return proc.watch(handle)
+    def exit_fd(self, handle: RunHandle) -> int | None:
+        return proc.open_exit_fd(handle)
 
-    def seen(self, handle: Handle) -> Seen:
-        """How the run stands."""
-        return self._processes.seen(handle)
+    def status(self, handle: RunHandle) -> RunStatus:
+        return self._processes.status(handle)
 
-    def interrupt(self, handle: Handle) -> None:
-        """Type Ctrl-C; signal it where that cannot be typed."""
-        if not self._type(handle, "C-c"):
+    def interrupt(self, handle: RunHandle) -> None:
+        """Type Ctrl-C, or send the signal if tmux does not respond."""
+        if not self._type_key(handle, "C-c"):
             self._processes.interrupt(handle)
 
-    def terminate(self, handle: Handle) -> None:
-        """Ask it and all that it started to end: a shell in a terminal has groups for its jobs."""
+    def terminate(self, handle: RunHandle) -> None:
+        """Signal every process of the run: an interactive shell puts each job in its own group."""
         for process in _members(handle):
-            proc.strike(process, signal.SIGTERM)
+            proc.send_signal(process, signal.SIGTERM)
 
-    def kill(self, handle: Handle) -> None:
-        """End it and everything it started, and forget its screen."""
+    def kill(self, handle: RunHandle) -> None:
+        """Kill the run and everything it started, and remove its screen."""
         _close(self._gates.pop((handle.pid, handle.ticks), ()))
-        found = _members(handle)  # asked while its leader is there to tell whose they are
+        members = _members(handle)  # while the leader is alive and identifies its session
         self._processes.kill(handle)
-        for process in found:
-            proc.strike(process, signal.SIGKILL)
-        with contextlib.suppress(Silent):
+        for process in members:
+            proc.send_signal(process, signal.SIGKILL)
+        with contextlib.suppress(TmuxError):
             if pane := self._pane(handle):
-                self._client.ask(f"kill-session -t {_session(pane.terminal)}")
+                self._client.execute(f"kill-session -t {_target(pane.terminal)}")
 
-    def kill_all(self, handles: Sequence[Handle]) -> None:
-        """The same for many."""
+    def kill_all(self, handles: Sequence[RunHandle]) -> None:
         for handle in handles:
             self.kill(handle)
 
-    def leftovers_of(self, handles: Sequence[Handle]) -> Mapping[Handle, list[int]]:
-        """Processes of ended runs that are still there, found in one look at all that run."""
-        return self._processes.leftovers_of(handles)
+    def leftovers(self, handles: Sequence[RunHandle]) -> Mapping[RunHandle, int]:
+        return self._processes.leftovers(handles)
 
-    def peek(self, handle: Handle, lines: int) -> str:
-        """The last lines on its screen and above it; nothing once it was killed."""
-        with contextlib.suppress(Silent):
+    def leftover_pids(self, handles: Sequence[RunHandle]) -> dict[RunHandle, list[int]]:
+        """Return the live processes of each run, without its leader."""
+        return self._processes.leftover_pids(handles)
+
+    def forget(self, handle: RunHandle) -> None:
+        self._processes.forget(handle)
+
+    def peek(self, handle: RunHandle, lines: int) -> str:
+        """Return the last lines of the screen and its scrollback; "" once the run was killed."""
+        with contextlib.suppress(TmuxError):
             if pane := self._pane(handle):
-                shown = self._screen(pane, lines)
-                return "".join(f"{line}\n" for line in shown[-lines:] if lines > 0)
+                screen = self._screen(pane, lines)
+                return "".join(f"{line}\n" for line in screen[-lines:] if lines > 0)
         return ""
 
-    def ready(self, handle: Handle, prefix: str) -> bool:
-        """Does it show the prompt that begins so, and wait for something to be typed?"""
+    def awaits_input(self, handle: RunHandle, prompt_prefix: str) -> bool:
         try:
             pane = self._pane(handle)
-            shown = self._screen(pane) if pane and not pane.dead else []
-        except Silent:
+            screen = self._screen(pane) if pane and not pane.dead else []
+        except TmuxError:
             return False
-        last = [line.lstrip(_BORDERS) for line in shown if line.strip()][-_PROMPT_LINES:]
-        return any(f"{line} ".startswith(prefix) for line in last)
+        last = [line.lstrip(_BORDERS) for line in screen if line.strip()][-_PROMPT_LINES:]
+        return any(f"{line} ".startswith(prompt_prefix) for line in last)
 
-    def send(self, handle: Handle, text: str) -> bool:
-        """Paste a text as one and type Enter; False if it is not there or tmux does not answer."""
+    def send_text(self, handle: RunHandle, text: str) -> bool:
+        """Paste a text and type Enter; False if the run has ended or tmux does not respond."""
         try:
             pane = self._pane(handle)
             if not pane or pane.dead:
                 return False
             if (clean := _printable(text)) and not self._paste(pane, clean):
                 return False
-            return self._type(handle, "Enter")
-        except Silent:
+            return self._type_key(handle, "Enter")
+        except TmuxError:
             return False
 
-    def attached(self, handle: Handle) -> bool | None:
-        """Does a person look at it? None: tmux does not answer."""
+    def attached(self, handle: RunHandle) -> bool | None:
         try:
             pane = self._pane(handle)
-        except Silent:
+        except TmuxError:
             return None
         return bool(pane and pane.clients)
 
-    def attach_command(self, handle: Handle) -> Sequence[str]:
-        """What to run in a terminal to take part."""
-        return self._client.words("attach-session", "-t", f"={handle.name}")
+    def attach_command(self, handle: RunHandle) -> Sequence[str]:
+        return self._client.argv("attach-session", "-t", f"={handle.name}")
 
-    def strays(self, root: str, known: frozenset[int]) -> list[Handle]:
-        """Runs in our terminals that nobody knows; none if tmux does not answer.
+    def strays(self, root: str, known: Collection[RunHandle]) -> list[RunHandle]:
+        """Return unknown runs in this server's terminals; none if tmux does not respond.
 
-        Those that outlived their terminal are found by the process runtime.
+        The process runtime finds those that outlived their terminal.
         """
         try:
             terminals = {pane.pid: pane.terminal for pane in self._panes("-a")}
-        except Silent:
+        except TmuxError:
             return []
         return [
             handle._replace(name=terminals[handle.pid])
@@ -199,148 +208,145 @@ class TmuxRuntime:
         ]
 
     def close(self) -> None:
-        """Let go of what is held, forget the screens of ended runs; without any, end the server.
-
-        For who runs the city, when they leave it.
-        """
+        """Close the gates and remove the screens of ended runs; the server exits without runs."""
         for gate in self._gates.values():
             _close(gate)
         self._gates.clear()
-        with contextlib.suppress(Silent):
-            dead = self._client.ask(_LIST_DEAD).out.split()
-            self._forget(dead, keep=0)
-            self._client.ask("set-option -s exit-empty on")
+        with contextlib.suppress(TmuxError):
+            self._remove_panes(self._client.execute(_LIST_DEAD).output.split(), keep=0)
+            self._client.execute("set-option -s exit-empty on")
 
-    def _start(self, order: Order, gate: str) -> int:
-        """Make the terminal with the trampoline in it, and return the trampoline's pid."""
-        line = _creation(order, gate)
-        shell = f"set-option -g default-shell {quoted(order.env.get('SHELL') or '/bin/sh')}"
-        reply = self._client.begin(*_SETTINGS, shell, line)
-        if "duplicate session" in reply.wrong:
-            self._make_room(order.name)
-            reply = self._client.begin(*_SETTINGS, shell, line)
-        pid, *dead = reply.out.split() or [""]
+    def _start(self, spec: RunSpec, gate: str) -> int:
+        """Create the terminal with the wrapper in it, and return the wrapper's pid."""
+        create = _create_command(spec, gate)
+        shell = f"set-option -g default-shell {quoted(spec.env.get('SHELL') or '/bin/sh')}"
+        reply = self._client.execute_starting_server(*_SETTINGS, shell, create)
+        if "duplicate session" in reply.error:
+            self._remove_ended(spec.name)
+            reply = self._client.execute_starting_server(*_SETTINGS, shell, create)
+        pid, *dead = reply.output.split() or [""]
         if not pid.isdigit():
-            raise OSError(errno.EIO, f"tmux: {reply.wrong.strip()}", order.name)
-        with contextlib.suppress(Silent):
-            self._forget(dead, _ENDED)
+            raise OSError(errno.EIO, f"tmux: {reply.error.strip()}", spec.name)
+        with contextlib.suppress(TmuxError):
+            self._remove_panes(dead, _KEPT_SCREENS)
         return int(pid)
 
-    def _make_room(self, terminal: str) -> None:
-        """Take away a terminal of this name in which nothing runs any more."""
-        for pane in self._panes(f"-s -t {_session(terminal)}"):
-            found = proc.look(pane.pid)
-            if not pane.dead and found and not found.dead:
+    def _remove_ended(self, terminal: str) -> None:
+        """Remove the terminal with this name. FileExistsError if something still runs in it."""
+        for pane in self._panes(f"-s -t {_target(terminal)}"):
+            process = proc.read_process(pane.pid)
+            if not pane.dead and process and not process.dead:
                 raise FileExistsError(errno.EEXIST, "a live session has this name", terminal)
-        self._client.ask(f"kill-session -t {_session(terminal)}")
+        self._client.execute(f"kill-session -t {_target(terminal)}")
 
-    def _forget(self, dead: Iterable[str], keep: int) -> None:
-        """Take away the oldest of these terminals of ended runs, past as many as are kept."""
-        oldest = sorted(dead, key=lambda pane: int(pane[1:]), reverse=True)[keep:]
+    def _remove_panes(self, panes: Iterable[str], keep: int) -> None:
+        """Remove all but the `keep` newest of these panes; ids are `%` and a growing number."""
+        oldest = sorted(panes, key=lambda pane: int(pane[1:]), reverse=True)[keep:]
         if oldest:
-            self._client.ask(*(f"kill-pane -t {pane}" for pane in oldest))
+            self._client.execute(*(f"kill-pane -t {pane}" for pane in oldest))
 
-    def _pane(self, handle: Handle) -> Pane | None:
-        """Where the run is: its own, whatever a person opened beside it. None: nowhere."""
-        panes = self._panes(f"-s -t {_session(handle.name)}")
+    def _pane(self, handle: RunHandle) -> Pane | None:
+        """Return the run's own pane, not one that a user opened beside it; None: it is gone."""
+        panes = self._panes(f"-s -t {_target(handle.name)}")
         return next((pane for pane in panes if pane.pid == handle.pid), None)
 
-    def _panes(self, which: str) -> list[Pane]:
-        shape = "#{pane_id} #{pane_pid} #{pane_dead} #{session_attached} #{session_name}"
-        reply = self._client.ask(f"list-panes {which} -F {quoted(shape)}")
-        if reply.wrong and not reply.nowhere:
-            raise Silent(errno.EIO, f"tmux: {reply.wrong.strip()}")
-        rows = (line.split(" ") for line in reply.out.splitlines())
+    def _panes(self, selection: str) -> list[Pane]:
+        template = "#{pane_id} #{pane_pid} #{pane_dead} #{session_attached} #{session_name}"
+        reply = self._client.execute(f"list-panes {selection} -F {quoted(template)}")
+        if reply.error and not reply.not_found:
+            raise TmuxError(errno.EIO, f"tmux: {reply.error.strip()}")
+        rows = (line.split(" ") for line in reply.output.splitlines())
         return [
-            Pane(key, int(pid), dead == "1", int(clients), terminal)
-            for key, pid, dead, clients, terminal in rows
+            Pane(id, int(pid), dead == "1", int(clients), terminal)
+            for id, pid, dead, clients, terminal in rows
         ]
 
-    def _screen(self, pane: Pane, above: int = 0) -> list[str]:
-        """The lines that it shows and so many above them, without empty ones at the end."""
-        reply = self._client.ask(f"capture-pane -p -J -S -{above} -t {pane.id}")
-        lines = [line.rstrip().replace("\xa0", " ") for line in reply.out.split("\n")]
+    def _screen(self, pane: Pane, scrollback: int = 0) -> list[str]:
+        """Return the lines of the screen and of the scrollback, without empty ones at the end."""
+        reply = self._client.execute(f"capture-pane -p -J -S -{scrollback} -t {pane.id}")
+        lines = [line.rstrip().replace("\xa0", " ") for line in reply.output.split("\n")]
         while lines and not lines[-1]:
             lines.pop()
         return lines
 
     def _paste(self, pane: Pane, text: str) -> bool:
-        """Paste a text and wait until it is shown, and no more comes for a moment.
+        """Paste a text and wait until the screen shows it and stops changing.
 
-        Programs take an Enter that comes with a paste for a part of it.
+        Programs treat an Enter that arrives together with a paste as a part of the paste.
         """
-        before = last = self._screen(pane)
-        reply = self._client.ask(
+        before = current = self._screen(pane)
+        reply = self._client.execute(
             f"set-buffer -b city{pane.id} -- {quoted(text)} ; "
             f"paste-buffer -p -d -b city{pane.id} -t {pane.id}"
         )
 
-        def settled() -> bool:
-            nonlocal last
-            earlier, last = last, self._screen(pane)
-            return before != last == earlier
+        def is_displayed() -> bool:
+            nonlocal current
+            previous, current = current, self._screen(pane)
+            return before != current == previous
 
-        if not reply.wrong:
-            _until(settled, _PASTE_WAIT, 0.02)
-        return not reply.wrong
+        if not reply.error:
+            _wait_until(is_displayed, _PASTE_TIMEOUT, 0.02)
+        return not reply.error
 
-    def _type(self, handle: Handle, key: str) -> bool:
-        """Type one key, past a person's scrolling; False if that cannot be."""
+    def _type_key(self, handle: RunHandle, key: str) -> bool:
+        """Type one key, leaving a user's copy mode first; False if that is not possible."""
         try:
             pane = self._pane(handle)
             if not pane or pane.dead:
                 return False
-            leave = quoted(f"send-keys -t {pane.id} -X cancel")
-            reply = self._client.ask(
-                f"if-shell -F -t {pane.id} '#{{pane_in_mode}}' {leave}",
+            cancel = quoted(f"send-keys -t {pane.id} -X cancel")
+            reply = self._client.execute(
+                f"if-shell -F -t {pane.id} '#{{pane_in_mode}}' {cancel}",
                 f"send-keys -t {pane.id} {key}",
             )
-        except Silent:
+        except TmuxError:
             return False
-        return not reply.wrong
+        return not reply.error
 
 
-def _creation(order: Order, gate: str) -> str:
-    """The script line that makes the terminal, has its output logged, and prints its pid, then
-    the terminals of ended runs.
+def _create_command(spec: RunSpec, gate: str) -> str:
+    """Return the command that creates the terminal and logs its output.
 
-    What a variable holds is part of the script, so it is on no command line.
+    It prints the wrapper's pid, then the panes of ended runs. The environment is a part of this
+    script and not of a command line, where every user of the machine could read it.
     """
-    # tmux expands `#` and, as a time, `%` in what output is piped to.
-    log = _shell_word(order.log).replace("#", "##").replace("%", "%%")
-    target = _session(order.name)
+    # tmux expands `#` and, as strftime does, `%` in the command that output is piped to.
+    log = _shell_word(spec.log).replace("#", "##").replace("%", "%%")
+    target = _target(spec.name)
     return " ".join(
         [
-            f"new-session -d -E -x 200 -y 50 -s {quoted(order.name)}",
-            *(f"-e {quoted(f'{name}={value}')}" for name, value in order.env.items()),
-            *(quoted(word) for word in trampoline.command(order, gate)),
+            f"new-session -d -E -x 200 -y 50 -s {quoted(spec.name)}",
+            *(f"-e {quoted(f'{name}={value}')}" for name, value in spec.env.items()),
+            *(quoted(word) for word in trampoline.command(spec, gate)),
             f"; pipe-pane -t {target} {quoted(f'exec cat >> {log}')}",
             f"; display-message -p -t {target} '#{{pane_pid}}' ; {_LIST_DEAD}",
         ]
     )
 
 
-def _members(handle: Handle) -> list[proc.Process]:
-    """What is alive of a run, its leader too."""
+def _members(handle: RunHandle) -> list[proc.Process]:
+    """Return the live processes of a run, with its leader."""
     if handle.boot != proc.boot_id():
         return []
     try:
-        return proc.members(proc.scan(), handle, proc.find(handle) is not None)
+        certain = proc.find_process(handle) is not None
+        return proc.run_members(proc.list_processes(), {handle: certain})[handle]
     except OSError:
         return []
 
 
-def _session(terminal: str) -> str:
-    """A session as a target: this one, not the first whose name begins so."""
+def _target(terminal: str) -> str:
+    """Return the target for exactly this session; without `=` it would be a prefix."""
     return quoted(f"={terminal}:")
 
 
 def _printable(text: str) -> str:
-    """A text without what would act as a key or end a paste; lines stay lines."""
-    whole = text.encode(errors="replace").decode()
-    lined = whole.replace("\r\n", "\n").replace("\r", "\n").rstrip("\n")
+    """Return the text without control characters, which would act as keys or end the paste."""
+    valid = text.encode(errors="replace").decode()
+    lines = valid.replace("\r\n", "\n").replace("\r", "\n").rstrip("\n")
     return "".join(
-        sign for sign in lined if sign in "\n\t" or not (sign < " " or "\x7f" <= sign <= "\x9f")
+        char for char in lines if char in "\n\t" or not (char < " " or "\x7f" <= char <= "\x9f")
     )
 
 
@@ -348,8 +354,7 @@ def _shell_word(text: str) -> str:
     return "'" + text.replace("'", "'\\''") + "'"
 
 
-def _unread(pipe: int) -> bool:
-    """Is there something in a pipe that nobody has read?"""
+def _has_data(pipe: int) -> bool:
     import select
 
     poll = select.poll()
@@ -357,13 +362,13 @@ def _unread(pipe: int) -> bool:
     return bool(poll.poll(0))
 
 
-def _until(fact: Callable[[], bool], seconds: float, step: float) -> None:
-    """Wait until something is so, but no longer than that, and look once in each step."""
+def _wait_until(condition: Callable[[], bool], timeout: float, interval: float) -> None:
+    """Poll a condition until it holds or the timeout, in seconds, is over."""
     import time
 
-    end = time.monotonic() + seconds
-    while not fact() and time.monotonic() < end:
-        time.sleep(step)
+    end = time.monotonic() + timeout
+    while not condition() and time.monotonic() < end:
+        time.sleep(interval)
 
 
 def _close(files: Iterable[int]) -> None:

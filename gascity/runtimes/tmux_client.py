@@ -1,102 +1,108 @@
-"""Talks to a city's own tmux server: commands go in as a script on its input, never as words."""
+"""Commands to a city's own tmux server, sent as a script on standard input.
+
+Arguments on a command line are visible to every user of the machine, and the commands contain the
+environment and the texts of runs; so no command is passed as an argument.
+"""
 
 import errno
 import os
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
-from gascity.model.records import NamedTuple
-
-_OLDEST = (3, 2)  # the first whose `new-session` takes an environment and which reads scripts
-_WAIT = 5.0  # longest time that the server may take, in seconds
-_REST = 5.0  # seconds in which one that did not answer is not asked again
-_LONGEST = 107  # bytes of a socket's path
+_MINIMUM_VERSION = (3, 2)  # the first with `new-session -e` and `source-file -`
+_TIMEOUT = 5.0  # seconds for one call
+_RETRY_AFTER = 5.0  # seconds without calls after a timeout
+_LONGEST_SOCKET_PATH = 107  # bytes; a limit of the kernel
 _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./=%@:,+-")
-_NOWHERE = ("can't find ", "no current target", "no server running ")
-_UNHEARD = ("error connecting ", "server exited", "lost server", "protocol version")
-_LOCALE = ("LANG", "LC_ALL", "LC_CTYPE")  # all that tmux itself needs to be told
+_NOT_FOUND = ("can't find ", "no current target", "no server running ")
+_NO_RESPONSE = ("error connecting ", "server exited", "lost server", "protocol version")
+_LOCALE = ("LANG", "LC_ALL", "LC_CTYPE")  # all variables that tmux itself needs
 
 
-class Silent(OSError):
-    """The server did not answer: nothing is known about anything in it."""
+class TmuxError(OSError):
+    """The server did not respond, so the state of its terminals is unknown."""
 
 
 class Reply(NamedTuple):
-    """What tmux printed, and what it complained of."""
+    """What tmux printed on standard output and on standard error."""
 
-    out: str
-    wrong: str
+    output: str
+    error: str
 
     @property
-    def nowhere(self) -> bool:
-        """What was asked for is not there, nor perhaps the server itself."""
-        return self.wrong.startswith(_NOWHERE) or (
-            self.wrong.startswith("error connecting ") and "No such file" in self.wrong
+    def not_found(self) -> bool:
+        """Whether the target does not exist; perhaps no server is running."""
+        return self.error.startswith(_NOT_FOUND) or (
+            self.error.startswith("error connecting ") and "No such file" in self.error
         )
 
 
-class Client:
-    """The tmux of one city. Each call is a client of its own, so there is none to keep drained.
+class TmuxClient:
+    """Runs commands in the tmux server of one city, each call in a short-lived client.
 
-    The script reaches the server only while the client lives: what was given up is not done later.
+    The server reads the script from the client, so commands of a client that was killed after the
+    timeout are not executed later.
     """
 
     def __init__(self, root: str, environ: Mapping[str, str]) -> None:
         import shutil
 
         self.program = shutil.which("tmux", path=environ.get("PATH", os.defpath)) or ""
-        self._socket = _socket(os.path.realpath(root), environ)
-        self._fits = False
-        self._silent_until = 0.0
+        self._socket = _socket_path(os.path.realpath(root), environ)
+        self._version_checked = False
+        self._no_calls_before = 0.0
         self._env = {name: environ[name] for name in _LOCALE if environ.get(name)}
 
-    def missing(self) -> str:
-        """What must be installed, in words; nothing if tmux is there and new enough."""
-        self._fits = self._fits or bool(self.program and self._version() >= _OLDEST)
-        if self._fits:
+    def missing_requirement(self) -> str:
+        """Return what must be installed; "" if a recent tmux is."""
+        self._version_checked = self._version_checked or bool(
+            self.program and self._version() >= _MINIMUM_VERSION
+        )
+        if self._version_checked:
             return ""
         return (
-            f"tmux {_OLDEST[0]}.{_OLDEST[1]} or newer: "
+            f"tmux {_MINIMUM_VERSION[0]}.{_MINIMUM_VERSION[1]} or newer: "
             "`apt install tmux`, `dnf install tmux` or `brew install tmux`"
         )
 
-    def words(self, *command: str) -> list[str]:
-        """A command for this server as a person would run it: only for what is no secret."""
+    def argv(self, *command: str) -> list[str]:
+        """Return the command line for this server. The command must not contain secrets."""
         return [self.program or "tmux", "-S", self._socket, *command]
 
-    def ask(self, *commands: str) -> Reply:
-        """Run commands in turn; a complaint about one does not stop the next. Silent if unheard."""
+    def execute(self, *commands: str) -> Reply:
+        """Run commands in order; an error does not stop the next. TmuxError without response."""
         return self._run(commands, ("source-file", "-"))
 
-    def begin(self, *commands: str) -> Reply:
-        """As `ask`, and start the server if there is none; nothing of ours stays in it."""
-        _private(os.path.dirname(self._socket))
-        forgotten = [f"set-environment -gu {name}" for name in (*_LOCALE, "PWD")]
-        return self._run((*forgotten, *commands), ("start-server", ";", "source-file", "-"))
+    def execute_starting_server(self, *commands: str) -> Reply:
+        """Run commands; start the server first if necessary, without this process's environment."""
+        _make_private(os.path.dirname(self._socket))
+        unset = [f"set-environment -gu {name}" for name in (*_LOCALE, "PWD")]
+        return self._run((*unset, *commands), ("start-server", ";", "source-file", "-"))
 
-    def _run(self, commands: Sequence[str], words: Sequence[str]) -> Reply:
+    def _run(self, commands: Sequence[str], arguments: Sequence[str]) -> Reply:
         import subprocess
         import time
 
-        if time.monotonic() < self._silent_until:
-            raise Silent(errno.ETIMEDOUT, "tmux does not answer", self._socket)
+        if time.monotonic() < self._no_calls_before:
+            raise TmuxError(errno.ETIMEDOUT, "tmux does not respond", self._socket)
         script = "".join(f"{command}\n" for command in commands)
         try:
             done = subprocess.run(
-                self.words("-u", "-f", "/dev/null", *words),
+                self.argv("-u", "-f", "/dev/null", *arguments),
                 input=script.encode(),
                 capture_output=True,
-                env=self._env,  # without PATH, which would replace that of the order
+                env=self._env,  # without PATH, which would replace the PATH of the run
                 cwd="/",
-                timeout=_WAIT,
+                timeout=_TIMEOUT,
             )
         except subprocess.TimeoutExpired:
-            self._silent_until = time.monotonic() + _REST
-            raise Silent(errno.ETIMEDOUT, "tmux does not answer", self._socket) from None
-        except OSError as fault:
-            raise Silent(fault.errno, f"tmux cannot be run: {fault.strerror}") from fault
+            self._no_calls_before = time.monotonic() + _RETRY_AFTER
+            raise TmuxError(errno.ETIMEDOUT, "tmux does not respond", self._socket) from None
+        except OSError as error:
+            raise TmuxError(error.errno, f"cannot run tmux: {error.strerror}") from error
         reply = Reply(done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
-        if reply.wrong.startswith(_UNHEARD) and not reply.nowhere:
-            raise Silent(errno.EIO, f"tmux: {reply.wrong.strip()}", self._socket)
+        if reply.error.startswith(_NO_RESPONSE) and not reply.not_found:
+            raise TmuxError(errno.EIO, f"tmux: {reply.error.strip()}", self._socket)
         return reply
 
     def _version(self) -> tuple[int, int]:
@@ -105,60 +111,59 @@ class Client:
 
         try:
             done = subprocess.run(
-                [self.program, "-V"], capture_output=True, env=self._env, timeout=_WAIT
+                [self.program, "-V"], capture_output=True, env=self._env, timeout=_TIMEOUT
             )
         except (OSError, subprocess.TimeoutExpired):
             return (0, 0)
-        found = re.search(rb"(\d+)\.(\d+)", done.stdout)
-        return (int(found[1]), int(found[2])) if found else _OLDEST  # built from its sources
+        match = re.search(rb"(\d+)\.(\d+)", done.stdout)
+        # A build from the master branch has no number; assume that it is recent.
+        return (int(match[1]), int(match[2])) if match else _MINIMUM_VERSION
 
 
 def quoted(text: str) -> str:
-    """A text as one word of a tmux script; OSError for a zero byte, which nothing can pass on."""
+    """Return the text as one word of a tmux script. OSError if it contains a zero byte."""
     if "\0" in text:
-        raise OSError(errno.EINVAL, "there is a zero byte in it")
-    safe = (chr(byte) if byte in _PLAIN else f"\\{byte:03o}" for byte in os.fsencode(text))
-    return f'"{"".join(safe)}"'
+        raise OSError(errno.EINVAL, "it contains a zero byte")
+    escaped = (chr(byte) if byte in _PLAIN else f"\\{byte:03o}" for byte in os.fsencode(text))
+    return f'"{"".join(escaped)}"'
 
 
-def _socket(root: str, environ: Mapping[str, str]) -> str:
-    """Where the server listens: beside the city's other state, or where paths are shorter.
+def _socket_path(root: str, environ: Mapping[str, str]) -> str:
+    """Return the path of the server's socket: in the city, or elsewhere if that is too long.
 
-    First the city, because all who ask must find the same place, and a person's own runtime
-    directory goes away when they log out, with the server still running.
+    The city comes first because every process must find the same server, and $XDG_RUNTIME_DIR is
+    removed when the user logs out while the server keeps running.
     """
     import hashlib
 
-    own = os.path.join(root, ".gc", "run", "tmux", "socket")
-    if len(os.fsencode(own)) <= _LONGEST:
-        return own
+    in_city = os.path.join(root, ".gc", "run", "tmux", "socket")
+    if len(os.fsencode(in_city)) <= _LONGEST_SOCKET_PATH:
+        return in_city
     key = hashlib.sha256(os.fsencode(root)).hexdigest()[:16]
-    places = [f"/tmp/gascity-{os.getuid()}-{key}/socket"]
-    runtime = environ.get("XDG_RUNTIME_DIR", "")
-    if runtime and _is_private(runtime):
-        places.insert(0, os.path.join(runtime, "gascity", key, "socket"))
-    short = [place for place in places if len(os.fsencode(place)) <= _LONGEST]
-    return next((place for place in short if os.path.exists(place)), short[0])
+    paths = [f"/tmp/gascity-{os.getuid()}-{key}/socket"]
+    runtime_directory = environ.get("XDG_RUNTIME_DIR", "")
+    if runtime_directory and _is_private(runtime_directory):
+        paths.insert(0, os.path.join(runtime_directory, "gascity", key, "socket"))
+    short = [path for path in paths if len(os.fsencode(path)) <= _LONGEST_SOCKET_PATH]
+    return next((path for path in short if os.path.exists(path)), short[0])
 
 
-def _private(directory: str) -> None:
-    """Make a directory that is nobody else's; PermissionError if it is."""
+def _make_private(directory: str) -> None:
+    """Create a directory that only this user can access. PermissionError if others can."""
     os.makedirs(os.path.dirname(directory), mode=0o700, exist_ok=True)
     try:
         os.mkdir(directory, 0o700)
     except FileExistsError:
         if not _is_private(directory):
-            raise PermissionError(
-                errno.EPERM, "others than this user may use it", directory
-            ) from None
+            raise PermissionError(errno.EPERM, "other users have access", directory) from None
 
 
 def _is_private(directory: str) -> bool:
     import stat
 
     try:
-        found = os.lstat(directory)
+        status = os.lstat(directory)
     except OSError:
         return False
-    ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
-    return ours and not found.st_mode & 0o077
+    own = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()
+    return own and not status.st_mode & 0o077

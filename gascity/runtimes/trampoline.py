@@ -1,16 +1,31 @@
-"""The few lines of `sh` under which every run goes, and the file in which they leave its status."""
+"""The shell wrapper under which every run executes, and the file that receives its exit code.
+
+The wrapper (a "trampoline") solves two problems that plain spawning leaves open:
+
+- *No run without a record.* The controller must know the pid before it can record the run, but a
+  process that is spawned runs at once. So the wrapper first reads one line from a pipe, the gate.
+  The controller writes that line after the transaction with the run's record is committed. If the
+  controller dies before that, the pipe closes, `read` fails, and the wrapper exits without having
+  executed anything.
+- *No exit code lost.* Only a parent can wait for an exit code, and a run outlives the controller
+  that started it. So the wrapper stays the parent of the command and writes the code to the exit
+  file, where any later controller finds it.
+
+The exit file has two lines of eight bytes, created with placeholders and overwritten in place, so a
+full disk cannot lose the result. The first becomes `running` at the release, the second `end NNN`.
+"""
 
 import os
 
-from gascity.runtimes.runtime import DOUBTFUL, ENDED, GOING, GONE, HELD, Order, Seen
+from gascity.runtimes.port import RunSpec, RunState, RunStatus
 
-# Two lines of eight bytes each, written over in place: a full disk loses no result.
 _PLACEHOLDER = b"held   \n       \n"
 
-# Descriptor 3 is the gate, 4 the exit file. The only variable is one that `cd` sets anyway: another
-# might be one of the order's environment, and arrive changed. A signal ends the preparations; from
-# then on it is for the child alone, and the shell lives on to write the status. A trap that does
-# something is no disposition that a child inherits, one that ignores would be.
+# Descriptor 3 is the gate, 4 the exit file. The script uses no variable of its own, because it
+# could be one of the run's environment and reach the command changed; OLDPWD is set by `cd` anyway.
+# Until the command starts, a signal ends the preparations. From then on it is meant for the command
+# alone, and the wrapper survives to write the exit code: `trap :` has that effect and, unlike
+# `trap ''`, is not inherited by the command.
 _SCRIPT = """\
 finish() {
     trap '' HUP INT QUIT TERM
@@ -25,7 +40,7 @@ trap 'finish 130' INT
 trap 'finish 131' QUIT
 trap 'finish 143' TERM
 cd -- "$1" 2>/dev/null || {
-    printf 'city: cannot enter the working directory: %s\\n' "$1" >&2
+    printf 'city: cannot change to the working directory: %s\\n' "$1" >&2
     finish 126
 }
 unset OLDPWD
@@ -35,13 +50,13 @@ while :; do
     before)
         /bin/sh -c "$2" </dev/null 4>&- || {
             set -- "$?" "$2"
-            printf 'city: failed with status %s, so nothing was started: %s\\n' "$1" "$2" >&2
+            printf 'city: failed with status %s, run not started: %s\\n' "$1" "$2" >&2
             finish "$1"
         }
         ;;
     setup)
         /bin/sh -c "$2" </dev/null 4>&- ||
-            printf 'city: failed with status %s, going on: %s\\n' "$?" "$2" >&2
+            printf 'city: failed with status %s, continuing: %s\\n' "$?" "$2" >&2
         ;;
     *)
         break
@@ -57,37 +72,38 @@ _RUN = """\
 finish "$?"
 """
 
-# Where nothing can be inherited, both are opened by their paths. A gate that is gone ends it here.
-_OPENING = """\
+# In a terminal the descriptors cannot be inherited, so both files are opened by path. The gate's
+# path is below /proc/<controller>/fd, so it no longer exists once the controller is dead.
+_OPEN_FILES = """\
 exec 3<"$1" 4<>"$2"
 shift 2
 """
 
-# A terminal that goes away tells nobody but the leader, by whose end the kernel tells the others.
-_IN_TERMINAL = """\
+# When a terminal closes, the kernel sends SIGHUP only to the session leader, the wrapper; when that
+# exits, to the foreground processes. So in a terminal the wrapper must not survive SIGHUP.
+_EXIT_WITH_TERMINAL = """\
 trap - HUP
 """
 
 
-def command(order: Order, gate: str = "") -> list[str]:
-    """Return the argv of a run that waits at its gate for one line, and does not run without it.
+def command(spec: RunSpec, gate: str = "") -> list[str]:
+    """Return the argv of a run that waits for one line from its gate.
 
-    The gate is descriptor 3 and the exit file descriptor 4, both inherited; with `gate`, both are
-    opened by path instead, and it ends with its terminal. `/proc/<pid>/fd/<n>` of a pipe's read
-    end, which that process keeps open until the run is released, is a path that is gone once that
-    process is.
+    By default descriptor 3 is the gate and 4 the exit file, both inherited. With the path `gate`,
+    the wrapper opens both by path, and the run ends with its terminal. The path is
+    `/proc/<pid>/fd/<n>` of a pipe's read end, which the caller keeps open until the release.
     """
-    opened = [gate, order.exit_file] if gate else []
-    prepared = [
-        *(word for text in order.before for word in ("before", text)),
-        *(word for text in order.setup for word in ("setup", text)),
+    paths = [gate, spec.exit_file] if gate else []
+    preparations = [
+        *(word for text in spec.before for word in ("before", text)),
+        *(word for text in spec.setup for word in ("setup", text)),
     ]
-    script = _OPENING + _SCRIPT + _IN_TERMINAL + _RUN if gate else _SCRIPT + _RUN
-    return ["/bin/sh", "-c", script, "city", *opened, order.cwd, *prepared, "run", *order.argv]
+    script = _OPEN_FILES + _SCRIPT + _EXIT_WITH_TERMINAL + _RUN if gate else _SCRIPT + _RUN
+    return ["/bin/sh", "-c", script, "city", *paths, spec.cwd, *preparations, "run", *spec.argv]
 
 
-def open_exit_file(path: str) -> int:
-    """Write the placeholder and return its descriptor, where the run is to write over it."""
+def create_exit_file(path: str) -> int:
+    """Create the exit file with placeholders and return its descriptor, at the start."""
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
@@ -98,34 +114,35 @@ def open_exit_file(path: str) -> int:
     return file
 
 
-def read_exit(path: str) -> Seen:
-    """Return what the exit file says: HELD, GOING, or ENDED with its code; DOUBTFUL if nothing."""
+def read_exit_file(path: str) -> RunStatus:
+    """Return the status in the exit file; UNKNOWN if it is missing or makes no sense."""
     try:
         with open(path, "rb") as file:
             text = file.read(len(_PLACEHOLDER))
     except OSError:
-        return Seen(DOUBTFUL)
+        return RunStatus(RunState.UNKNOWN)
     first, second = text[:8], text[8:]
     if first == _PLACEHOLDER[:8]:
-        return Seen(HELD, ran=False)
+        return RunStatus(RunState.HELD, ran=False)
     if first != b"running\n":
-        return Seen(DOUBTFUL)
+        return RunStatus(RunState.UNKNOWN)
     code = second[4:7].strip()
     if second.startswith(b"end ") and second.endswith(b"\n") and code.isdigit():
-        return Seen(ENDED, int(code))
-    return Seen(GOING)
+        return RunStatus(RunState.EXITED, int(code))
+    return RunStatus(RunState.RUNNING)
 
 
-def stand(alive: bool | None, exit_file: str) -> Seen:
-    """How a run stands whose leader was seen alive, dead, or could not be told, before this call.
+def run_status(alive: bool | None, exit_file: str) -> RunStatus:
+    """Return the status of a run whose wrapper is alive, dead, or unknown (None).
 
-    In that order, so that a status written between the two is not missed.
+    The caller must look at the wrapper first and read the file second, as here: in the other order,
+    an exit code written in between would be missed, and the run be taken for killed.
     """
-    told = read_exit(exit_file)
-    if told.state == ENDED:
-        return told
+    status = read_exit_file(exit_file)
+    if status.state == RunState.EXITED:
+        return status
     if alive is None:
-        return Seen(DOUBTFUL, ran=told.ran)
+        return RunStatus(RunState.UNKNOWN, ran=status.ran)
     if not alive:
-        return Seen(GONE, ran=told.ran)
-    return told if told.state == HELD else Seen(GOING)
+        return RunStatus(RunState.GONE, ran=status.ran)
+    return status if status.state == RunState.HELD else RunStatus(RunState.RUNNING)

@@ -1,66 +1,67 @@
-"""Agents as folders: what each directory under `agents/` says by its files and its agent.toml."""
+"""Reads agent directories: the files in each folder below `agents/`, and its agent.toml."""
 
 import os
 import stat
 from collections.abc import Iterator, Mapping
 
 from gascity.model.fields import AGENT, Kind
-from gascity.model.ignored import AGENT_NOT_ACTED_ON
+from gascity.model.ignored_keys import AGENT_NOT_ACTED_ON
 from gascity.model.layers import DEFINITION, Layer
 from gascity.model.names import is_name
 from gascity.model.pack import CATALOGUES, AgentDir
 from gascity.model.problems import ERROR, KeyPath, Place, Problem, warning
 from gascity.source.decode import Decoded, decode, for_others
 from gascity.source.disk import Disk, bad_utf8, is_below, is_utf8
-from gascity.source.toml import TomlFault, has_bom, parse
+from gascity.toml.read import TomlError, has_bom, parse
 
 PROMPTS = ("prompt.template.md", "prompt.md", "prompt.md.tmpl")
 
 _PATH_FIELDS = tuple(name for name, field in AGENT.fields.items() if field.kind is Kind.PATH)
 _CATALOGUES = frozenset(CATALOGUES)
-_NOTHING: frozenset[str] = frozenset()
+_NO_NAMES: frozenset[str] = frozenset()
+_NAME_KEY = frozenset(("name",))
 
 
 def read_table(disk: Disk, path: str, *, within: str | None = None) -> dict[str, object] | None:
-    """A parsed TOML file; None when it is absent or faulty, the fault noted on the disk."""
+    """Parse a TOML file; None if it does not exist or is invalid, with a problem on the disk."""
     data = disk.read(path, within=within)
     if data is None:
         return None
     if has_bom(data):
         place = Place(disk.shown(path), line=1, col=1)
-        words = "the file begins with a byte order mark"
+        message = "the file starts with a byte order mark"
         disk.problems.append(
-            warning("byte-order-mark", words, place, "save it as UTF-8 without one")
+            warning("byte-order-mark", message, place, "save it as UTF-8 without one")
         )
     try:
         return parse(data)
-    except TomlFault as fault:
-        place = Place(disk.shown(path), line=fault.line, col=fault.col)
-        problem = Problem(fault.code, fault.message, place, fault.hint)
-        disk.problems.append(_merge_marks(data, disk.shown(path), fault.line) or problem)
+    except TomlError as error:
+        place = Place(disk.shown(path), line=error.line, col=error.col)
+        problem = Problem(error.code, error.message, place, error.hint)
+        disk.problems.append(_merge_conflict(data, disk.shown(path), error.line) or problem)
         return None
 
 
-def _merge_marks(data: bytes, file: str, line: int | None) -> Problem | None:
-    """What git leaves in a file that two people changed is no fault of the TOML."""
+def _merge_conflict(data: bytes, file: str, line: int) -> Problem | None:
+    """Return a problem that names the cause if the line is a conflict marker of git."""
     lines = data.split(b"\n")
-    if line is None or not lines[line - 1].startswith((b"<<<<<<<", b"=======", b">>>>>>>")):
+    if not lines[line - 1].startswith((b"<<<<<<<", b"=======", b">>>>>>>")):
         return None
-    words = "git could not merge the file, and left its marks here"
-    hint = "settle which lines stay"
+    message = "the file has an unresolved git merge conflict"
+    hint = "decide which lines to keep, and remove the markers"
     if file == "packs.lock":
-        hint = "keep either side, then `city pack install`"
-    return Problem("bad-toml", words, Place(file, line=line, col=1), hint)
+        hint = "keep either side, then run `city pack install`"
+    return Problem("bad-toml", message, Place(file, line=line, col=1), hint)
 
 
 def read_agents(
     disk: Disk, directory: str, pack: str, *, own: bool, only: str | None = None
 ) -> list[AgentDir]:
-    """Every agent below `directory`, or just the one called `only`; `pack` is the pack's root."""
-    found: list[AgentDir] = []
+    """Read all agents below `directory`, or just the one named `only`; `pack` is a pack's root."""
+    agents: list[AgentDir] = []
     lowered: dict[str, str] = {}
     if not disk.is_folder_of(directory, pack):
-        return found
+        return agents
     for name in _candidates(disk, directory, only):
         path = f"{directory}/{name}"
         agent = read_agent(disk, path, name, pack, own=own)
@@ -70,8 +71,8 @@ def read_agents(
         if twin != name:
             clash = _case_clash(disk, path, name, twin)
             agent = agent._replace(problems=(*agent.problems, clash))
-        found.append(agent)
-    return found
+        agents.append(agent)
+    return agents
 
 
 def _candidates(disk: Disk, directory: str, only: str | None) -> Iterator[str]:
@@ -81,12 +82,12 @@ def _candidates(disk: Disk, directory: str, only: str | None) -> Iterator[str]:
         return
     names = disk.names(directory)
     if "pack.toml" in names or "city.toml" in names:
-        return  # a manifest begins another pack's tree
+        return  # a manifest means that this is another pack
     yield from (name for name in names if name[0] not in "._")
 
 
 def read_agent(disk: Disk, path: str, name: str, pack: str, *, own: bool) -> AgentDir | None:
-    """One agent's directory, under the name it is known by; None for what is no agent."""
+    """Read one agent's directory; None if it is not an agent."""
     before = len(disk.problems)
     entries = _entries(disk, path, pack, own)
     if entries is None:
@@ -95,74 +96,78 @@ def read_agent(disk: Disk, path: str, name: str, pack: str, *, own: bool) -> Age
     shown = disk.shown(path)
     if not is_name(name):
         problems.append(_bad_name(shown, name))
-        if not own:  # nothing could name it, so it is left out
-            disk.problems += softened(problems, own)
+        if not own:  # no reference could name it, so it is left out
+            disk.problems += soften(problems, own)
             return None
     layers: list[Layer] = []
     fallback = False
     if "agent.toml" in entries:
         layers, fallback = _definition(disk, f"{path}/agent.toml", shown, name, pack, problems)
-    named = bool(layers) and "prompt" in layers[0].values
-    layers[:0] = _convention(disk, path, shown, entries, pack, problems, named)
-    told = check_prompt(disk, layers, pack, problems)
-    # What the disk found wrong while this directory was read belongs to this agent.
+    has_explicit = bool(layers) and "prompt" in layers[0].values
+    layers[:0] = _convention(disk, path, shown, entries, pack, problems, has_explicit)
+    has_prompt = check_prompt(disk, layers, pack, problems)
+    # Problems that the disk noticed while reading this directory belong to this agent.
     noted = disk.problems[before:]
     del disk.problems[before:]
-    # A file that could not be read may have said it; one fault is enough then.
-    if not told and not any(problem.is_error for problem in (*problems, *noted)):
+    # An unreadable file may contain the prompt; one problem is enough then.
+    if not has_prompt and not any(problem.is_error for problem in (*problems, *noted)):
         problems.append(no_prompt(shown, name, entries))
-    found = _NOTHING
+    catalogues = _NO_NAMES
     if not _CATALOGUES.isdisjoint(entries):
-        here = entries & _CATALOGUES
-        found = frozenset(entry for entry in here if disk.is_directory(f"{path}/{entry}"))
-    faults = tuple(softened(noted + problems, own)) if noted or problems else ()
-    return AgentDir(name, shown, disk.shown(pack), tuple(layers), found, faults, fallback)
+        names = entries & _CATALOGUES
+        catalogues = frozenset(each for each in names if disk.is_directory(f"{path}/{each}"))
+    all_problems = tuple(soften(noted + problems, own)) if noted or problems else ()
+    return AgentDir(
+        name, shown, disk.shown(pack), tuple(layers), catalogues, all_problems, fallback
+    )
 
 
 def _bad_name(shown: str, name: str) -> Problem:
-    words = f"`{name}` cannot be an agent's name"
-    hint = "use letters, digits, - and _, beginning with a letter or digit"
-    return Problem("bad-name", words, Place(shown), hint)
+    message = f"`{name}` is not a valid agent name"
+    hint = "use letters, digits, - and _, starting with a letter or digit"
+    return Problem("bad-name", message, Place(shown), hint)
 
 
 def _entries(disk: Disk, path: str, pack: str, own: bool) -> set[str] | None:
-    """The names in an agent's directory; None for what is no agent."""
+    """Return the names in an agent's directory; None if it is not an agent."""
     try:
-        found = os.lstat(path)
-        if stat.S_ISLNK(found.st_mode):
+        status = os.lstat(path)
+        if stat.S_ISLNK(status.st_mode):
             if not disk.follow_directory(path, pack):
                 return None
-            found = os.stat(path)
+            status = os.stat(path)
         names = set(os.listdir(path))
     except FileNotFoundError:
         disk.seen[path] = None
         return None
     except NotADirectoryError:
         if own and not os.path.basename(path).startswith("README"):
-            disk.problems.append(_loose(disk, path))
+            disk.problems.append(_not_a_folder(disk, path))
         return None
     except OSError:
-        disk.names(path)  # says why
+        disk.names(path)  # records the problem
         return None
-    disk.stamp(path, found)
-    if disk.instead:
-        names |= {os.path.basename(one) for one in disk.instead if os.path.dirname(one) == path}
+    disk.stamp(path, status)
+    if disk.overrides:
+        names |= {
+            os.path.basename(file) for file in disk.overrides if os.path.dirname(file) == path
+        }
     return None if "pack.toml" in names or "city.toml" in names else names
 
 
-def _loose(disk: Disk, path: str) -> Problem:
+def _not_a_folder(disk: Disk, path: str) -> Problem:
     shown = disk.shown(path)
     name = os.path.basename(path)
     hint = f"an agent is a folder: {shown.removesuffix('.md')}/prompt.md"
     if "." in name:
-        return warning("loose-file", "a file here is no agent", Place(shown), hint)
+        return warning("loose-file", "a file here is not an agent", Place(shown), hint)
     return Problem("not-a-directory", f"`{name}` should be a directory", Place(shown), hint)
 
 
 def _definition(
     disk: Disk, path: str, home: str, name: str, pack: str, problems: list[Problem]
 ) -> tuple[list[Layer], bool]:
-    """What agent.toml says, and whether the agent calls itself a fallback."""
+    """Read agent.toml: its settings, and whether the agent is a fallback."""
     raw = read_table(disk, path, within=pack)
     if raw is None:
         return [], False
@@ -171,12 +176,12 @@ def _definition(
         problems.append(
             Problem(
                 "name-mismatch",
-                f'`name` says "{raw["name"]}" but the directory is `{name}`',
+                f'`name` is "{raw["name"]}" but the directory is `{name}`',
                 Place(file, ("name",)),
-                "the directory's name is the agent's; remove the key",
+                "an agent has the name of its directory; remove the key",
             )
         )
-    decoded = decode_agent(disk, raw, path, (), pack, apart=frozenset(("name",)))
+    decoded = decode_agent(disk, raw, path, (), pack, handled=_NAME_KEY)
     problems += decoded.problems
     layer = Layer(DEFINITION, file, decoded.values, (), decoded.written or None)
     return [layer], raw.get("fallback") is True
@@ -189,12 +194,12 @@ def decode_agent(
     at: KeyPath,
     pack: str,
     *,
-    apart: frozenset[str] = _NOTHING,
+    handled: frozenset[str] = _NO_NAMES,
     patch: bool = False,
 ) -> Decoded:
-    """Decode agent settings wherever they stand: agent.toml, defaults or a patch."""
+    """Decode agent settings of agent.toml, of defaults or of a patch."""
     file = disk.shown(path)
-    out = decode(AGENT, raw, file, at, not_acted_on=AGENT_NOT_ACTED_ON, apart=apart)
+    out = decode(AGENT, raw, file, at, not_acted_on=AGENT_NOT_ACTED_ON, handled=handled)
     if "option_defaults" in out.values:
         _lift_model(out, file, at)
     if is_path(out.values.get("dir")):
@@ -203,7 +208,7 @@ def decode_agent(
         out.problems.append(
             Problem(
                 "deny-only-grows",
-                "`tools.deny` can be narrowed only by a patch of the city",
+                "only a patch of the city can remove from `tools.deny`",
                 Place(file, (*at, "tools", "deny_remove")),
                 "move it to [[patches.agent]] in city.toml",
             )
@@ -216,7 +221,7 @@ def decode_agent(
 
 
 def _lift_model(out: Decoded, file: str, at: KeyPath) -> None:
-    """`option_defaults.model` and `model` are one setting; the later layer decides."""
+    """Treat `option_defaults.model` as `model`: both are one setting."""
     options = out.values["option_defaults"]
     if not isinstance(options, dict) or "model" not in options:
         return
@@ -224,7 +229,7 @@ def _lift_model(out: Decoded, file: str, at: KeyPath) -> None:
         out.problems.append(
             Problem(
                 "bad-value",
-                "`model` and `option_defaults.model` say different things",
+                "`model` and `option_defaults.model` have different values",
                 Place(file, (*at, "option_defaults", "model")),
                 "keep one of them",
             )
@@ -234,22 +239,22 @@ def _lift_model(out: Decoded, file: str, at: KeyPath) -> None:
 
 
 def is_path(directory: object) -> bool:
-    """`dir` names a rig; some write the project's own path there."""
+    """Is this value of `dir` a path? It should name a rig, but v1 also took paths."""
     return isinstance(directory, str) and directory.startswith(("/", "~"))
 
 
 def _lift_directory(out: Decoded, file: str, at: KeyPath) -> None:
     out.values.setdefault("work_dir", out.values.pop("dir"))
     out.written.setdefault("work_dir", "dir")
-    words = "`dir` is a path here, so it is an older spelling of `work_dir`"
+    message = "`dir` with a path is an older spelling of `work_dir`"
     place = Place(file, (*at, "dir"))
-    out.problems.append(warning("older-spelling", words, place, "write `work_dir`"))
+    out.problems.append(warning("older-spelling", message, place, "write `work_dir`"))
 
 
 def _resolve_path(
     disk: Disk, out: Decoded, key: str, path: str, at: KeyPath, pack: str, patch: bool
 ) -> None:
-    """Turn a written path into one as shown, or into a problem."""
+    """Replace a path setting by the displayed path of its file, or by a problem."""
     written = str(out.values[key])
     spelled = out.written.get(key, key)
     place = Place(disk.shown(path), (*at, spelled), of_value=True)
@@ -269,7 +274,7 @@ def _resolve_path(
         out.problems.append(
             Problem(
                 "path-leaves-pack",
-                f"`{spelled}` leads out of {_called(disk, root)}",
+                f"`{spelled}` leads out of {_place_name(disk, root)}",
                 place,
                 "keep the file inside the pack",
             )
@@ -279,7 +284,7 @@ def _resolve_path(
         out.problems.append(
             Problem(
                 "missing-file",
-                f"{disk.shown(target)} is not there",
+                f"{disk.shown(target)} does not exist",
                 place,
                 _elsewhere(disk, root, written),
             )
@@ -299,14 +304,14 @@ def _resolve_path(
             del disk.problems[before:]
 
 
-def _called(disk: Disk, root: str) -> str:
+def _place_name(disk: Disk, root: str) -> str:
     return "the city" if root == disk.root else disk.shown(root)
 
 
 def _elsewhere(disk: Disk, root: str, written: str) -> str | None:
-    """A patch's prompt is looked for under patches/; people often write that directory too."""
+    """Return a hint: a patch's prompt is relative to patches/, which users often repeat."""
     if "//" in written.strip("/"):
-        return f"no pack that is imported calls itself `{written.partition('//')[0]}`"
+        return f"no imported pack has the name `{written.partition('//')[0]}`"
     bare = written.removeprefix("patches/")
     if bare != written and disk.exists(f"{root}/{bare}"):
         return f'the path is relative to patches/: write "{bare}"'
@@ -320,16 +325,16 @@ def _convention(
     entries: set[str],
     pack: str,
     problems: list[Problem],
-    overruled: bool,
+    has_explicit: bool,
 ) -> list[Layer]:
-    """What the files of the directory say by being there."""
+    """Return the settings that files imply by existing: prompt.md and namepool.txt."""
     layers = []
     prompts = [name for name in PROMPTS if name in entries]
     if len(prompts) > 1:
         place = Place(f"{shown}/{prompts[1]}", line=1, col=1)
-        words = f"{prompts[0]} and {prompts[1]} stand side by side"
-        problems.append(Problem("two-prompts", words, place, "keep one of them"))
-    if prompts and not overruled:
+        message = f"there are two prompts: {prompts[0]} and {prompts[1]}"
+        problems.append(Problem("two-prompts", message, place, "keep one of them"))
+    if prompts and not has_explicit:
         layers.append(_by_file("prompt", f"{shown}/{prompts[0]}"))
     if "namepool.txt" in entries:
         layers.append(_by_file("namepool", f"{shown}/namepool.txt"))
@@ -342,42 +347,43 @@ def _by_file(key: str, file: str) -> Layer:
 
 
 def check_prompt(disk: Disk, layers: list[Layer], pack: str, problems: list[Problem]) -> bool:
-    """Is there something to tell the model? A prompt that is there is checked."""
-    told = False
+    """Does the agent have a prompt, a description or a start command? Checks the prompt's text."""
+    has_any = False
     for layer in layers:
         prompt = layer.values.get("prompt")
         if isinstance(prompt, str):
             _check_text(disk, disk.absolute(prompt), pack, problems, needed=True)
             return True
-        told = told or bool(layer.values.get("description") or layer.values.get("start_command"))
-    return told
+        values = layer.values
+        has_any = has_any or bool(values.get("description") or values.get("start_command"))
+    return has_any
 
 
 def no_prompt(shown: str, name: str, entries: set[str]) -> Problem:
     hint = f"write {shown}/prompt.md"
     if "profile.md" in entries:
         hint = f"rename {shown}/profile.md to prompt.md"
-    words = f"agent `{name}` has neither prompt, description nor start_command"
-    return Problem("no-prompt", words, Place(shown), hint)
+    message = f"agent `{name}` has no prompt, description or start_command"
+    return Problem("no-prompt", message, Place(shown), hint)
 
 
 def _check_text(
     disk: Disk, path: str, pack: str, problems: list[Problem], *, needed: bool = False
 ) -> None:
-    """Text that a model or a person will see must be text."""
+    """Check that a file is UTF-8 text without NUL bytes."""
     before = len(disk.problems)
     data = disk.read(path, within=pack)
     if data is None:
-        if needed:  # a link to nowhere is more than a warning then
+        if needed:  # a broken link is more than a warning then
             disk.problems[before:] = [p._replace(severity=ERROR) for p in disk.problems[before:]]
         return
     if not is_utf8(data):
-        fault = bad_utf8(data, disk.shown(path))
-        problems += [fault] if fault is not None else []
+        problem = bad_utf8(data, disk.shown(path))
+        problems += [problem] if problem is not None else []
     if b"\0" in data:
         line = data[: data.index(b"\0")].count(b"\n") + 1
         place = Place(disk.shown(path), line=line, col=1)
-        problems.append(Problem("nul-byte", "the text holds a NUL byte", place, "remove it"))
+        problems.append(Problem("nul-byte", "the text contains a NUL byte", place, "remove it"))
 
 
 def _case_clash(disk: Disk, path: str, name: str, twin: str) -> Problem:
@@ -385,10 +391,10 @@ def _case_clash(disk: Disk, path: str, name: str, twin: str) -> Problem:
         "case-clash",
         f"`{name}` and `{twin}` differ only in case",
         Place(disk.shown(path)),
-        "rename one: file systems may not tell them apart",
+        "rename one: some file systems cannot distinguish them",
     )
 
 
-def softened(problems: list[Problem], own: bool) -> list[Problem]:
-    """What is the pack author's to mend is only a warning to the pack's users."""
+def soften(problems: list[Problem], own: bool) -> list[Problem]:
+    """Turn problems that only the pack's author can fix into warnings for its users."""
     return problems if own else [for_others(problem) for problem in problems]

@@ -1,28 +1,33 @@
-"""From parsed tables to settings: every key known, every value of its type, all faults at once."""
+"""Decodes parsed TOML tables into settings: checks every key and value, reports all problems.
+
+Nearly all settings of a city are valid, and a city may have 10,000 agents. So `decode` first takes
+what is valid at first sight (`_take_valid`, a few type checks per key), and only what is left goes
+through the checks that can explain what is wrong.
+"""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from gascity.model.fields import Edit, Field, Kind, Table
-from gascity.model.ignored import NOT_ACTED_ON
+from gascity.model.ignored_keys import NOT_ACTED_ON
 from gascity.model.names import did_you_mean
 from gascity.model.problems import KeyPath, Place, Problem, warning
 from gascity.model.secrets import is_secret
 from gascity.model.tables import OPTION, PROVIDER
 
-_SEVERAL = r"(?:\d+(?:\.\d+)?(?:ms|s|m|h|d|w))+\Z"
+_DURATIONS = r"(?:\d+(?:\.\d+)?(?:ms|s|m|h|d|w))+\Z"
 
-# A variable as a shell would fill it in, which nothing does here.
+# A variable as a shell would expand it; here only ${NAME} is expanded.
 _BARE = r"\$[A-Z_][A-Z0-9_]*\b"
 _ENV_HINTS = {
     "agent": "write ${NAME} for a variable of the host",
-    "provider": "sessions have the host's variables anyway; an agent's `env` takes ${NAME}",
-    "workspace": "sessions have the host's variables anyway; an agent's `env` takes ${NAME}",
+    "provider": "sessions inherit the host's variables; use ${NAME} in an agent's `env`",
+    "workspace": "sessions inherit the host's variables; use ${NAME} in an agent's `env`",
 }
 
-# What published packs write where they mean off.
+# Published packs write these for "off".
 _NO_TIME = frozenset(("", "0", "0ms", "0s", "0m", "0h"))
-# Asking an enumeration for one of its members takes longer than most checks do.
+# Looking up a member of an enumeration takes longer than most checks.
 _SET = Edit.SET
 _STRING, _STRINGS, _STRING_MAP = Kind.STRING, Kind.STRINGS, Kind.STRING_MAP
 _DURATION, _INTEGER, _BOOLEAN = Kind.DURATION, Kind.INTEGER, Kind.BOOLEAN
@@ -30,13 +35,15 @@ _DURATION, _INTEGER, _BOOLEAN = Kind.DURATION, Kind.INTEGER, Kind.BOOLEAN
 _UNITS = ("s", "m", "h", "d", "w")
 _LARGEST = 2**63 - 1
 
-# What the author of a pack would have to mend, and what may then be left out.
+_ValueError = tuple[str, str, str | None]  # code, message after the key's name, hint
+
+# Problems that only the author of a pack can fix; the setting is left out.
 _AUTHORS = frozenset(
     "unknown-key bad-type bad-value bad-duration bad-name missing-key name-mismatch two-prompts "
     "duplicate-name no-prompt".split()
 )
 _NOWHERE = frozenset(("missing-file", "path-leaves-pack", "link-leaves-pack"))
-# Leaving one of these out would let an agent do more than its author wanted.
+# Leaving one of these out would let an agent do more than its author intended.
 _BOUNDS = frozenset("tools capabilities skills_filter mcp_filter agents_filter limits".split())
 
 _PYTHON: Mapping[Kind, type | tuple[type, ...]] = {
@@ -54,7 +61,7 @@ _PYTHON: Mapping[Kind, type | tuple[type, ...]] = {
 
 
 class Decoded:
-    """One table after decoding; faulty keys are left out of `values`."""
+    """One decoded table, without its invalid keys. `written` maps keys to older spellings in it."""
 
     def __init__(self) -> None:
         self.values: dict[str, object] = {}
@@ -69,91 +76,89 @@ def decode(
     at: KeyPath = (),
     *,
     not_acted_on: Mapping[str, str] | None = None,
-    apart: frozenset[str] = frozenset(),
+    handled: frozenset[str] = frozenset(),
 ) -> Decoded:
-    """Check a table against its fields. Keys in `apart` are read by someone else."""
+    """Check a table against its fields. Keys in `handled` are read by the caller."""
     out = Decoded()
-    odd = _take_the_plain(table, raw, "", out.values, apart)
-    for key, spelled, value in _leaves(table, odd, "") if odd else ():
-        path = spelled.split(".") if spelled.partition(".")[0] in odd else [spelled]
+    rest = _take_valid(table, raw, "", out.values, handled)
+    for key, spelled, value in _leaves(table, rest, "") if rest else ():
+        path = spelled.split(".") if spelled.partition(".")[0] in rest else [spelled]
         _take(table, out, key, spelled, value, Place(file, (*at, *path)), not_acted_on or {})
-    for wanted in table.required:
-        if wanted.name not in out.values and wanted.name not in raw:
-            words = f"`{wanted.name}` is missing: {wanted.doc}"
-            out.problems.append(Problem("missing-key", words, Place(file, at)))
+    for field in table.required:
+        if field.name not in out.values and field.name not in raw:
+            message = f"`{field.name}` is missing: {field.doc}"
+            out.problems.append(Problem("missing-key", message, Place(file, at)))
     env = out.values.get("env")
     if isinstance(env, dict) and table.name in _ENV_HINTS:
         bare = [key for key, value in env.items() if "$" in value and re.search(_BARE, value)]
-        out.problems += (
-            [_bare_reference(bare, Place(file, (*at, "env")), table.name)] if bare else []
-        )
+        if bare:
+            out.problems.append(_bare_reference(bare, Place(file, (*at, "env")), table.name))
     return out
 
 
-def _bare_reference(found: list[str], place: Place, where: str) -> Problem:
-    """Values that look like a shell's; only their keys are told, for some are secrets."""
-    keys = ", ".join(f"`{key}`" for key in found)
-    words = f"`env`: `$` before a name is text and is not filled in: {keys}"
-    return warning("bare-reference", words, place, _ENV_HINTS[where])
+def _bare_reference(names: list[str], place: Place, table: str) -> Problem:
+    """Warn of `$NAME`. Only the keys are named, because values may be secrets."""
+    keys = ", ".join(f"`{key}`" for key in names)
+    message = f"`env`: `$NAME` is not expanded: {keys}"
+    return warning("bare-reference", message, place, _ENV_HINTS[table])
 
 
-def _take_the_plain(
+def _take_valid(
     table: Table,
     raw: Mapping[str, object],
     prefix: str,
     values: dict[str, object],
-    apart: frozenset[str],
+    handled: frozenset[str],
 ) -> dict[str, object]:
-    """Take what is right at first sight, and return what needs a closer look.
-
-    Nearly everything is right, and cities are large.
-    """
-    odd: dict[str, object] = {}
+    """Take the keys that are valid at first sight, and return the others."""
+    rest: dict[str, object] = {}
     keys = table.keys
     for name, value in raw.items():
-        if name in apart and not prefix:
+        if name in handled and not prefix:
             continue
         known = keys.get(prefix + name)
-        if known is not None and "." not in name and _surely_fine(known[0], known[1], value):
+        if known is not None and "." not in name and _is_surely_valid(known[0], known[1], value):
             values[prefix + name] = tuple(value) if type(value) is list else value
         elif known is None and type(value) is dict and prefix + name in table.prefixes:
-            inner = _take_the_plain(table, value, f"{prefix}{name}.", values, apart)
+            inner = _take_valid(table, value, f"{prefix}{name}.", values, handled)
             if inner:
-                odd[name] = inner
+                rest[name] = inner
         else:
-            odd[name] = value
-    return odd
+            rest[name] = value
+    return rest
 
 
-def _surely_fine(field: Field, edit: Edit, value: object) -> bool:
-    """The common right values, told quickly; False only means that a closer look is due."""
+def _is_surely_valid(field: Field, edit: Edit, value: object) -> bool:
+    """Is this a common valid value? False only means that it needs a closer look."""
     kind = field.kind
     if type(value) is list:
-        return kind is _STRINGS and not field.choices and _plain_texts(value)
+        return kind is _STRINGS and not field.choices and _are_texts(value)
     if edit is not _SET:
         return False
     if type(value) is str:
         if field.choices:
-            return value in field.choices or (kind is _DURATION and _plain_duration(value))
+            return value in field.choices or (kind is _DURATION and _is_simple_duration(value))
         return (
-            "\0" not in value if kind is _STRING else kind is _DURATION and _plain_duration(value)
+            "\0" not in value
+            if kind is _STRING
+            else kind is _DURATION and _is_simple_duration(value)
         )
     if type(value) is dict:
-        return kind is _STRING_MAP and _plain_texts(value) and _plain_texts(value.values())
+        return kind is _STRING_MAP and _are_texts(value) and _are_texts(value.values())
     if type(value) is int:
         return kind is _INTEGER and (field.minimum or 0) <= value <= _LARGEST
     return kind is _BOOLEAN and type(value) is bool
 
 
-def _plain_texts(found: Iterable[object]) -> bool:
-    for text in found:  # noqa: SIM110 -- these are short, and a generator takes twice as long
+def _are_texts(values: Iterable[object]) -> bool:
+    for text in values:  # noqa: SIM110 -- these are short, and a generator takes twice as long
         if type(text) is not str or "\0" in text:
             return False
     return True
 
 
-def _plain_duration(value: str) -> bool:
-    """A whole number of one unit, which is what nearly everybody writes."""
+def _is_simple_duration(value: str) -> bool:
+    """Is this a whole number of one unit? Nearly all durations are."""
     count = value[:-1]
     return value[-1:] in _UNITS and count.isdecimal() and count.isascii() and count[0] != "0"
 
@@ -167,29 +172,30 @@ def _take(
     place: Place,
     not_acted_on: Mapping[str, str],
 ) -> None:
-    """One key that was not surely fine: a value, or a problem."""
+    """Add the value of one key, or the problem with it."""
     known = table.keys.get(key)
     if known is None:
         out.problems.append(_unknown(table, key, place, not_acted_on))
         return
     if known[0].kind is Kind.DURATION and "off" in known[0].choices:
         value = "off" if isinstance(value, str) and value in _NO_TIME else value
-    fault = _fault(known[0], known[1], value)
-    if fault is None and key in out.values:
-        other = out.written.get(key, key)
-        fault = ("bad-value", f"is said twice, as `{other}` and as `{spelled}`", "keep one of them")
-    if fault is not None:
-        out.problems.append(_misfit(key, fault, place))
+    error = _value_error(known[0], known[1], value)
+    if error is None and key in out.values:
+        first = out.written.get(key, key)
+        message = f"is set twice, as `{first}` and as `{spelled}`"
+        error = ("bad-value", message, "keep one of them")
+    if error is not None:
+        out.problems.append(_value_problem(key, error, place))
         return
     out.values[key] = tuple(value) if isinstance(value, list) else value
     if spelled != key:
         out.written[key] = spelled
         if not spelled.startswith(("prompt_template", "print_args")):
-            out.problems.append(_older(spelled, key, place))
+            out.problems.append(_older_spelling(spelled, key, place))
 
 
 def decode_provider(raw: Mapping[str, object], file: str, at: KeyPath = ()) -> Decoded:
-    """A provider's table, and each of the options it lists."""
+    """Decode a provider's table and each of its options."""
     out = decode(PROVIDER, raw, file, at, not_acted_on=NOT_ACTED_ON["provider"])
     options = out.values.get("options_schema")
     for index, option in enumerate(options if isinstance(options, tuple) else ()):
@@ -198,9 +204,9 @@ def decode_provider(raw: Mapping[str, object], file: str, at: KeyPath = ()) -> D
 
 
 def for_others(problem: Problem) -> Problem:
-    """A problem as those see it who import the pack it is in and cannot mend it.
+    """Return the problem as users of the pack see it, who cannot fix it.
 
-    What is faulty is left out, so it is a warning, unless it was to keep an agent within bounds.
+    The invalid setting is left out, so it becomes a warning, unless it was to restrict an agent.
     """
     path = problem.place.path if problem.place is not None else ()
     if problem.code in _NOWHERE and path:
@@ -213,9 +219,9 @@ def for_others(problem: Problem) -> Problem:
 def _leaves(
     table: Table, raw: Mapping[str, object], prefix: str
 ) -> Iterator[tuple[str, str, object]]:
-    """Written keys with their dotted names, older spellings already replaced.
+    """Yield dotted key, spelling and value of each setting, older spellings replaced.
 
-    A key that has a dot in its quotes is no nested one, so it gets a name that no field has.
+    A quoted key with a dot is not a nested one, so it gets a name that no field has.
     """
     for name, value in raw.items():
         spelled = prefix + name
@@ -238,45 +244,41 @@ def _unknown(table: Table, key: str, place: Place, not_acted_on: Mapping[str, st
         for known in table.keys
         if not head or known.startswith(head + ".")
     }
-    hint = did_you_mean(last, siblings | set() if head else siblings)
-    return Problem(
-        "unknown-key",
-        f"`{key}` is not {_called(table)} setting",
-        place,
-        hint,
-    )
+    message = f"`{key}` is not {_table_name(table)} setting"
+    return Problem("unknown-key", message, place, did_you_mean(last, siblings))
 
 
-def _called(table: Table) -> str:
+def _table_name(table: Table) -> str:
     name = {"mcp": "MCP server"}.get(table.name, table.name.replace("_", " "))
     return f"{'an' if name[0] in 'aeiouM' else 'a'} {name}"
 
 
-def _misfit(key: str, fault: tuple[str, str, str | None], place: Place) -> Problem:
-    code, message, hint = fault
+def _value_problem(key: str, error: _ValueError, place: Place) -> Problem:
+    code, message, hint = error
     return Problem(code, f"`{key}` {message}", Place(place.file, place.path, of_value=True), hint)
 
 
-def _older(spelled: str, key: str, place: Place) -> Problem:
+def _older_spelling(spelled: str, key: str, place: Place) -> Problem:
     return warning(
         "older-spelling", f"`{spelled}` is an older spelling of `{key}`", place, f"write `{key}`"
     )
 
 
-def _fault(field: Field, edit: Edit, value: object) -> tuple[str, str, str | None] | None:
-    """What is wrong with a value: code, words, hint; None when nothing is."""
+def _value_error(field: Field, edit: Edit, value: object) -> _ValueError | None:
+    """Return what is wrong with a value."""
     kind = Kind.STRINGS if edit is not Edit.SET else field.kind
     if kind is Kind.ANY:
         return None
-    wanted = _PYTHON[kind]
-    if not isinstance(value, wanted) or (isinstance(value, bool) and kind is not Kind.BOOLEAN):
+    if not isinstance(value, _PYTHON[kind]) or (
+        isinstance(value, bool) and kind is not Kind.BOOLEAN
+    ):
         return "bad-type", f"should be {kind.value}, not {describe(value)}", _cast_hint(kind, value)
     if isinstance(value, str):
         return _bad_text(field, kind, value)
     if isinstance(value, float) and not abs(value) <= _LARGEST:
         return "bad-value", f"should be a number, not {value}", None
     if isinstance(value, int) and abs(value) > _LARGEST:
-        return "bad-value", "is too large a number", None
+        return "bad-value", "is too large", None
     if isinstance(value, (int, float)) and field.minimum is not None and value < field.minimum:
         return "bad-value", f"should be at least {field.minimum}, not {value}", None
     if isinstance(value, list):
@@ -284,16 +286,16 @@ def _fault(field: Field, edit: Edit, value: object) -> tuple[str, str, str | Non
     if isinstance(value, dict) and kind is Kind.STRING_MAP:
         return _bad_map(value)
     if kind is Kind.ANY_MAP and "\\x00" in repr(value):
-        return "bad-value", "must not hold a NUL character", None
+        return "bad-value", "must not contain a NUL character", None
     return None
 
 
-def _bad_text(field: Field, kind: Kind, value: str) -> tuple[str, str, str | None] | None:
+def _bad_text(field: Field, kind: Kind, value: str) -> _ValueError | None:
     if "\0" in value:
-        return "bad-value", "must not hold a NUL character", None
+        return "bad-value", "must not contain a NUL character", None
     if kind is Kind.DURATION:
         if value in field.choices or (
-            re.match(_SEVERAL, value) and any(c in value for c in "123456789")
+            re.match(_DURATIONS, value) and any(c in value for c in "123456789")
         ):
             return None
         return "bad-duration", f'should be {kind.value}, not "{value}"', "units: ms s m h d w"
@@ -307,35 +309,33 @@ def _bad_text(field: Field, kind: Kind, value: str) -> tuple[str, str, str | Non
     return None
 
 
-def _bad_items(
-    field: Field, edit: Edit, kind: Kind, items: list[object]
-) -> tuple[str, str, str | None] | None:
+def _bad_items(field: Field, edit: Edit, kind: Kind, items: list[object]) -> _ValueError | None:
     kinds: type = dict if kind is Kind.TABLES else str
     for item in items:
         if not isinstance(item, kinds):
-            return "bad-type", f"should be {kind.value}, but holds {describe(item)}", None
+            return "bad-type", f"should be {kind.value}, but contains {describe(item)}", None
         if isinstance(item, str) and "\0" in item:
-            return "bad-value", "must not hold a NUL character", None
+            return "bad-value", "must not contain a NUL character", None
         if edit is Edit.SET and field.choices and item not in field.choices:
             words = ", ".join(f'"{choice}"' for choice in field.choices)
-            return "bad-value", f"should hold only {words}", None
+            return "bad-value", f"should contain only {words}", None
     return None
 
 
-def _bad_map(value: Mapping[str, object]) -> tuple[str, str, str | None] | None:
+def _bad_map(value: Mapping[str, object]) -> _ValueError | None:
     for key, item in value.items():
         if not isinstance(item, str):
             text = str(item).lower() if isinstance(item, bool) else str(item)
-            tellable = isinstance(item, (int, float)) and not is_secret(key)
-            hint = f'write {key} = "{text}"' if tellable else None
-            return "bad-type", f"should hold strings, but `{key}` is {describe(item)}", hint
+            is_public = isinstance(item, (int, float)) and not is_secret(key)
+            hint = f'write {key} = "{text}"' if is_public else None
+            return "bad-type", f"should contain strings, but `{key}` is {describe(item)}", hint
         if "\0" in item or "\0" in key:
-            return "bad-value", "must not hold a NUL character", None
+            return "bad-value", "must not contain a NUL character", None
     return None
 
 
 def describe(value: object) -> str:
-    """A TOML value in words, for messages."""
+    """Describe a TOML value, for messages."""
     match value:
         case bool():
             return "true" if value else "false"

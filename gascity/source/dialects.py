@@ -1,20 +1,64 @@
-"""Layouts that today's tables do not explain, brought into today's by whoever registered for it."""
+"""Reads packs of other layouts through installed packages (entry point `gascity.dialects`).
 
-from collections.abc import Mapping
+A dialect gets a pack as it was parsed, a `PackTree`, and returns it in today's layout, or unchanged
+if the pack is not written in its own. It says where in the file each setting is written, so that
+problems and `explain` point to the lines the user knows.
+"""
 
-from gascity.model.pack import Patch
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from gascity.model.layers import DEFINITION, Layer
+from gascity.model.pack import AgentDir, Patch
 from gascity.model.problems import KeyPath, Place, Problem
 from gascity.model.tables import PACK
-from gascity.model.tree import Tree
+from gascity.source.agents import check_prompt, decode_agent, no_prompt, read_agent, soften
 from gascity.source.disk import Disk
 from gascity.source.manifest import Manifest
 
-# Directories of other layouts: today's has no use for them, so a pack with one may be of another.
-_ELSEWHERE = ("overlays", "prompts")
 GROUP = "gascity.dialects"
 
+# Directories of other layouts. Today's layout does not use them, so they hint at another one.
+_OTHER_DIRECTORIES = ("overlays", "prompts")
+_PROMPT_HINT = "set `prompt_template` in its table or in a patch"
 
-def explained(disk: Disk, tree: Tree, known: Mapping[str, object]) -> bool:
+
+class TableAgent(NamedTuple):
+    """An agent that a table of the manifest defines.
+
+    `table` has today's keys; `at` is where it is written, and `written` maps today's keys to the
+    dotted spelling in the file, below `at`. `folder` is an existing directory of the agent,
+    relative to the pack, or "".
+    """
+
+    name: str
+    table: Mapping[str, object]
+    at: KeyPath
+    written: Mapping[str, str] = {}
+    folder: str = ""
+
+
+class PackTree(NamedTuple):
+    """A parsed pack. `root` is absolute, `file` is the displayed path of the manifest.
+
+    `extra_asset_dirs` are directories, relative to the pack, that extend one of its catalogues at
+    lower precedence: `("template-fragments", "prompts/shared")`. `moved` maps key paths of the
+    manifest, with everything below them, to where they are written in the file.
+    """
+
+    root: str
+    file: str
+    manifest: Mapping[str, object]
+    agents: tuple[TableAgent, ...] = ()
+    extra_asset_dirs: tuple[tuple[str, str], ...] = ()
+    problems: tuple[Problem, ...] = ()
+    moved: Mapping[KeyPath, KeyPath] = {}
+
+
+Dialect = Callable[[PackTree], PackTree]
+
+
+def is_current_layout(disk: Disk, tree: PackTree, known: Mapping[str, object]) -> bool:
     """Is everything at the top of a pack and of its manifest part of today's layout?"""
     if "agent" in tree.manifest or any(key not in known for key in tree.manifest):
         return False
@@ -23,53 +67,101 @@ def explained(disk: Disk, tree: Tree, known: Mapping[str, object]) -> bool:
         schema = pack.get("schema", 2)
         if any(key not in PACK.keys for key in pack) or (isinstance(schema, int) and schema < 2):
             return False
-    return not any(disk.is_directory(f"{tree.root}/{name}") for name in _ELSEWHERE)
+    return not any(disk.is_directory(f"{tree.root}/{name}") for name in _OTHER_DIRECTORIES)
 
 
-def translated(tree: Tree) -> Tree:
-    """The tree as the registered dialects read it, one after the other.
+def translate(tree: PackTree) -> PackTree:
+    """Pass a tree through all registered dialects.
 
-    A dialect that fails is one problem of the pack, whatever it raised: it is not our code.
+    A dialect is other people's code: whatever it raises becomes one problem of the pack.
     """
-    from gascity.plugins import entry_points, load
+    from gascity.startup.entry_points import entry_points, load
 
     for name, target in entry_points(GROUP):
         try:
             tree = load(target)(tree)
         except Exception as error:
-            words = f"the reader `{name}` of another layout failed: {error or type(error).__name__}"
-            fault = Problem("dialect-failed", words, Place(tree.file))
-            tree = tree._replace(problems=(*tree.problems, fault))
+            message = f"the dialect `{name}` failed: {error or type(error).__name__}"
+            problem = Problem("dialect-failed", message, Place(tree.file))
+            tree = tree._replace(problems=(*tree.problems, problem))
     return tree
 
 
 def relocate(manifest: Manifest, moved: Mapping[KeyPath, KeyPath]) -> None:
-    """Let everything that was read point to where the file has it."""
+    """Change all places in a manifest to where the file has them."""
 
-    def path(of: KeyPath) -> KeyPath:
-        for length in range(len(of), 0, -1):
-            if of[:length] in moved:
-                return (*moved[of[:length]], *of[length:])
-        return of
+    def new_path(path: KeyPath) -> KeyPath:
+        for length in range(len(path), 0, -1):
+            if path[:length] in moved:
+                return (*moved[path[:length]], *path[length:])
+        return path
 
-    def place(of: Place) -> Place:
-        return of._replace(path=path(of.path))
+    def new_place(place: Place) -> Place:
+        return place._replace(path=new_path(place.path))
 
-    def patch(one: Patch) -> Patch:
-        return one._replace(place=place(one.place), layer=one.layer._replace(at=path(one.layer.at)))
+    def new_patch(patch: Patch) -> Patch:
+        layer = patch.layer._replace(at=new_path(patch.layer.at))
+        return patch._replace(place=new_place(patch.place), layer=layer)
 
     manifest.problems = [
-        one._replace(place=place(one.place)) if one.place else one for one in manifest.problems
+        problem._replace(place=new_place(problem.place)) if problem.place else problem
+        for problem in manifest.problems
     ]
-    manifest.imports = [one._replace(place=place(one.place)) for one in manifest.imports]
-    manifest.patches = [patch(one) for one in manifest.patches]
+    manifest.imports = [each._replace(place=new_place(each.place)) for each in manifest.imports]
+    manifest.patches = [new_patch(patch) for patch in manifest.patches]
     manifest.named_sessions = [
-        one._replace(place=place(one.place)) for one in manifest.named_sessions
+        session._replace(place=new_place(session.place)) for session in manifest.named_sessions
     ]
     manifest.rigs = [
         rig._replace(
-            patches=tuple(patch(one) for one in rig.patches),
-            imports=tuple(one._replace(place=place(one.place)) for one in rig.imports),
+            patches=tuple(new_patch(patch) for patch in rig.patches),
+            imports=tuple(each._replace(place=new_place(each.place)) for each in rig.imports),
         )
         for rig in manifest.rigs
     ]
+
+
+def read_table_agent(disk: Disk, agent: TableAgent, file: str, pack: str, *, own: bool) -> AgentDir:
+    """Read an agent from its table, over the settings in its folder if it has one.
+
+    `file` and `pack` are absolute. Without a folder, the table is the agent's place.
+    """
+    before = len(disk.problems)
+    folder = None
+    if agent.folder:
+        folder = read_agent(disk, f"{pack}/{agent.folder}", agent.name, pack, own=own)
+    shown = disk.shown(file)
+    decoded = decode_agent(disk, agent.table, file, agent.at, pack)
+    written = {key: spelled for key, spelled in agent.written.items() if key in decoded.values}
+    spellings = {**decoded.written, **written} or None
+    table = Layer(DEFINITION, shown, decoded.values, agent.at, spellings)
+    layers = (*(folder.layers if folder else ()), table)
+    problems = [p for p in (folder.problems if folder else ()) if p.code != "no-prompt"]
+    problems += [_at_spelling(problem, agent) for problem in decoded.problems]
+    home = folder.directory if folder else f"{shown}#{agent.name}"
+    has_prompt = check_prompt(disk, list(reversed(layers)), pack, problems)
+    noted = disk.problems[before:]
+    del disk.problems[before:]
+    if not has_prompt and not any(problem.is_error for problem in (*problems, *noted)):
+        problem = no_prompt(home, agent.name, set())._replace(place=Place(shown, agent.at))
+        problems.append(problem if folder else problem._replace(hint=_PROMPT_HINT))
+    return AgentDir(
+        agent.name,
+        home,
+        disk.shown(pack),
+        layers,
+        folder.catalogues if folder else frozenset(),
+        tuple(soften([*noted, *problems], own)),
+        agent.table.get("fallback") is True,
+    )
+
+
+def _at_spelling(problem: Problem, agent: TableAgent) -> Problem:
+    """Point a problem of a setting to the key that the file uses for it."""
+    place = problem.place
+    if place is None or place.path[: len(agent.at)] != agent.at:
+        return problem
+    key = ".".join(str(part) for part in place.path[len(agent.at) :])
+    spelled = agent.written.get(key)
+    path = (*agent.at, *spelled.split(".")) if spelled else place.path
+    return problem._replace(place=place._replace(path=path))

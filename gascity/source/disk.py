@@ -1,4 +1,10 @@
-"""The only way the loader touches files: bounded, suspicious, and remembering what it saw."""
+"""File access of the loader: bounded reads, links checked, everything it saw recorded.
+
+A city is read thousands of files at a time and often from repositories the user does not control.
+So nothing here blocks on a pipe, reads without a limit, or follows a link out of its pack; and
+`Disk.seen` records a stamp of every path that an answer depends on, which lets the answer cache
+find out whether it is still valid.
+"""
 
 import errno
 import os
@@ -9,90 +15,93 @@ from gascity.model.problems import Place, Problem, warning
 
 MOST_BYTES = 4 * 1024 * 1024
 
-# What decides whether a path is still as it was read; None for a path that was not there.
+# Time of change, size and inode of a path; None for a path that does not exist.
 Stamp = tuple[int, int, int, int] | None
+
+# Without O_NONBLOCK, opening a named pipe called agent.toml would never return.
+_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 
 
 class Disk:
-    """Reads for one city. `seen` holds a stamp of everything an answer may depend on.
+    """Reads the files of one city and collects the problems with them.
 
-    `instead` gives content for some paths, so that an edit can be tried before it is written.
+    `overrides` replaces the content of some paths, to check an edit before it is written.
     """
 
-    def __init__(self, root: str, instead: Mapping[str, bytes] | None = None) -> None:
+    def __init__(self, root: str, overrides: Mapping[str, bytes] | None = None) -> None:
         self.root = root
-        self.instead = instead or {}
+        self.overrides = overrides or {}
         self.seen: dict[str, Stamp] = {}
         self.problems: list[Problem] = []
-        # Roots by the name a pack gives itself; None: several.
+        # Pack roots by the name the pack gives itself; None if several packs have the name.
         self.packs: dict[str, str | None] = {}
-        self.awaited: set[str] = set()  # packs that were named before they were read
+        self.awaited: set[str] = set()  # packs that were referred to before they were read
         self._inside = root.rstrip("/") + "/"
 
     def named_pack(self, name: str) -> str | None:
-        """The root of the pack of that name; one that was not read yet is asked for."""
+        """Return the root of a pack by its name, or None if it has not been read yet."""
         if name not in self.packs:
             self.awaited.add(name)
         return self.packs.get(name)
 
     def shown(self, path: str) -> str:
-        """A path as people see it: relative to the city where it lies inside it."""
+        """Return a path for display: relative to the city if it is inside it."""
         if path.startswith(self._inside):
             return path[len(self._inside) :]
         return "." if path == self.root else path
 
     def absolute(self, shown: str) -> str:
-        """Where a path as shown really is."""
+        """Return the absolute path of a displayed one."""
         if "." not in shown.partition("/")[0] and ".." not in shown and shown[:1] != "/":
             return self._inside + shown
         return os.path.normpath(os.path.join(self.root, shown))
 
     def names(self, path: str) -> list[str]:
-        """The entries of a directory, sorted; none for one that is not there."""
+        """Return the sorted entries of a directory, none if it does not exist."""
         try:
             self.stamp(path, os.stat(path))
             return sorted(os.listdir(path))
         except FileNotFoundError:
             self.seen[path] = None
-            return []
         except NotADirectoryError:
-            self.problems.append(self._misplaced(path))
-            return []
+            self.problems.append(self._not_a_directory(path))
         except OSError as error:
             self.problems.append(self._unreadable(path, error))
-            return []
+        return []
 
     def is_directory(self, path: str) -> bool:
         try:
-            found = os.stat(path)
+            status = os.stat(path)
         except OSError:
             self.seen[path] = None
             return False
-        self.stamp(path, found)
-        return stat.S_ISDIR(found.st_mode)
+        self.stamp(path, status)
+        return stat.S_ISDIR(status.st_mode)
 
     def is_folder_of(self, path: str, within: str) -> bool:
-        """Is there a directory that may be read? A file in its place, or a link that leads out
-        of `within`, is a problem."""
+        """Is there a directory that may be read?
+
+        A file in its place, or a link that leads out of `within`, is a problem.
+        """
         try:
-            found = os.lstat(path)
+            status = os.lstat(path)
         except OSError:
             self.seen[path] = None
             return False
-        if stat.S_ISLNK(found.st_mode):
-            return self._is_linked_folder(path, within)
-        self.stamp(path, found)
-        if not stat.S_ISDIR(found.st_mode):
-            self.problems.append(self._misplaced(path))
+        if stat.S_ISLNK(status.st_mode):
+            return self._is_linked_directory(path, within)
+        self.stamp(path, status)
+        if not stat.S_ISDIR(status.st_mode):
+            self.problems.append(self._not_a_directory(path))
             return False
         return True
 
-    def _is_linked_folder(self, path: str, within: str) -> bool:
-        if not self.is_directory(path):
-            there = self.seen[path] is not None
-            self.problems.append(self._misplaced(path) if there else self._dangling(path))
-            return False
-        return self._stays(path, within)
+    def _is_linked_directory(self, path: str, within: str) -> bool:
+        if self.is_directory(path):
+            return self._stays_within(path, within)
+        exists = self.seen[path] is not None
+        self.problems.append(self._not_a_directory(path) if exists else self._broken_link(path))
+        return False
 
     def exists(self, path: str) -> bool:
         try:
@@ -103,119 +112,114 @@ class Disk:
         return True
 
     def read(self, path: str, *, within: str | None = None) -> bytes | None:
-        """The bytes of a regular file, or None with a problem noted (none for an absent file).
+        """Return the bytes of a regular file, or None.
 
-        With `within`, a link may lead anywhere below that directory and nowhere else.
+        None without a problem means that the file does not exist. With `within`, a link may lead
+        anywhere below that directory and nowhere else.
         """
-        if path in self.instead:
-            return self.instead[path]
+        if path in self.overrides:
+            return self.overrides[path]
         try:
-            return self._read(path, os.O_NOFOLLOW if within else 0)
+            handle = os.open(path, _READ | os.O_NOFOLLOW if within else _READ)
         except FileNotFoundError:
             self.seen[path] = None
             if os.path.islink(path):
-                self.problems.append(self._dangling(path))
+                self.problems.append(self._broken_link(path))
             return None
         except OSError as error:
-            if error.errno == errno.ELOOP and within and self._stays(path, within):
+            if error.errno == errno.ELOOP and within and self._stays_within(path, within):
                 return self.read(path)
-            self.seen.setdefault(path, None)
-            if not self._noted(path):
-                self.problems.append(self._unreadable(path, error))
+            self._failed(path, error)
             return None
-
-    def _read(self, path: str, flags: int) -> bytes | None:
-        # Without O_NONBLOCK a named pipe called agent.toml would stop us for good.
-        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | flags)
         try:
-            found = os.fstat(handle)
-            self.stamp(path, found)
-            if not stat.S_ISREG(found.st_mode):
-                what = "a directory" if stat.S_ISDIR(found.st_mode) else "not a file"
-                self._note(
-                    path, "not-a-file", f"`{os.path.basename(path)}` is {what}; it should be a file"
-                )
-                return None
-            if found.st_size > MOST_BYTES:
-                self._note(
-                    path,
-                    "too-large",
-                    f"{found.st_size:,} bytes are more than the {MOST_BYTES:,} we read",
-                )
-                return None
-            data = os.read(handle, found.st_size + 1)
-            if len(data) == found.st_size:
-                return data
-            chunks = [data]  # it grew or shrank under us, or lies on an odd file system
-            while chunk := os.read(handle, 1 << 20):
-                chunks.append(chunk)
-            return b"".join(chunks)
+            return self._read(handle, path)
+        except OSError as error:
+            self._failed(path, error)
+            return None
         finally:
             os.close(handle)
 
-    def _stays(self, path: str, within: str) -> bool:
-        """Does a link stay below `within`? Says so if it does not."""
+    def _read(self, handle: int, path: str) -> bytes | None:
+        status = os.fstat(handle)
+        size = status.st_size
+        self.seen[path] = (status.st_mtime_ns, status.st_ctime_ns, size, status.st_ino)
+        if not stat.S_ISREG(status.st_mode):
+            what = "a directory" if stat.S_ISDIR(status.st_mode) else "not a file"
+            message = f"`{os.path.basename(path)}` is {what}; it should be a file"
+            self.problems.append(self._problem(path, "not-a-file", message))
+            return None
+        if size > MOST_BYTES:
+            message = f"the file is too large: {size:,} bytes (limit {MOST_BYTES:,})"
+            self.problems.append(self._problem(path, "too-large", message))
+            return None
+        data = os.read(handle, size + 1)
+        if len(data) == size:
+            return data
+        chunks = [data]  # it changed while it was read, or the file system reports no size
+        while chunk := os.read(handle, 1 << 20):
+            chunks.append(chunk)
+        return b"".join(chunks)
+
+    def _failed(self, path: str, error: OSError) -> None:
+        self.seen.setdefault(path, None)
+        shown = self.shown(path)
+        if not any(problem.place and problem.place.file == shown for problem in self.problems):
+            self.problems.append(self._unreadable(path, error))
+
+    def follow_directory(self, path: str, within: str) -> bool:
+        """May a directory be read? A link must stay below `within`."""
+        return not os.path.islink(path) or self._stays_within(path, within)
+
+    def _stays_within(self, path: str, within: str) -> bool:
+        """Does a link lead to a path below `within`? If not, this is a problem."""
         try:
             target = os.path.realpath(path, strict=True)
         except FileNotFoundError:
             self.seen[path] = None
-            self.problems.append(self._dangling(path))
-            return self._refused(path)
+            self.problems.append(self._broken_link(path))
+            return False
         except OSError as error:
             self.problems.append(self._unreadable(path, error))
-            return self._refused(path)
+            self.seen.setdefault(path, None)
+            return False
         if is_below(target, os.path.realpath(within)):
             return True
         self.problems.append(
             Problem(
                 "link-leaves-pack",
                 f"the link leads out of its pack, to {target}",
-                Place(self.shown(path)),  # no line: what lies out there is not shown
-                "copy the file in, or import the pack it lies in",
+                Place(self.shown(path)),  # no line: nothing outside the pack is shown
+                "copy the file into the pack, or import the pack it is in",
             )
         )
-        return self._refused(path)
-
-    def _refused(self, path: str) -> bool:
         self.seen.setdefault(path, None)
         return False
 
-    def follow_directory(self, path: str, within: str) -> bool:
-        """May a linked directory be read as if it stood here?"""
-        return not os.path.islink(path) or self._stays(path, within)
+    def stamp(self, path: str, status: os.stat_result) -> None:
+        """Record the state of a path that was used."""
+        self.seen[path] = (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
 
-    def stamp(self, path: str, found: os.stat_result) -> None:
-        """Remember what a path looked like when it was used."""
-        self.seen[path] = (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
+    def _problem(self, path: str, code: str, message: str) -> Problem:
+        return Problem(code, message, Place(self.shown(path), line=1, col=1))
 
-    def _note(self, path: str, code: str, message: str, hint: str | None = None) -> None:
-        self.problems.append(Problem(code, message, Place(self.shown(path), line=1, col=1), hint))
+    def _not_a_directory(self, path: str) -> Problem:
+        message = f"`{os.path.basename(path)}` should be a directory"
+        return Problem("not-a-directory", message, Place(self.shown(path)))
 
-    def _noted(self, path: str) -> bool:
-        shown = self.shown(path)
-        return any(problem.place and problem.place.file == shown for problem in self.problems)
-
-    def _misplaced(self, path: str) -> Problem:
-        words = f"`{os.path.basename(path)}` should be a directory"
-        return Problem("not-a-directory", words, Place(self.shown(path)))
-
-    def _dangling(self, path: str) -> Problem:
-        target = os.readlink(path)
-        return warning(
-            "dangling-link",
-            f"the link leads to {target}, which is not there",
-            Place(self.shown(path)),
-        )
+    def _broken_link(self, path: str) -> Problem:
+        message = f"broken symlink: {os.readlink(path)} does not exist"
+        return warning("dangling-link", message, Place(self.shown(path)))
 
     def _unreadable(self, path: str, error: OSError) -> Problem:
-        place = Place(self.shown(path), line=1, col=1)
         if error.errno == errno.ELOOP:
-            return Problem("link-loop", "the link leads back to itself", place)
-        return Problem("unreadable", f"cannot be read: {error.strerror}", place)
+            return self._problem(path, "link-loop", "the link leads back to itself")
+        return self._problem(path, "unreadable", f"cannot be read: {error.strerror}")
 
 
 def is_utf8(data: bytes) -> bool:
-    """The quick question; `bad_utf8` says where."""
+    """Is this UTF-8? `bad_utf8` finds out where it is not."""
+    if data.isascii():
+        return True
     try:
         data.decode()
     except UnicodeDecodeError:
@@ -224,22 +228,21 @@ def is_utf8(data: bytes) -> bool:
 
 
 def bad_utf8(data: bytes, file: str) -> Problem | None:
-    """The first byte that is not UTF-8, if there is one."""
+    """Return a problem for the first byte that is not UTF-8."""
     try:
         data.decode()
     except UnicodeDecodeError as error:
-        head = data[: error.start].decode()
-        line = head.count("\n") + 1
-        place = Place(file, line=line, col=len(head) - head.rfind("\n"))
-        words = f"byte 0x{data[error.start]:02x} is not UTF-8"
-        return Problem("bad-utf8", words, place, "save the file as UTF-8")
+        before = data[: error.start].decode()
+        place = Place(file, line=before.count("\n") + 1, col=len(before) - before.rfind("\n"))
+        message = f"byte 0x{data[error.start]:02x} is not UTF-8"
+        return Problem("bad-utf8", message, place, "save the file as UTF-8")
     return None
 
 
 def read_plain(path: str) -> bytes | None:
-    """The bytes of a regular file, or None; never waits for a pipe."""
+    """Return the bytes of a regular file, or None; never waits for a pipe."""
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        handle = os.open(path, _READ)
     except OSError:
         return None
     if not stat.S_ISREG(os.fstat(handle).st_mode):

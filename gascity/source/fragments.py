@@ -1,4 +1,4 @@
-"""Template files as they stand on disk, and what a rig's git says of its branches."""
+"""Reads template fragments, and the branches of a rig from its git files."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ _SUFFIXES = (".md.tmpl", ".template.md")  # the newer spelling last, so that it 
 
 
 def read_fragments(disk: Disk, directory: str) -> Iterator[tuple[str, str]]:
-    """The fragment files of a directory, as shown, with their texts."""
+    """Yield the fragment files of a directory, as displayed, with their texts."""
     names = disk.names(disk.absolute(directory))
     for suffix in _SUFFIXES:
         for name in names:
@@ -19,19 +19,19 @@ def read_fragments(disk: Disk, directory: str) -> Iterator[tuple[str, str]]:
 
 
 def read_text(disk: Disk, file: str) -> str | None:
-    """A text file of the city, or None with the fault noted on the disk."""
+    """Read a text file of the city; None with a problem recorded on the disk."""
     data = disk.read(disk.absolute(file))
     if data is None:
         return None
-    fault = bad_utf8(data, file)
-    if fault is not None:
-        disk.problems.append(fault)
+    problem = bad_utf8(data, file)
+    if problem is not None:
+        disk.problems.append(problem)
         return None
     return data.decode()
 
 
 def default_branch(disk: Disk, rig: str) -> str:
-    """The branch new work starts from, as the rig's git has it: origin's, else its own."""
+    """Return the branch that new work starts from: origin's default branch, else HEAD's."""
     for file, prefix in (
         (".git/refs/remotes/origin/HEAD", "ref: refs/remotes/origin/"),
         (".git/HEAD", "ref: refs/heads/"),
@@ -43,7 +43,7 @@ def default_branch(disk: Disk, rig: str) -> str:
 
 
 def has_commit(disk: Disk, rig: str) -> bool:
-    """Is there anything a worktree could be made of? Told by git's files, for it is asked often."""
+    """Is there a commit for a worktree? Reads git's files, because this is asked often."""
     head = _git_text(disk, f"{rig}/.git/HEAD")
     if not head.startswith("ref: "):
         return bool(head) or not disk.is_directory(disk.absolute(f"{rig}/.git"))

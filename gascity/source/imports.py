@@ -1,208 +1,209 @@
-"""Where the pack of an import lies: on disk, in the program, or in the cache of repositories."""
+"""Finds the pack of an import: on disk, built into city, or in the cache of fetched repositories.
+
+Nothing is fetched here. A pack of a repository is used only if packs.lock pins its commit and the
+cache has exactly the content that was fetched. A fetched pack decides nothing about this machine:
+it cannot import directories outside its own repository.
+"""
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from gascity.model.names import did_you_mean
 from gascity.model.problems import Place, Problem, warning
-from gascity.model.records import NamedTuple
 from gascity.source.disk import Disk, is_below
-from gascity.source.manifest import Written
+from gascity.source.manifest import ImportEntry
 
 if TYPE_CHECKING:  # most cities import nothing from a repository
-    from gascity.model.lock import Locked
+    from gascity.model.lock import LockedPack
     from gascity.model.repositories import Remote
 
-INSTALL = "`city pack install` fetches and pins what is missing"
-_MEND = "nothing of it is read; `city pack install` puts the pinned content back"
-_HERE = "file:"  # how addresses of repositories on this machine begin
-_OTHERS_OWN = "/.gc/system/packs/"  # where another program unpacks the packs that it ships
+INSTALL = "run `city pack install` to fetch and pin it"
+_RESTORE = "the pack is not used; run `city pack install` to restore the pinned content"
+_LOCAL_URL = "file:"
+_GC_PACKS = "/.gc/system/packs/"  # where the `gc` program unpacks the packs it ships
+_ABSENT = {
+    "import-not-locked": "not in packs.lock:",
+    "import-not-installed": "not in this machine's cache:",
+}
 
 
-class Home(NamedTuple):
-    """The pack that imports. `locked` and `remote` say what repository it was read from, and
-    `tree` where that is on this disk."""
+class ImportingPack(NamedTuple):
+    """A pack that imports others. `locked` and `remote` are set if it comes from a repository, and
+    `tree` is where that repository is on disk."""
 
     root: str
-    locked: "Locked | None" = None
+    locked: "LockedPack | None" = None
     remote: "Remote | None" = None
     tree: str = ""
 
 
-class Found(NamedTuple):
-    """Where a pack is; `home` is None when it is nowhere, and the problem is noted."""
+class PackLocation(NamedTuple):
+    """Where an imported pack is. `pack` is None if it was not found; the problem is recorded."""
 
-    home: Home | None = None
+    pack: ImportingPack | None = None
     remote: "Remote | None" = None
-    locked: "Locked | None" = None
+    locked: "LockedPack | None" = None
     version: str = ""
 
 
-class Finder:
-    """Finds packs for one load. Nothing is fetched: what is not there is a problem."""
+class PackFinder:
+    """Finds packs during one load."""
 
     def __init__(self, disk: Disk, builtin: str, cache: str) -> None:
         self.disk = disk
         self.builtin = builtin
         self.cache = cache
-        self._locks: tuple[Locked, ...] | None = None
+        self._locks: tuple[LockedPack, ...] | None = None
         self._verified: dict[tuple[str, str], str] = {}
         self._absent: dict[str, list[tuple[str, Place]]] = {}
 
-    def find(self, written: Written, home: Home) -> Found:
-        """Where the pack of an import is."""
-        source = str(written.values["source"])
+    def find(self, entry: ImportEntry, importer: ImportingPack) -> PackLocation:
+        """Return where the pack of an import is."""
+        source = str(entry.values["source"])
         if source.startswith("builtin:"):
-            return self._built_in(source.removeprefix("builtin:"), written.place)
+            return self._built_in(source.removeprefix("builtin:"), entry.place)
+        # Cheap tests first: most sources are paths, and reading addresses needs more modules.
         if ":" in source or "@" in source or source[:11].lower() == "github.com/":
-            from gascity.model.repositories import SourceFault, is_remote, parse_remote
+            from gascity.model.repositories import SourceAddressError, is_remote, parse_remote
 
             if is_remote(source):
                 try:
                     remote = parse_remote(source)
-                except SourceFault as fault:
-                    self._note(fault.code, fault.message, written.place, fault.hint)
-                    return Found()
-                if remote.url.startswith(_HERE) and not _is_ours(home):
-                    words = f"`{source}` is on this machine, and its importer comes from elsewhere"
-                    return self._leaves(written, words)
-                return self._pinned(written, remote, str(written.values.get("version") or ""))
-        if written.values.get("version") and home.remote is None:
-            self._note_version(written.place)
-        return self._local(written, source, home)
+                except SourceAddressError as error:
+                    self._note(error.code, error.message, entry.place, error.hint)
+                    return PackLocation()
+                if remote.url.startswith(_LOCAL_URL) and not _is_local(importer):
+                    message = f"`{source}` is on this machine, but a fetched pack imports it"
+                    return self._refused(entry, message)
+                return self._pinned(entry, remote, str(entry.values.get("version") or ""))
+        if entry.values.get("version") and importer.remote is None:
+            self._note_version(entry.place)
+        return self._local(entry, source, importer)
 
     def absences(self) -> list[Problem]:
-        """One problem for all imports that one command would bring."""
-        words = {
-            "import-not-locked": "packs.lock says nothing of",
-            "import-not-installed": "this machine's cache lacks",
-        }
+        """Return one problem for all imports that `city pack install` would bring."""
         if not self._absent:
             return []
         from gascity.source.lock import LOCK
 
-        broken = any(p.is_error and p.place and p.place.file == LOCK for p in self.disk.problems)
+        if any(p.is_error and p.place and p.place.file == LOCK for p in self.disk.problems):
+            return []  # packs.lock is invalid, which is problem enough
         return [
-            Problem(code, f"{words[code]} {_named(found)}", found[0][1], INSTALL)
-            for code, found in self._absent.items()
-            if not broken  # then the lock may say it, and its own problem is enough
+            Problem(code, f"{_ABSENT[code]} {_names(imports)}", imports[0][1], INSTALL)
+            for code, imports in self._absent.items()
         ]
 
-    def _built_in(self, name: str, place: Place) -> Found:
+    def _built_in(self, name: str, place: Place) -> PackLocation:
         known = self.disk.names(self.builtin)
         if name in known:
-            return Found(Home(f"{self.builtin}/{name}"))
-        self._note(
-            "import-missing",
-            f"there is no built-in pack `{name}`",
-            place,
-            did_you_mean(name, known) or f"there are: {', '.join(known)}",
-        )
-        return Found()
+            return PackLocation(ImportingPack(f"{self.builtin}/{name}"))
+        hint = did_you_mean(name, known) or f"available: {', '.join(known)}"
+        self._note("import-missing", f"there is no built-in pack `{name}`", place, hint)
+        return PackLocation()
 
-    def _local(self, written: Written, source: str, home: Home) -> Found:
+    def _local(self, entry: ImportEntry, source: str, importer: ImportingPack) -> PackLocation:
         if source.startswith("//"):
             path = os.path.normpath(f"{self.disk.root}/{source.lstrip('/')}")
-            if home.remote is not None and not is_below(path, self.disk.root):
-                return self._leaves(written, f"`{source}` leads out of the city")
+            if importer.remote is not None and not is_below(path, self.disk.root):
+                return self._refused(entry, f"`{source}` leads out of the city")
         else:
-            path = os.path.normpath(os.path.join(home.root, os.path.expanduser(source)))
-        _, theirs, name = path.partition(_OTHERS_OWN)
-        if theirs and not self.disk.is_directory(path):
-            return self._of_another(name, written.place)
-        if home.remote is None or source.startswith("//"):
-            return Found(Home(path))
-        if is_below(path, home.tree):
-            return Found(home._replace(root=path))
-        return self._beside(written, source, home)
+            path = os.path.normpath(os.path.join(importer.root, os.path.expanduser(source)))
+        _, is_gc, name = path.partition(_GC_PACKS)
+        if is_gc and not self.disk.is_directory(path):
+            return self._gc_pack(name, entry.place)
+        if importer.remote is None or source.startswith("//"):
+            return PackLocation(ImportingPack(path))
+        if is_below(path, importer.tree):
+            return PackLocation(importer._replace(root=path))
+        return self._same_repository(entry, source, importer)
 
     def _note_version(self, place: Place) -> None:
-        words = "`version` has no effect: a directory is read as it stands"
+        message = "`version` has no effect: a directory is read in its current state"
         place = place._replace(path=(*place.path[:-1], "version"))
-        problem = warning("not-acted-on", words, place)
+        problem = warning("not-acted-on", message, place)
         if problem not in self.disk.problems:
             self.disk.problems.append(problem)
 
-    def _of_another(self, name: str, place: Place) -> Found:
-        """A pack that another program ships and unpacks for itself: ours of that name, if any."""
+    def _gc_pack(self, name: str, place: Place) -> PackLocation:
+        """Return the built-in pack of the same name as one that `gc` ships, if there is one."""
         if name in self.disk.names(self.builtin):
-            return Found(Home(f"{self.builtin}/{name}"))
+            return PackLocation(ImportingPack(f"{self.builtin}/{name}"))
         self.disk.problems.append(
             warning(
                 "import-of-another",
                 f"the pack `{name}` is unpacked there by another program, so it is left out",
                 place,
-                "import it from its repository, or take the import away",
+                "import it from its repository, or remove the import",
             )
         )
-        return Found()
+        return PackLocation()
 
-    def _beside(self, written: Written, source: str, home: Home) -> Found:
-        """A pack of a repository imports another directory of it: the same commit is meant."""
+    def _same_repository(
+        self, entry: ImportEntry, source: str, importer: ImportingPack
+    ) -> PackLocation:
+        """Find another directory of the importer's repository, at the same commit."""
         from gascity.model.repositories import Remote
 
-        assert home.remote is not None
-        assert home.locked is not None
-        here = os.path.join(home.remote.path, os.path.relpath(home.root, home.tree))
-        path = os.path.normpath(os.path.join(here, source))
+        assert importer.remote is not None
+        assert importer.locked is not None
+        directory = os.path.relpath(importer.root, importer.tree)
+        path = os.path.normpath(os.path.join(importer.remote.path, directory, source))
         if source[0] in "/~" or path.split("/")[0] == "..":
-            words = f"`{source}` leads out of the repository it is written in"
-            return self._leaves(written, words)
-        remote = Remote(home.remote.url, "" if path == "." else path)
-        return self._pinned(written, remote, f"sha:{home.locked.commit}")
+            return self._refused(entry, f"`{source}` leads out of its repository")
+        remote = Remote(importer.remote.url, "" if path == "." else path)
+        return self._pinned(entry, remote, f"sha:{importer.locked.commit}")
 
-    def _leaves(self, written: Written, words: str) -> Found:
-        """What others wrote does not decide which directories of this machine are read."""
-        hint = "a pack of a repository imports from there, or from another repository"
-        self._note("path-leaves-pack", words, written.place, hint)
-        return Found()
+    def _refused(self, entry: ImportEntry, message: str) -> PackLocation:
+        hint = "a fetched pack can import only from repositories"
+        self._note("path-leaves-pack", message, entry.place, hint)
+        return PackLocation()
 
-    def _pinned(self, written: Written, remote: "Remote", version: str) -> Found:
-        """The commit that packs.lock gives an import, if the cache has it as it was fetched."""
+    def _pinned(self, entry: ImportEntry, remote: "Remote", version: str) -> PackLocation:
+        """Return the pinned commit of a repository from the cache, if its content is unchanged."""
         from gascity.model.lock import find
         from gascity.source.lock import read_lock
 
         if self._locks is None:
             self._locks = read_lock(self.disk)
-        locked = find(self._locks, written.binding, remote, version)
+        locked = find(self._locks, entry.binding, remote, version)
         if locked is None:
-            self._not_locked(written, remote, version)
-            return Found(None, remote, None, version)
-        from gascity.source.cached import pack_directory
+            self._note_not_locked(entry, remote, version)
+            return PackLocation(None, remote, None, version)
+        from gascity.source.pack_cache import pack_directory
 
         tree = pack_directory(self.cache, remote, locked.commit)
         if not self.disk.is_directory(tree):
-            self._lacking("import-not-installed", written)
-            return Found(None, remote, locked, version)
-        changed = self._changed(tree, locked.sha256)
-        if changed:
-            self._note("pack-changed", changed, written.place, _MEND)
-            return Found(None, remote, locked, version)
-        return Found(Home(tree, locked, remote, tree), remote, locked, version)
+            self._note_absent("import-not-installed", entry)
+            return PackLocation(None, remote, locked, version)
+        change = self._change(tree, locked.sha256)
+        if change:
+            self._note("pack-changed", change, entry.place, _RESTORE)
+            return PackLocation(None, remote, locked, version)
+        return PackLocation(ImportingPack(tree, locked, remote, tree), remote, locked, version)
 
-    def _changed(self, tree: str, sha256: str) -> str:
-        from gascity.source.cached import verify
+    def _change(self, tree: str, sha256: str) -> str:
+        """Return how a cached pack differs from what was fetched, or ""."""
+        from gascity.source.pack_cache import verify
 
-        asked = (tree, sha256)
-        if asked not in self._verified:
-            found = verify(tree, sha256)
-            self._verified[asked] = found.message if found else ""
-        return self._verified[asked]
+        key = (tree, sha256)
+        if key not in self._verified:
+            change = verify(tree, sha256)
+            self._verified[key] = change.message if change else ""
+        return self._verified[key]
 
-    def _not_locked(self, written: Written, remote: "Remote", version: str) -> None:
-        """Nobody pinned it, or someone did when something else was asked for."""
-        from gascity.model.lock import other_wish
+    def _note_not_locked(self, entry: ImportEntry, remote: "Remote", version: str) -> None:
+        from gascity.model.lock import other_request
 
-        words = other_wish(self._locks or (), written.binding, remote, version)
-        if words:
-            self._note("import-not-locked", words, written.place, INSTALL)
+        message = other_request(self._locks or (), entry.binding, remote, version)
+        if message:
+            self._note("import-not-locked", message, entry.place, INSTALL)
         else:
-            self._lacking("import-not-locked", written)
+            self._note_absent("import-not-locked", entry)
 
-    def _lacking(self, code: str, written: Written) -> None:
-        found = self._absent.setdefault(code, [])
-        if all(place != written.place for _, place in found):
-            found.append((written.binding, written.place))
+    def _note_absent(self, code: str, entry: ImportEntry) -> None:
+        imports = self._absent.setdefault(code, [])
+        if all(place != entry.place for _, place in imports):
+            imports.append((entry.binding, entry.place))
 
     def _note(self, code: str, message: str, place: Place, hint: str | None = None) -> None:
         problem = Problem(code, message, place, hint)
@@ -210,13 +211,13 @@ class Finder:
             self.disk.problems.append(problem)
 
 
-def _is_ours(home: Home) -> bool:
-    """Does a pack come from this machine, itself or its repository?"""
-    return home.remote is None or home.remote.url.startswith(_HERE)
+def _is_local(pack: ImportingPack) -> bool:
+    """Is a pack, or the repository it comes from, on this machine?"""
+    return pack.remote is None or pack.remote.url.startswith(_LOCAL_URL)
 
 
-def _named(found: list[tuple[str, Place]]) -> str:
-    names = list(dict.fromkeys(f"`{binding}`" for binding, _ in found))
+def _names(imports: list[tuple[str, Place]]) -> str:
+    names = list(dict.fromkeys(f"`{binding}`" for binding, _ in imports))
     if len(names) <= 4:
         return ", ".join(names)
     return f"{', '.join(names[:3])} and {len(names) - 3} more"

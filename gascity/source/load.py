@@ -1,4 +1,4 @@
-"""From a city's root to Sources: every file that defines it, each read once."""
+"""Loads a city: reads every file that defines it, once, and returns it as Sources."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,52 +8,55 @@ from gascity.model.names import did_you_mean
 from gascity.model.pack import Import, Pack, RigSource, Sources
 from gascity.model.problems import CityError, Place, Problem, once_each
 from gascity.source.disk import Disk, is_below
-from gascity.source.imports import Home
-from gascity.source.manifest import Manifest, Written, WrittenRig
+from gascity.source.imports import ImportingPack
+from gascity.source.manifest import ImportEntry, Manifest, RigEntry
 from gascity.source.providers import (
-    Surroundings,
+    ExternalPaths,
     implicit_names,
     providers_of,
     stock,
     system_agents,
 )
-from gascity.source.reader import Opened, Reader, template_mode
+from gascity.source.reader import OpenManifest, PackReader, template_mode
 
 
 def load(
     disk: Disk,
-    around: Surroundings,
+    external: ExternalPaths,
     *,
     only: str | None = None,
     all_providers: bool = False,
     dialects: bool = False,
 ) -> Sources:
-    """Read a city. With `only`, of all agents just those of that bare name are read.
+    """Read a city. With `only`, read just the agents of that bare name.
 
-    With `dialects`, also the city's own files may be written in another layout than today's.
+    With `dialects`, the city's own files may have another layout than today's.
     """
-    found = _load(disk, around, only, all_providers, dialects)
+    sources = _load(disk, external, only, all_providers, dialects)
     if any(disk.packs.get(name) for name in disk.awaited):
-        disk.problems.clear()  # of files that another pack was to give, and can give now
+        # A path named a pack (`pack//file`) before that pack was read: read again, now it is known.
+        disk.problems.clear()
         disk.awaited.clear()
-        return _load(disk, around, only, all_providers, dialects)
-    return found
+        return _load(disk, external, only, all_providers, dialects)
+    return sources
 
 
 def _load(
-    disk: Disk, around: Surroundings, only: str | None, all_providers: bool, dialects: bool
+    disk: Disk, external: ExternalPaths, only: str | None, all_providers: bool, dialects: bool
 ) -> Sources:
-    reader = _CityReader(disk, around, only, dialects)
+    reader = CityReader(disk, external, only, dialects)
     root = disk.root
     files = reader.city_files()
     manifests = [opened.manifest for opened in files.values()]
     pack = reader.root_pack(files)
-    own = f"{root}/.gc"
     providers = providers_of(manifests, pack)
-    places = {name: Place(ls[-1].file, ls[-1].at) for name, ls in providers.items() if ls}
+    places = {
+        name: Place(layers[-1].file, layers[-1].at) for name, layers in providers.items() if layers
+    }
     reader.case_clashes("provider", places)
-    implicit = implicit_names(around, manifests, providers, only)
+    implicit = implicit_names(external, manifests, providers, only)
     local = [m for m in manifests if m.file == _LOCAL]
+    local_dir = f"{root}/.gc/local"
     sources = Sources(
         root=root,
         pack=pack,
@@ -68,17 +71,17 @@ def _load(
         providers=providers,
         stock={},
         implicit=next((m.implicit for m in reversed(manifests) if m.implicit is not None), True),
-        system=system_agents(disk, around, providers, implicit),
-        user=tuple(reader.agents(around.user_agents, around.user_agents, own=True)),
-        local=tuple(reader.agents(f"{own}/local/agents", f"{own}/local", own=True)),
+        system=system_agents(disk, external, providers, implicit),
+        user=tuple(reader.agents(external.user_agents, external.user_agents, own=True)),
+        local=tuple(reader.agents(f"{local_dir}/agents", local_dir, own=True)),
         only=only,
         problems=(),
     )
-    facts = stock(disk, around, sources, all_providers)
+    shipped = stock(disk, external, sources, all_providers)
     own_files = (problem for manifest in manifests for problem in manifest.problems)
-    problems = [*disk.problems, *reader.finder.absences(), *reader.sift(own_files, root)]
-    problems += [problem for said in reader.once.values() for problem in once_each(said)]
-    return sources._replace(stock=facts, problems=tuple(problems))
+    problems = [*disk.problems, *reader.finder.absences(), *reader.not_repeated(own_files, root)]
+    problems += [problem for group in reader.once.values() for problem in once_each(group)]
+    return sources._replace(stock=shipped, problems=tuple(problems))
 
 
 _LOCAL = "city.local.toml"
@@ -88,15 +91,17 @@ def _stack(manifests: Iterable[Manifest], name: str) -> tuple[Layer, ...]:
     return tuple(m.layers[name] for m in manifests if name in m.layers)
 
 
-class _CityReader(Reader):
-    """Reads the city itself: a pack with rigs, and with files of its own beside pack.toml."""
+class CityReader(PackReader):
+    """Reads the city itself: a pack with rigs, and with city.toml beside pack.toml."""
 
-    def __init__(self, disk: Disk, around: Surroundings, only: str | None, dialects: bool) -> None:
-        super().__init__(disk, around, only)
+    def __init__(
+        self, disk: Disk, external: ExternalPaths, only: str | None, dialects: bool
+    ) -> None:
+        super().__init__(disk, external, only)
         self.dialects = dialects
 
-    def city_files(self) -> dict[str, Opened]:
-        """city.toml, what it includes, and city.local.toml over them: by path, lowest first."""
+    def city_files(self) -> dict[str, OpenManifest]:
+        """Read city.toml, the files it includes and city.local.toml: by path, lowest first."""
         root = self.disk.root
         path = f"{root}/city.toml"
         city = self.open(path, root, "city", dialects=self.dialects)
@@ -108,73 +113,73 @@ class _CityReader(Reader):
         local = self.open(f"{root}/{_LOCAL}", root, "local", dialects=self.dialects)
         return {**files, f"{root}/{_LOCAL}": local} if local else files
 
-    def _included(self, place: Place, written: str) -> dict[str, Opened]:
-        """A further file of city.toml's tables; it may not include others in turn."""
+    def _included(self, place: Place, written: str) -> dict[str, OpenManifest]:
+        """Read a file that city.toml includes. It may not include others."""
         root = self.disk.root
         path = os.path.normpath(f"{root}/{written.lstrip('/')}")
         if not is_below(path, root) or (written[:1] == "/" and written[:2] != "//"):
-            words = f"`{written}` lies outside the city"
-            self._note("path-leaves-pack", words, place, "keep the file in the city")
+            message = f"`{written}` is outside the city"
+            self._note("path-leaves-pack", message, place, "move the file into the city")
             return {}
         before = len(self.disk.problems)
         opened = self.open(path, root, "city", dialects=self.dialects)
         if opened is None:
             if len(self.disk.problems) == before:
-                self._note("missing-file", f"{self.disk.shown(path)} is not there", place)
+                self._note("missing-file", f"{self.disk.shown(path)} does not exist", place)
             return {}
-        for again, _ in opened.manifest.includes:
-            self._note("include-again", "an included file includes no others", again)
+        for nested, _ in opened.manifest.includes:
+            self._note("include-again", "an included file cannot include others", nested)
         return {path: opened}
 
-    def root_pack(self, files: Mapping[str, Opened]) -> Pack:
-        """The city as a pack: with or without a pack.toml."""
+    def root_pack(self, files: Mapping[str, OpenManifest]) -> Pack:
+        """Read the city as a pack, with or without a pack.toml."""
         root = self.disk.root
         path = f"{root}/pack.toml"
         opened = self.open(path, root, "pack", dialects=self.dialects)
         manifest = opened.manifest if opened else None
-        manifests = [one.manifest for one in files.values()]
+        manifests = [file.manifest for file in files.values()]
         values: Mapping[str, object] = {}
-        imports: dict[str, Written] = {}
+        imports: dict[str, ImportEntry] = {}
         for source in (manifest, *manifests):
-            imports |= {written.binding: written for written in source.imports} if source else {}
-        self.case_clashes("import", {name: one.place for name, one in imports.items()})
+            imports |= {entry.binding: entry for entry in source.imports} if source else {}
+        self.case_clashes("import", {name: entry.place for name, entry in imports.items()})
         if manifest is not None:
             manifest.problems = [
                 p
                 for p in manifest.problems
                 if p.code != "missing-key" or (p.place is not None and p.place.path != ("pack",))
             ]
-            self.disk.problems += self.sift(manifest.problems, root)
+            self.disk.problems += self.not_repeated(manifest.problems, root)
             values = manifest.layers["pack"].values if "pack" in manifest.layers else {}
         name = values.get("name")
-        everything = {**files, path: opened} if opened else files
-        followed = tuple(self.follow(one, Home(root), (root,)) for one in imports.values())
+        all_files = {**files, path: opened} if opened else files
+        importer = ImportingPack(root)
         return Pack(
             name=name if isinstance(name, str) else "",
             root=".",
             own=True,
-            agents=self.agents_of(everything, root, own=True),
+            agents=self.agents_of(all_files, root, own=True),
             defaults=manifest.defaults if manifest else None,
             patches=tuple(manifest.patches) if manifest else (),
-            imports=followed,
+            imports=tuple(self.follow(entry, importer, (root,)) for entry in imports.values()),
             named_sessions=tuple(manifest.named_sessions) if manifest else (),
             providers=self.providers(root, manifest),
-            catalogues=self.catalogues(root, foreign=any(f.foreign for f in everything.values())),
+            catalogues=self.catalogues(root, foreign=any(f.foreign for f in all_files.values())),
             values=values,
             templates=template_mode((manifest, *manifests)),
-            shelves=self.shelves(everything.values(), root),
+            extra_asset_dirs=self.extra_asset_dirs(all_files.values(), root),
         )
 
     def rigs(self, manifests: Sequence[Manifest], pack: Pack) -> tuple[RigSource, ...]:
-        """Rigs by name in the order first declared, city.local.toml over city.toml."""
-        gathered: dict[str, list[WrittenRig]] = {}
+        """Return the rigs in the order declared, city.local.toml over city.toml."""
+        by_name: dict[str, list[RigEntry]] = {}
         for manifest in manifests:
             for rig in manifest.rigs:
-                gathered.setdefault(rig.name, []).append(rig)
-        self.case_clashes("rig", {name: rigs[-1].place for name, rigs in gathered.items()})
-        return tuple(self._rig(name, entries, pack) for name, entries in gathered.items())
+                by_name.setdefault(rig.name, []).append(rig)
+        self.case_clashes("rig", {name: rigs[-1].place for name, rigs in by_name.items()})
+        return tuple(self._rig(name, entries, pack) for name, entries in by_name.items())
 
-    def _rig(self, name: str, entries: list[WrittenRig], pack: Pack) -> RigSource:
+    def _rig(self, name: str, entries: list[RigEntry], pack: Pack) -> RigSource:
         path = next(
             (
                 str(rig.layer.values["path"])
@@ -195,15 +200,15 @@ class _CityReader(Reader):
             bool(target) and self.disk.exists(f"{target}/.git"),
         )
 
-    def _rig_imports(self, entries: list[WrittenRig], pack: Pack) -> tuple[Import, ...]:
-        """A rig's own imports, and those of the city that it asks for by name."""
-        home = Home(self.disk.root)
+    def _rig_imports(self, entries: list[RigEntry], pack: Pack) -> tuple[Import, ...]:
+        """Return a rig's own imports, and those of the city that it names."""
+        importer = ImportingPack(self.disk.root)
         imports = {
-            one.binding: self.follow(one, home, (home.root,))
+            entry.binding: self.follow(entry, importer, (importer.root,))
             for rig in entries
-            for one in rig.imports
+            for entry in rig.imports
         }
-        shared = {one.binding: one for one in pack.imports}
+        shared = {each.binding: each for each in pack.imports}
         for rig in entries:
             for binding in rig.bindings:
                 if binding in shared:
@@ -222,5 +227,5 @@ class _CityReader(Reader):
 
 
 def _no_city(root: str) -> Problem:
-    words = f"there is no city.toml in {root}"
-    return Problem("no-city", words, None, "`city init` makes a city here")
+    message = f"there is no city.toml in {root}"
+    return Problem("no-city", message, None, "run `city init` to create a city here")

@@ -1,11 +1,11 @@
-"""packs.lock as it stands on disk, in our form and in the public one."""
+"""Reads packs.lock, in city's own format and in the public one."""
 
 from collections.abc import Iterator, Mapping
 
-from gascity.model.lock import SCHEMA, Locked
+from gascity.model.lock import SCHEMA, LockedPack
 from gascity.model.names import did_you_mean
 from gascity.model.problems import KeyPath, Place, Problem
-from gascity.model.repositories import SourceFault, check_path, parse_remote, shown
+from gascity.model.repositories import SourceAddressError, check_path, parse_remote, shown
 from gascity.model.versions import is_commit
 from gascity.source.agents import read_table
 from gascity.source.decode import describe
@@ -14,83 +14,84 @@ from gascity.source.disk import Disk
 LOCK = "packs.lock"
 
 _TOP = ("schema", "pack", "packs")
-_OURS = Locked._fields
+_NATIVE = LockedPack._fields
 _PUBLIC = ("version", "commit", "fetched")
-_AGAIN = "`city pack install` writes it anew once it is deleted"
+_REWRITE = "delete the file and run `city pack install` to write it again"
 
 
-def read_lock(disk: Disk) -> tuple[Locked, ...]:
-    """What the city's imports are pinned to, sorted; faulty entries are noted and left out."""
+def read_lock(disk: Disk) -> tuple[LockedPack, ...]:
+    """Return the pins of the city's imports, sorted; invalid entries become problems."""
     raw = read_table(disk, f"{disk.root}/{LOCK}")
-    if not raw:  # there is none, or nobody has written anything to it yet
+    if not raw:  # the file does not exist, or is empty
         return ()
     lock = _Lock(disk)
     if not lock.is_readable(raw):
         return ()
-    found: dict[tuple[str, ...], Locked] = {}
-    for at, locked in (*lock.ours(raw), *lock.public(raw)):
-        if found.setdefault(locked[:4], locked) is not locked:
-            words = f"`{locked.binding or locked.source}` is pinned twice"
+    by_key: dict[tuple[str, ...], LockedPack] = {}
+    for at, locked in (*lock.native(raw), *lock.public(raw)):
+        if by_key.setdefault(locked[:4], locked) is not locked:
+            message = f"`{locked.binding or locked.source}` is pinned twice"
             disk.problems.append(
-                Problem("duplicate-name", words, Place(LOCK, at), "keep one of the two entries")
+                Problem("duplicate-name", message, Place(LOCK, at), "keep one of the two entries")
             )
-    return tuple(sorted(found.values()))
+    return tuple(sorted(by_key.values()))
 
 
 class _Lock:
-    """Reads one file, and notes what is wrong with it."""
+    """Reads one lock file and records its problems."""
 
     def __init__(self, disk: Disk) -> None:
         self.problems = disk.problems
 
     def is_readable(self, raw: Mapping[str, object]) -> bool:
-        """Is it in a form that this program knows?"""
-        self._known(raw, (), _TOP)
+        """Is its schema supported?"""
+        self._check_keys(raw, (), _TOP)
         schema = raw.get("schema")
         if schema is None:
             self._note("missing-key", "`schema` is missing", ())
         elif type(schema) is not int:
-            self._wrong(("schema",), "an integer", schema)
+            self._wrong_type(("schema",), "an integer", schema)
         elif schema > SCHEMA:
-            words = f"schema {schema} is newer than this program reads"
-            self._note("lock-too-new", words, ("schema",), "upgrade this program")
+            message = f"schema {schema} is newer than this version of city supports"
+            self._note("lock-too-new", message, ("schema",), "upgrade city")
         elif schema < SCHEMA:
             self._note("bad-value", f"`schema` should be {SCHEMA}", ("schema",))
         return schema is None or schema == SCHEMA
 
-    def ours(self, raw: Mapping[str, object]) -> Iterator[tuple[KeyPath, Locked]]:
+    def native(self, raw: Mapping[str, object]) -> Iterator[tuple[KeyPath, LockedPack]]:
+        """Read `[[pack]]` entries, which city writes."""
         entries = raw.get("pack", [])
         if not isinstance(entries, list):
-            self._wrong(("pack",), "an array of tables", entries)
+            self._wrong_type(("pack",), "an array of tables", entries)
             return
         for index, entry in enumerate(entries):
             at = ("pack", index)
             if not isinstance(entry, dict):
-                self._wrong(at, "a table", entry)
+                self._wrong_type(at, "a table", entry)
                 continue
-            self._known(entry, at, _OURS)
+            self._check_keys(entry, at, _NATIVE)
             locked = self._entry(entry, at)
             if locked is not None:
                 yield at, locked
 
-    def public(self, raw: Mapping[str, object]) -> Iterator[tuple[KeyPath, Locked]]:
-        """`[packs."<source>"]`, where the directory is a part of the source."""
+    def public(self, raw: Mapping[str, object]) -> Iterator[tuple[KeyPath, LockedPack]]:
+        """Read `[packs."<source>"]` tables, where the directory is part of the source."""
         tables = raw.get("packs", {})
         if not isinstance(tables, dict):
-            self._wrong(("packs",), "a table", tables)
+            self._wrong_type(("packs",), "a table", tables)
             return
         for source, entry in tables.items():
             at = ("packs", source)
             if not isinstance(entry, dict):
-                self._wrong(at, "a table", entry)
+                self._wrong_type(at, "a table", entry)
                 continue
-            self._known(entry, at, _PUBLIC)
+            self._check_keys(entry, at, _PUBLIC)
             values = {key: entry[key] for key in ("version", "commit") if key in entry}
             locked = self._entry({"binding": "", "source": source, **values}, at)
             if locked is not None:
                 yield at, locked._replace(path=parse_remote(source).path)
 
-    def _entry(self, entry: Mapping[str, object], at: KeyPath) -> Locked | None:
+    def _entry(self, entry: Mapping[str, object], at: KeyPath) -> LockedPack | None:
         before = len(self.problems)
         binding, source, commit = (
             self._text(entry, at, key, needed=True) for key in ("binding", "source", "commit")
@@ -98,26 +99,28 @@ class _Lock:
         path, version, sha256 = (
             self._text(entry, at, key) for key in ("path", "version", "sha256")
         )
-        locked = Locked(binding, source, path, version, commit, sha256, self._parents(entry, at))
+        locked = LockedPack(
+            binding, source, path, version, commit, sha256, self._parents(entry, at)
+        )
         if len(self.problems) == before:
             self._check(locked, at)
         return locked if len(self.problems) == before else None
 
-    def _check(self, locked: Locked, at: KeyPath) -> None:
+    def _check(self, locked: LockedPack, at: KeyPath) -> None:
         if not is_commit(locked.commit):
-            words = "`commit` is not the full name of a commit"
-            self._note("bad-value", words, (*at, "commit"), _AGAIN)
+            message = "`commit` is not the full name of a commit"
+            self._note("bad-value", message, (*at, "commit"), _REWRITE)
         if locked.sha256 and not (len(locked.sha256) == 64 and is_commit(locked.sha256)):
-            words = "`sha256` is not a hash of 64 hexadecimal digits"
-            self._note("bad-value", words, (*at, "sha256"), _AGAIN)
+            message = "`sha256` is not a hash of 64 hexadecimal digits"
+            self._note("bad-value", message, (*at, "sha256"), _REWRITE)
         key = "source"
         try:
             parse_remote(locked.source)
             key = "path"
             check_path(locked.path)
-        except SourceFault as fault:
-            written = (*at, key) if at[0] == "pack" else at
-            self._note(fault.code, fault.message, written, fault.hint)
+        except SourceAddressError as error:
+            keys = (*at, key) if at[0] == "pack" else at
+            self._note(error.code, error.message, keys, error.hint)
 
     def _text(
         self, entry: Mapping[str, object], at: KeyPath, key: str, needed: bool = False
@@ -126,32 +129,32 @@ class _Lock:
         if isinstance(value, str):
             return value.lower() if key in ("commit", "sha256") else value
         if value is not None:
-            self._wrong((*at, key), "a string", value)
+            self._wrong_type((*at, key), "a string", value)
         elif needed:
-            self._note("missing-key", f"`{key}` is missing", at, _AGAIN)
+            self._note("missing-key", f"`{key}` is missing", at, _REWRITE)
         return ""
 
     def _parents(self, entry: Mapping[str, object], at: KeyPath) -> tuple[str, ...]:
         value = entry.get("parents", [])
         if not isinstance(value, list):
-            self._wrong((*at, "parents"), "a list of strings", value)
+            self._wrong_type((*at, "parents"), "a list of strings", value)
             return ()
-        odd = [parent for parent in value if not isinstance(parent, str)]
-        if odd:
-            words = f"`parents` should be a list of strings, but holds {describe(odd[0])}"
-            self._note("bad-type", words, (*at, "parents"))
+        invalid = [parent for parent in value if not isinstance(parent, str)]
+        if invalid:
+            message = f"`parents` should be a list of strings, but contains {describe(invalid[0])}"
+            self._note("bad-type", message, (*at, "parents"))
             return ()
         return tuple(sorted(value))
 
-    def _known(self, table: Mapping[str, object], at: KeyPath, known: tuple[str, ...]) -> None:
+    def _check_keys(self, table: Mapping[str, object], at: KeyPath, known: tuple[str, ...]) -> None:
         for key in table:
             if key not in known:
-                words = f"`{shown(key)}` is not part of {LOCK}"
-                self._note("unknown-key", words, (*at, key), did_you_mean(key, known))
+                message = f"`{shown(key)}` is not part of {LOCK}"
+                self._note("unknown-key", message, (*at, key), did_you_mean(key, known))
 
-    def _wrong(self, at: KeyPath, wanted: str, value: object) -> None:
-        name = at[-1] if len(at) > 2 else at[0]  # a source may be unfit to be shown
-        self._note("bad-type", f"`{name}` should be {wanted}, not {describe(value)}", at)
+    def _wrong_type(self, at: KeyPath, expected: str, value: object) -> None:
+        name = at[-1] if len(at) > 2 else at[0]  # a source may contain secrets
+        self._note("bad-type", f"`{name}` should be {expected}, not {describe(value)}", at)
 
     def _note(self, code: str, message: str, at: KeyPath, hint: str | None = None) -> None:
         self.problems.append(

@@ -1,19 +1,19 @@
-"""Provider files and tables, and the implicit agents that come with providers."""
+"""Reads provider files and tables, and the implicit agents of providers."""
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from gascity.model.layers import DEFINITION, Layer
 from gascity.model.names import parse_name
 from gascity.model.pack import AgentDir, Pack, Sources, downwards
-from gascity.model.records import NamedTuple
 from gascity.source.agents import read_agent, read_table
 from gascity.source.decode import decode_provider
 from gascity.source.disk import Disk
 from gascity.source.manifest import Manifest
 
 
-class Surroundings(NamedTuple):
-    """What lies outside the city and still defines it."""
+class ExternalPaths(NamedTuple):
+    """Paths outside the city that also define it."""
 
     user_agents: str
     system_agents: str
@@ -24,7 +24,7 @@ class Surroundings(NamedTuple):
 
 
 def read_provider(disk: Disk, path: str, within: str | None = None) -> Layer | None:
-    """One provider file as a layer; faults are noted on the disk."""
+    """Read a provider file as a layer; problems are recorded on the disk."""
     raw = read_table(disk, path, within=within)
     if raw is None:
         return None
@@ -37,7 +37,7 @@ def read_provider(disk: Disk, path: str, within: str | None = None) -> Layer | N
 
 
 def providers_of(manifests: Sequence[Manifest], pack: Pack) -> dict[str, tuple[Layer, ...]]:
-    """The city's own provider tables and files, nearest last."""
+    """Return the city's own provider files and tables, highest precedence last."""
     layers = dict(pack.providers)
     for manifest in manifests:
         for name, layer in manifest.providers.items():
@@ -46,9 +46,9 @@ def providers_of(manifests: Sequence[Manifest], pack: Pack) -> dict[str, tuple[L
 
 
 def system_agents(
-    disk: Disk, around: Surroundings, providers: Mapping[str, tuple[Layer, ...]], wanted: set[str]
+    disk: Disk, around: ExternalPaths, providers: Mapping[str, tuple[Layer, ...]], wanted: set[str]
 ) -> dict[str, AgentDir]:
-    """Implicit agents by provider: what `init` wrote, else what ships with the program."""
+    """Read the implicit agents by provider: those that `init` wrote, else the shipped ones."""
     found = {}
     for name in sorted(wanted):
         bases = [
@@ -70,12 +70,12 @@ def system_agents(
 
 
 def implicit_names(
-    around: Surroundings,
+    around: ExternalPaths,
     manifests: Sequence[Manifest],
     providers: Mapping[str, tuple[Layer, ...]],
     only: str | None,
 ) -> set[str]:
-    """Providers whose implicit agent this load can need."""
+    """Return the providers whose implicit agent this load may need."""
     known = {*around.provider_files, *providers}
     if only is not None:
         return {only} & known
@@ -90,8 +90,10 @@ def implicit_names(
     return names & known
 
 
-def stock(disk: Disk, around: Surroundings, sources: Sources, everything: bool) -> dict[str, Layer]:
-    """Facts of the shipped providers that this city can need; the others are never opened."""
+def stock(
+    disk: Disk, around: ExternalPaths, sources: Sources, everything: bool
+) -> dict[str, Layer]:
+    """Read the shipped providers that this city may need; the others are never opened."""
     for directory in around.looked:
         disk.exists(directory)
     wanted = set(around.provider_files) if everything else _mentioned(sources)
@@ -104,7 +106,7 @@ def stock(disk: Disk, around: Surroundings, sources: Sources, everything: bool) 
 
 
 def _mentioned(sources: Sources) -> set[str]:
-    """Provider names that any file of the city writes, or that an agent has by its own name."""
+    """Return the provider names in the city's files, and agent names, which may be providers."""
     names = {"claude", "shell", *sources.providers}
     names |= set(sources.implicit) if isinstance(sources.implicit, tuple) else set()
     rigs = (one.pack for rig in sources.rigs for one in rig.imports)

@@ -1,115 +1,126 @@
-"""Reads packs and follows what they import; a pack reached twice is read once."""
+"""Reads packs and their imports. A pack that is imported twice is read once."""
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 from gascity.model.layers import Layer
 from gascity.model.names import is_name
 from gascity.model.pack import CATALOGUES, AgentDir, Import, Pack
 from gascity.model.problems import Place, Problem, warning
-from gascity.model.records import NamedTuple
 from gascity.model.tables import CITY_TABLES, PACK_TABLES
-from gascity.model.tree import TableAgent, Tree
 from gascity.source.agents import read_agents, read_table
 from gascity.source.decode import for_others
-from gascity.source.dialects import explained, relocate, translated
+from gascity.source.dialects import (
+    PackTree,
+    TableAgent,
+    is_current_layout,
+    read_table_agent,
+    relocate,
+    translate,
+)
 from gascity.source.disk import Disk
-from gascity.source.imports import Finder, Home
-from gascity.source.manifest import Manifest, Written, read_manifest
-from gascity.source.providers import Surroundings, read_provider
+from gascity.source.imports import ImportingPack, PackFinder
+from gascity.source.manifest import ImportEntry, Manifest, read_manifest
+from gascity.source.providers import ExternalPaths, read_provider
 
 _ONCE_PER_PACK = frozenset(("not-acted-on", "older-spelling"))
 _NEWEST_SCHEMA = 2
-_DEEPEST = 50  # packs that import one another in a row
-_NEARLY = (("overlays", "overlay"), ("template_fragments", "template-fragments"))
+_MAX_IMPORT_DEPTH = 50
+_MISNAMED = (("overlays", "overlay"), ("template_fragments", "template-fragments"))
 
 
-class Opened(NamedTuple):
-    """A manifest with what a dialect found beside it; `foreign` says that one had to read it."""
+class OpenManifest(NamedTuple):
+    """A manifest with the results of a dialect; `foreign` if a dialect had to read it."""
 
     manifest: Manifest
     agents: tuple[TableAgent, ...] = ()
-    shelves: tuple[tuple[str, str], ...] = ()
+    extra_asset_dirs: tuple[tuple[str, str], ...] = ()
     foreign: bool = False
 
 
-class Reader:
-    """Reads for one load. `once` is what is said once per pack, by the pack's root; `depths` is
-    how many packs import one another in a row below one."""
+class PackReader:
+    """Reads packs during one load.
 
-    def __init__(self, disk: Disk, around: Surroundings, only: str | None) -> None:
+    `once` has the problems that are reported once per pack, by the pack's root. `depths` has the
+    length of the longest chain of imports below each pack.
+    """
+
+    def __init__(self, disk: Disk, external: ExternalPaths, only: str | None) -> None:
         self.disk = disk
-        self.finder = Finder(disk, around.builtin_packs, around.cache)
+        self.finder = PackFinder(disk, external.builtin_packs, external.cache)
         self.only = only
         self.packs: dict[str, Pack | None] = {}
         self.depths: dict[str, int] = {}
         self.once: dict[str, list[Problem]] = {}
-        self.real: dict[str, str] = {}
+        self._real_paths: dict[str, str] = {}
 
-    def open(self, path: str, root: str, kind: str, *, dialects: bool) -> Opened | None:
-        """A manifest of the pack at `root`, None if it is absent or not TOML.
+    def open(self, path: str, root: str, kind: str, *, dialects: bool) -> OpenManifest | None:
+        """Read a manifest of the pack at `root`; None if it does not exist or is not TOML.
 
-        With `dialects`, one that today's tables do not explain is brought into today's layout. Of
-        the city's own every file is offered: a table we know may have meant something else there.
+        With `dialects`, a manifest of another layout is translated into today's. The city's own
+        files are all passed to the dialects, because a known table may mean something else there.
         """
         raw = read_table(self.disk, path)
         if raw is None:
             return None
         known = PACK_TABLES if kind == "pack" else CITY_TABLES
-        tree = as_read = Tree(root, self.disk.shown(path), raw)
+        tree = original = PackTree(root, self.disk.shown(path), raw)
         own = root == self.disk.root
-        if dialects and (own or not explained(self.disk, tree, known)):
-            tree = translated(tree)
+        if dialects and (own or not is_current_layout(self.disk, tree, known)):
+            tree = translate(tree)
         manifest = read_manifest(self.disk, tree.manifest, path, root, kind)
         if tree.moved:
             relocate(manifest, tree.moved)
         manifest.problems += tree.problems
-        return Opened(manifest, tree.agents, tree.shelves, tree is not as_read)
+        return OpenManifest(manifest, tree.agents, tree.extra_asset_dirs, tree is not original)
 
     def agents(self, directory: str, pack: str, *, own: bool) -> list[AgentDir]:
-        """Agents that are folders of a directory."""
-        return self._sifted(read_agents(self.disk, directory, pack, own=own, only=self.only), pack)
+        """Read the agents below a directory."""
+        agents = read_agents(self.disk, directory, pack, own=own, only=self.only)
+        return self._without_repeated(agents, pack)
 
     def agents_of(
-        self, files: Mapping[str, Opened], pack: str, *, own: bool
+        self, files: Mapping[str, OpenManifest], pack: str, *, own: bool
     ) -> tuple[AgentDir, ...]:
-        """Agents of a pack: those in tables of its manifests, then the other folders."""
+        """Read the agents of a pack: those in tables of its manifests, then the other folders."""
         tables = [
-            (file, one)
+            (file, agent)
             for file, opened in files.items()
-            for one in opened.agents
-            if self.only in (None, one.name)
+            for agent in opened.agents
+            if self.only in (None, agent.name)
         ]
-        found: list[AgentDir] = []
-        if tables:
-            from gascity.source.table_agents import read_table_agent
-
-            found = [read_table_agent(self.disk, one, file, pack, own=own) for file, one in tables]
-        taken = {name for _, one in tables for name in (one.name, os.path.basename(one.folder))}
         folders = self.agents(f"{pack}/agents", pack, own=own)
-        found = self._sifted(found, pack) if found else found
-        return (*found, *(one for one in folders if one.name not in taken))
+        if not tables:
+            return tuple(folders)
+        agents = [read_table_agent(self.disk, agent, file, pack, own=own) for file, agent in tables]
+        taken = {agent.name for _, agent in tables}
+        taken |= {os.path.basename(agent.folder) for _, agent in tables}
+        others = (agent for agent in folders if agent.name not in taken)
+        return (*self._without_repeated(agents, pack), *others)
 
-    def _sifted(self, found: Iterable[AgentDir], pack: str) -> list[AgentDir]:
-        """What is said once per pack moves from the agents to the pack."""
+    def _without_repeated(self, agents: Iterable[AgentDir], pack: str) -> list[AgentDir]:
+        """Move problems that are reported once per pack from the agents to the pack."""
         return [
-            agent._replace(problems=tuple(self.sift(agent.problems, pack)))
+            agent._replace(problems=tuple(self.not_repeated(agent.problems, pack)))
             if agent.problems
             else agent
-            for agent in found
+            for agent in agents
         ]
 
-    def shelves(self, files: Iterable[Opened], root: str) -> tuple[tuple[str, str], ...]:
-        """Further directories of catalogues, those that may be read, as shown."""
+    def extra_asset_dirs(
+        self, files: Iterable[OpenManifest], root: str
+    ) -> tuple[tuple[str, str], ...]:
+        """Return the additional catalogue directories that may be read, as displayed."""
         return tuple(
             (kind, self.disk.shown(f"{root}/{name}"))
             for opened in files
-            for kind, name in opened.shelves
+            for kind, name in opened.extra_asset_dirs
             if self.disk.is_folder_of(f"{root}/{name}", root)
         )
 
-    def sift(self, problems: Iterable[Problem], pack: str) -> list[Problem]:
-        """Put aside what is said once per pack, and return the rest."""
+    def not_repeated(self, problems: Iterable[Problem], pack: str) -> list[Problem]:
+        """Collect problems that are reported once per pack, and return the others."""
         rest = []
         for problem in problems:
             if problem.code in _ONCE_PER_PACK:
@@ -119,20 +130,19 @@ class Reader:
         return rest
 
     def catalogues(self, root: str, *, foreign: bool) -> frozenset[str]:
-        """Which convention directories the pack has; nearly right names are pointed out, unless
-        its layout is another."""
-        for wrong, right in () if foreign else _NEARLY:
+        """Return the catalogues of a pack, and warn of misnamed directories in today's layout."""
+        for wrong, right in () if foreign else _MISNAMED:
             if self.disk.is_directory(f"{root}/{wrong}"):
                 place = Place(self.disk.shown(f"{root}/{wrong}"))
                 hint = f"rename it to {right}/" if root == self.disk.root else None
-                words = f"`{wrong}/` is not read"
-                self.disk.problems.append(warning("misnamed-directory", words, place, hint))
+                message = f"`{wrong}/` is not read"
+                self.disk.problems.append(warning("misnamed-directory", message, place, hint))
         return frozenset(
             name for name in CATALOGUES if self.disk.is_folder_of(f"{root}/{name}", root)
         )
 
     def providers(self, root: str, manifest: Manifest | None) -> dict[str, tuple[Layer, ...]]:
-        """`providers/*.toml` of a pack, each with the pack's own `[providers.x]` over it."""
+        """Read `providers/*.toml` of a pack, with the pack's `[providers.x]` tables over them."""
         layers: dict[str, tuple[Layer, ...]] = {}
         directory = f"{root}/providers"
         for name in self.disk.names(directory) if self.disk.is_folder_of(directory, root) else ():
@@ -148,64 +158,66 @@ class Reader:
         before = len(self.disk.problems)
         layer = read_provider(self.disk, path, root)
         own = root == self.disk.root
-        self.disk.problems[before:] = self.sift(
+        self.disk.problems[before:] = self.not_repeated(
             [p if own else for_others(p) for p in self.disk.problems[before:]],
             root,
         )
         return layer
 
-    def follow(self, written: Written, home: Home, above: tuple[str, ...]) -> Import:
-        """Read the pack an import names; `above` are the roots that led here."""
-        found = self.finder.find(written, home)
-        pack = self._pack(found.home, written.place, above) if found.home else None
+    def follow(self, entry: ImportEntry, importer: ImportingPack, above: tuple[str, ...]) -> Import:
+        """Read the pack of an import; `above` are the roots of the packs that lead here."""
+        location = self.finder.find(entry, importer)
+        pack = self._pack(location.pack, entry.place, above) if location.pack else None
         return Import(
-            written.binding,
-            str(written.values["source"]),
+            entry.binding,
+            str(entry.values["source"]),
             pack,
-            written.values,
-            written.place,
-            self.disk.shown(found.home.root) if found.home else None,
-            found.remote,
-            found.locked,
-            found.version,
+            entry.values,
+            entry.place,
+            self.disk.shown(location.pack.root) if location.pack else None,
+            location.remote,
+            location.locked,
+            location.version,
         )
 
-    def _pack(self, home: Home, place: Place, above: tuple[str, ...]) -> Pack | None:
-        path = home.root
+    def _pack(self, target: ImportingPack, place: Place, above: tuple[str, ...]) -> Pack | None:
+        path = target.root
         real = self._real(path)
-        trail = [self._real(one) for one in above]
+        trail = [self._real(root) for root in above]
         if real in trail:
-            chain = " → ".join(self.disk.shown(one) for one in (*above[trail.index(real) :], path))
-            self._note("import-cycle", f"the import leads back to itself: {chain}", place)
+            roots = (*above[trail.index(real) :], path)
+            chain = " → ".join(self.disk.shown(root) for root in roots)
+            self._note("import-cycle", f"import cycle: {chain}", place)
             return None
         known = self.packs.get(real)
-        if len(above) + (self.depths[known.root] if known else 0) > _DEEPEST:
-            words = f"this leads through more than {_DEEPEST} packs in a row; it is not followed"
-            self._note("too-many-packs", words, place, "import it nearer to the city")
+        if len(above) + (self.depths[known.root] if known else 0) > _MAX_IMPORT_DEPTH:
+            message = f"more than {_MAX_IMPORT_DEPTH} packs import one another in a chain"
+            self._note("too-many-packs", message, place, "import it nearer to the city")
             return None
         if real not in self.packs:
-            self.packs[real] = self._read_pack(home, place, above)
+            self.packs[real] = self._read_pack(target, place, above)
         return self.packs[real]
 
     def _real(self, path: str) -> str:
-        """A path without links; what lies above several packs is asked about once."""
-        if path not in self.real:
-            above, name = os.path.split(path)
+        """Resolve links. Directories above several packs are looked at only once."""
+        if path not in self._real_paths:
+            parent, name = os.path.split(path)
             if name in ("", ".", "..") or os.path.islink(path):
-                self.real[path] = os.path.realpath(path)
+                self._real_paths[path] = os.path.realpath(path)
             else:
-                self.real[path] = os.path.join(self._real(above), name)
-        return self.real[path]
+                self._real_paths[path] = os.path.join(self._real(parent), name)
+        return self._real_paths[path]
 
-    def _read_pack(self, home: Home, place: Place, above: tuple[str, ...]) -> Pack | None:
-        path = home.root
+    def _read_pack(
+        self, target: ImportingPack, place: Place, above: tuple[str, ...]
+    ) -> Pack | None:
+        path = target.root
         if not self.disk.is_directory(path):
             hint = "check the path"
             if self.disk.exists(f"{self.disk.root}/.gitmodules"):
-                hint = "if it is a submodule: git submodule update --init"
-            self._note(
-                "import-missing", f"there is no directory {self.disk.shown(path)}", place, hint
-            )
+                hint = "if it is a submodule, run `git submodule update --init`"
+            message = f"the directory {self.disk.shown(path)} does not exist"
+            self._note("import-missing", message, place, hint)
             return None
         before = len(self.disk.problems)
         file = f"{path}/pack.toml"
@@ -216,16 +228,16 @@ class Reader:
                     "import-missing",
                     f"{self.disk.shown(path)} has no pack.toml",
                     place,
-                    'a pack says who it is: [pack] name = "…"',
+                    'create it with [pack] name = "…"',
                 )
             return None
         manifest = opened.manifest
         values = manifest.layers["pack"].values if "pack" in manifest.layers else {}
         manifest.problems += _pack_problems(manifest)
-        self.disk.problems += self.sift(map(for_others, manifest.problems), path)
+        self.disk.problems += self.not_repeated(map(for_others, manifest.problems), path)
         trail = (*above, path)
-        imports = tuple(self.follow(one, home, trail) for one in manifest.imports)
-        below = [self.depths[one.pack.root] for one in imports if one.pack is not None]
+        imports = tuple(self.follow(entry, target, trail) for entry in manifest.imports)
+        below = [self.depths[each.pack.root] for each in imports if each.pack is not None]
         self.depths[self.disk.shown(path)] = 1 + max(below, default=-1)
         name = str(values.get("name", ""))
         self.disk.packs[name] = path if self.disk.packs.get(name, path) == path else None
@@ -242,18 +254,18 @@ class Reader:
             catalogues=self.catalogues(path, foreign=opened.foreign),
             values=values,
             templates=template_mode((manifest,)),
-            shelves=self.shelves((opened,), path),
+            extra_asset_dirs=self.extra_asset_dirs((opened,), path),
         )
 
     def case_clashes(self, what: str, places: Mapping[str, Place]) -> None:
-        """Names that some file systems, and most people, take for one."""
+        """Report names that differ only in case."""
         first: dict[str, str] = {}
         for name, place in places.items():
-            other = first.setdefault(name.lower(), name)
-            if other != name:
+            twin = first.setdefault(name.lower(), name)
+            if twin != name:
                 self._note(
                     "case-clash",
-                    f"{what} `{name}` and `{other}` differ only in case",
+                    f"{what} `{name}` and `{twin}` differ only in case",
                     place,
                     "rename one of them",
                 )
@@ -265,7 +277,7 @@ class Reader:
 
 
 def _pack_problems(manifest: Manifest) -> Iterator[Problem]:
-    """What is wrong with how a pack says who it is."""
+    """Check the `[pack]` table."""
     if "pack" not in manifest.layers:
         place = Place(manifest.file, ("pack",))
         yield Problem("missing-key", "`[pack]` with a name is missing", place)
@@ -274,17 +286,17 @@ def _pack_problems(manifest: Manifest) -> Iterator[Problem]:
     if isinstance(schema, int) and schema > _NEWEST_SCHEMA:
         yield Problem(
             "pack-too-new",
-            f"schema {schema} is newer than this program reads",
+            f"schema {schema} is newer than this version of city supports",
             Place(manifest.file, ("pack", "schema")),
-            "upgrade, or pin an older pack",
+            "upgrade city, or pin an older version of the pack",
         )
 
 
 def template_mode(manifests: Iterable[Manifest | None]) -> str | None:
-    """`[templates] mode` of the last file that says it."""
-    said = [
+    """Return `[templates] mode` of the last file that sets it."""
+    modes = [
         m.layers["templates"].values.get("mode")
         for m in manifests
         if m is not None and "templates" in m.layers
     ]
-    return str(said[-1]) if said and said[-1] else None
+    return str(modes[-1]) if modes and modes[-1] else None

@@ -1,4 +1,4 @@
-"""The files of a skill's directory. Links are followed inside their pack and nowhere else."""
+"""Lists the files of a skill. Links are followed only inside the pack."""
 
 import os
 import stat
@@ -8,18 +8,18 @@ from gascity.model.problems import Place, Problem, warning
 from gascity.model.skills import SkillFile
 from gascity.source.disk import Disk
 
-_MOST_LINKS = 2
+_MAX_LINKS = 2
 
 
 def read_files(
     disk: Disk, directory: str, within: str
 ) -> tuple[tuple[SkillFile, ...], tuple[Problem, ...]]:
-    """The files below a directory in order of their paths, and what is amiss among them.
+    """Return the files below a directory, sorted by path, and problems with them.
 
-    A link that leads out of `within` is an error, and what it leads to is not listed.
+    A link that leads out of `within` is an error, and its target is not listed.
     """
     before = len(disk.problems)
-    found = tuple(_walk(disk, directory, "", within, _MOST_LINKS))
+    found = tuple(_walk(disk, directory, "", within, _MAX_LINKS))
     noted = tuple(disk.problems[before:])
     del disk.problems[before:]
     return found, noted
@@ -35,20 +35,20 @@ def files_of(disk: Disk, packs: Iterable[tuple[str, str]]) -> Callable[[str], Se
 
 
 def template_problems(disk: Disk, directory: str, files: Iterable[SkillFile]) -> Iterator[Problem]:
-    """Skills are handed on as they are, so a template in one stays a template."""
+    """Warn of templates in a skill: skills are copied unchanged."""
     for file in files:
         name = file.path.rpartition("/")[2]
         if ".template." in name:
             yield warning(
                 "skill-template",
-                f"`{name}` is handed on as it is: templates in skills are not filled in",
+                f"`{name}` is copied unchanged: templates in skills are not rendered",
                 Place(disk.shown(f"{directory}/{file.path}")),
-                "write out what it should say, and drop `.template` from its name",
+                "write the final text, and remove `.template` from its name",
             )
 
 
 def _walk(disk: Disk, directory: str, prefix: str, within: str, links: int) -> Iterator[SkillFile]:
-    """`links` is how many more directories may be links on the way down: a loop has an end."""
+    """Yield files recursively; at most `links` more linked directories are followed."""
     for name in disk.names(directory):
         path = f"{directory}/{name}"
         if name == ".git":
@@ -67,23 +67,23 @@ def _walk(disk: Disk, directory: str, prefix: str, within: str, links: int) -> I
         elif links:
             yield from _walk(disk, real, f"{prefix}{name}/", within, links - 1)
         else:
-            words = "the link leads to links without an end"
+            words = "the link leads through too many links"
             disk.problems.append(Problem("link-loop", words, Place(disk.shown(path))))
 
 
 def _followed(disk: Disk, path: str, within: str) -> tuple[str, os.stat_result] | None:
-    """Where a path really is, and what is there; None where it may not be followed."""
+    """Return the real path and status; None if a link must not be followed."""
     try:
         found = os.lstat(path)
         if not stat.S_ISLNK(found.st_mode):
             return path, found
         if disk.follow_directory(path, within):
             return os.path.realpath(path), os.stat(path)
-    except OSError:  # it went away while we looked; the directory's stamp has changed with it
+    except OSError:  # it was removed meanwhile, which changes the stamp of the directory
         pass
     return None
 
 
 def _no_file(disk: Disk, path: str) -> Problem:
     words = f"`{os.path.basename(path)}` is neither a file nor a directory"
-    return warning("not-a-file", words, Place(disk.shown(path)), "it is left out of copies")
+    return warning("not-a-file", words, Place(disk.shown(path)), "it is not copied")

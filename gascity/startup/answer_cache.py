@@ -1,9 +1,21 @@
-"""Answers that were given before, as long as nothing they depend on has changed.
+"""Cache of whole answers: the bytes a read command printed, valid while no input file changed.
 
-A kept answer is text: what was printed, and a stamp of every file and directory that was looked
-at. It is used only if all stamps still hold. The city's own city.toml is always among them: its
-change time on this machine cannot be known to whoever puts a file into a repository, so a kept
-answer that came with a clone is never believed. Imports only `os` and `sys`.
+`city agent list`, `city skill list` and `city check` read the whole city. Most of the time nothing
+changed since the last call, so the answer is stored as text in `.gc/cache/` and printed again
+before click or the model are imported. This module imports only `os` and `sys`.
+
+What makes a stored answer safe to print:
+
+- It carries a stamp (change time, modification time, size, inode) of every file and directory that
+  was read to produce it, and of every path that was looked for and did not exist. `recall` compares
+  all of them. Change times cannot be set by a program, so a file restored with an old date differs.
+- A file that changed within the clock's resolution before it was read could change again without
+  getting a new stamp. `store` keeps no answer that depends on such a file.
+- Everything else that shapes the text is part of the key: version, terminal width, colour, the
+  directories that settings and packages come from (`variant`).
+- The city's city.toml is always stamped. The author of a repository cannot predict its change time
+  on this machine, so a cache file that arrives with a clone is never used.
+- A checksum covers the file. It holds no code, and any damage just means reading the city again.
 """
 
 from __future__ import annotations
@@ -12,46 +24,66 @@ import os
 import sys
 
 from gascity import __version__
-from gascity.places import MARK, find_root, make_state
+from gascity.paths import CITY_FILE, find_root, make_state
 
-TYPE_CHECKING = False  # importing `typing` for its own would take longer than the answer
+TYPE_CHECKING = False  # importing `typing` would take longer than the answer
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-_MAGIC = "gascity-answer 1"
-_SHAPES = {
+_MAGIC = "gascity-answer 2"
+_CACHED_COMMANDS = {
     ("agent", "list"): "agent-list",
     ("agent", "list", "--json"): "agent-list-json",
     ("skill", "list"): "skill-list",
     ("skill", "list", "--json"): "skill-list-json",
+    ("check",): "check",
+    ("check", "--json"): "check-json",
+    ("check", "--strict"): "check-strict",
 }
 _LARGEST = 1 << 28
-# A file changed within this time before it was read may change once more without a new stamp.
+# A file that changed this recently before it was read may change again with the same stamp.
 _RACY_NS = 50_000_000
 _COARSE_NS = 2_000_000_000
 
 
 def answer(arguments: Sequence[str], environ: Mapping[str, str]) -> int | None:
-    """Print a kept answer and return its exit code; None when there is none to trust."""
-    shape = _SHAPES.get(tuple(arguments))
+    """Print a stored answer and return its exit code, or return None if there is no valid one."""
+    shape = _CACHED_COMMANDS.get(tuple(arguments))
     if shape is None or "_CITY_COMPLETE" in environ:
         return None
     try:
         root = find_root(os.getcwd(), environ)
-        kept = recall(root, shape, variant(environ)) if root else None
+        stored = recall(root, shape, variant(environ)) if root else None
     except OSError:
         return None
-    if kept is None:
+    if stored is None:
         return None
-    out, err = kept
-    sys.stdout.buffer.write(out)
-    sys.stdout.buffer.flush()
-    sys.stderr.buffer.write(err)
-    return 0
+    print_answer(stored, shape)
+    return stored.code
+
+
+class CommandOutput:
+    """The output of a command and its exit code. No NamedTuple: importing typing takes time."""
+
+    __slots__ = ("code", "err", "out")
+
+    def __init__(self, out: bytes, err: bytes, code: int = 0) -> None:
+        self.out = out
+        self.err = err
+        self.code = code
+
+
+def print_answer(answer: CommandOutput, shape: str) -> None:
+    """Write both streams: `check` ends with its summary, lists end with their note on stderr."""
+    order = [(sys.stdout, answer.out), (sys.stderr, answer.err)]
+    for stream, data in reversed(order) if shape.startswith("check") else order:
+        stream.flush()
+        stream.buffer.write(data)
+        stream.flush()
 
 
 def variant(environ: Mapping[str, str]) -> str:
-    """Everything but files that an answer depends on, on one line."""
+    """Return everything except files that an answer depends on, as one line."""
     columns = environ.get("COLUMNS", "")
     if not columns:
         try:
@@ -62,6 +94,7 @@ def variant(environ: Mapping[str, str]) -> str:
         __version__,
         columns,
         "tty" if sys.stdout.isatty() else "pipe",
+        "tty" if sys.stderr.isatty() else "pipe",
         environ.get("NO_COLOR", ""),
         environ.get("TERM", ""),
         environ.get("XDG_CONFIG_HOME", ""),
@@ -72,8 +105,8 @@ def variant(environ: Mapping[str, str]) -> str:
     return "\x1f".join(parts).replace("\n", "\x1e")
 
 
-def recall(root: str, shape: str, wanted: str) -> tuple[bytes, bytes] | None:
-    """What was printed for this shape, if every stamp still holds."""
+def recall(root: str, shape: str, wanted: str) -> CommandOutput | None:
+    """Return the stored answer for a command if every stamp is still current."""
     data = _read(os.path.join(root, ".gc", "cache", shape))
     if data is None:
         return None
@@ -83,7 +116,7 @@ def recall(root: str, shape: str, wanted: str) -> tuple[bytes, bytes] | None:
     if not mark or magic != _MAGIC or found != wanted:
         return None
     lines = stamps.split("\n")
-    if lines[0].partition(" ")[2] != f"{root}/{MARK}" or not _all_hold(lines):
+    if lines[0].partition(" ")[2] != f"{root}/{CITY_FILE}" or not _all_current(lines):
         return None
     sizes, _, texts = body.partition(b"\n")
     return _split(head, sizes, texts)
@@ -101,7 +134,7 @@ def _read(path: str) -> bytes | None:
             return None
 
 
-def _all_hold(lines: Iterable[str]) -> bool:
+def _all_current(lines: Iterable[str]) -> bool:
     stat = os.stat
     for line in lines:
         stamp, _, path = line.partition(" ")
@@ -116,41 +149,43 @@ def _all_hold(lines: Iterable[str]) -> bool:
     return True
 
 
-def _split(head: bytes, sizes: bytes, texts: bytes) -> tuple[bytes, bytes] | None:
+def _split(head: bytes, sizes: bytes, texts: bytes) -> CommandOutput | None:
     words = sizes.split(b" ")
-    if len(words) != 3 or not all(word.isdigit() and len(word) < 16 for word in words):
+    if len(words) != 4 or not all(word.isdigit() and len(word) < 16 for word in words):
         return None
-    out, err, total = (int(word) for word in words)
-    if len(texts) != out + err or _checksum(head + texts) != total:
+    out, err, code, total = (int(word) for word in words)
+    if len(texts) != out + err or code > 1 or _checksum(head, out, err, code, texts) != total:
         return None
-    return texts[:out], texts[out:]
+    return CommandOutput(texts[:out], texts[out:], code)
 
 
-def _checksum(data: bytes) -> int:
+def _checksum(head: bytes, out: int, err: int, code: int, texts: bytes) -> int:
     from zlib import crc32
 
-    return crc32(data)
+    return crc32(b"%s\n%d %d %d\n%s" % (head, out, err, code, texts))
 
 
-def keep(
+def store(
     root: str,
     shape: str,
-    found: str,
+    key: str,
     seen: Mapping[str, tuple[int, int, int, int] | None],
-    out: bytes,
-    err: bytes,
+    answer: CommandOutput,
     now_ns: int,
 ) -> None:
-    """Keep an answer; silently not, where it cannot be written or might be out of date."""
-    city = f"{root}/{MARK}"
+    """Store an answer, unless it may be out of date already or the cache cannot be written."""
+    city = f"{root}/{CITY_FILE}"
     if city not in seen or _racy(seen.values(), now_ns) or any("\n" in path for path in seen):
         return
     order = [city, *(path for path in seen if path != city)]
-    lines = [_MAGIC, found, *(f"{_stamp(seen[path])} {path}" for path in order)]
+    lines = [_MAGIC, key, *(f"{_stamp(seen[path])} {path}" for path in order)]
     head = "\n".join(lines).encode("utf-8", "surrogateescape")
-    body = f"\n\n{len(out)} {len(err)} {_checksum(head + out + err)}\n".encode()
+    texts = answer.out + answer.err
+    sizes = (len(answer.out), len(answer.err), answer.code)
+    total = _checksum(head, *sizes, texts)
+    body = b"%d %d %d %d\n" % (*sizes, total)
     try:
-        _write(root, shape, head + body + out + err)
+        _write(root, shape, head + b"\n\n" + body + texts)
     except OSError:
         return
 
@@ -160,7 +195,7 @@ def _stamp(stamp: tuple[int, int, int, int] | None) -> str:
 
 
 def _racy(stamps: Iterable[tuple[int, int, int, int] | None], now_ns: int) -> bool:
-    """Has anything changed so lately that a further change might look the same?"""
+    """Return whether a file changed so recently that another change could get the same stamp."""
     for stamp in stamps:
         if stamp is not None:
             changed = stamp[1]

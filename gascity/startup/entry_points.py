@@ -1,14 +1,12 @@
-"""What installed packages register for us: entry points, read without importing anything."""
+"""Reads the entry points that installed packages register for city, without importing them."""
 
 import os
 import sys
-from typing import Any
-
-from gascity.model.records import NamedTuple
+from typing import Any, NamedTuple
 
 
 class _Installed(NamedTuple):
-    """Directories that packages are installed in, and the entry points some of them have for us."""
+    """Package directories on `sys.path`, and the `entry_points.txt` files that name city."""
 
     looked: list[str]
     texts: list[str]
@@ -18,9 +16,9 @@ _found: dict[tuple[str, ...], _Installed] = {}
 
 
 def entry_points(group: str) -> list[tuple[str, str]]:
-    """Names and targets (`module:attribute`, or a module) that are registered under a group.
+    """Return the names and targets (`module:attribute`, or a module) registered under a group.
 
-    In the order of `sys.path`; two packages may register one name.
+    In the order of `sys.path`; two packages may register the same name.
     """
     found: dict[tuple[str, str], None] = {}
     for text in _installed().texts:
@@ -32,12 +30,12 @@ def entry_points(group: str) -> list[tuple[str, str]]:
 
 
 def looked() -> list[str]:
-    """Directories whose change would change the answer."""
+    """Return the directories whose change may change the entry points."""
     return _installed().looked
 
 
 def load(target: str) -> Any:
-    """What a target names; whatever goes wrong while it is imported is raised."""
+    """Import a target and return the object it names. Any import error is raised."""
     from importlib import import_module
 
     module, _, attribute = target.partition(":")
@@ -48,9 +46,9 @@ def load(target: str) -> Any:
 
 
 def _installed() -> _Installed:
-    """Looked for once a process: what is installed does not change under a running command.
+    """Search `sys.path` once per process: installed packages do not change during a command.
 
-    Read by hand: importlib.metadata costs more than everything else a short command does.
+    Does not use importlib.metadata, which costs more than all the rest of a short command.
     """
     key = tuple(sys.path)
     if key not in _found:

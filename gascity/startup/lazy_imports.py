@@ -1,6 +1,6 @@
-"""Modules that click imports and hardly any command needs, loaded when something is asked of them.
+"""Defers modules that click imports and few commands need, until one of their names is used.
 
-`inspect` alone takes half as long as a bare interpreter does from its start to its end.
+Importing `inspect` alone takes half as long as a whole run of a bare interpreter.
 """
 
 import os
@@ -11,26 +11,26 @@ from typing import Any
 
 
 def defer() -> None:
-    """To be called before click is imported; what is loaded already stays as it is."""
+    """Install the placeholders. Call it before click is imported; loaded modules stay unchanged."""
     for name, known in _KNOWN.items():
         sys.modules.setdefault(name, _Late(name, known))
 
 
 class _Late(ModuleType):
-    """Stands where a module would, with the little that is asked of it each time."""
+    """Placeholder for a module, with the few functions that every command uses."""
 
     def __init__(self, name: str, known: Mapping[str, Callable[..., str]]) -> None:
         super().__init__(name)
         self.__dict__.update(known)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # what looks through all modules asks for these
+        if name.startswith("__"):  # code that scans sys.modules reads these; do not load for it
             raise AttributeError(name)
         return getattr(_load(self), name)
 
 
 def _load(late: ModuleType) -> ModuleType:
-    """The real module; who imported the other one has it from now on too."""
+    """Load the real module and copy its names into the placeholder, which importers still hold."""
     from importlib import import_module
 
     if sys.modules.get(late.__name__) is late:
@@ -41,24 +41,24 @@ def _load(late: ModuleType) -> ModuleType:
 
 
 def _clean(text: str) -> str:
-    """`inspect.cleandoc` for options, whose help is on one line."""
+    """Replace `inspect.cleandoc` for one-line help texts of options."""
     if "\n" in text or "\t" in text:
         return str(_load(sys.modules["inspect"]).cleandoc(text))
     return text.lstrip()
 
 
 def _system() -> str:
-    """`platform.system`, which `uuid` asks for before Python 3.12."""
+    """Replace `platform.system`, which `uuid` calls before Python 3.12."""
     return os.uname().sysname
 
 
 def _as_written(text: str) -> str:
-    """`gettext.gettext`: click's words stay as they are, like ours, whatever the language."""
+    """Replace `gettext.gettext`: click's messages stay English, like those of city."""
     return text
 
 
 def _for_number(one: str, many: str, number: int) -> str:
-    """`gettext.ngettext`, likewise."""
+    """Replace `gettext.ngettext` in the same way."""
     return one if number == 1 else many
 
 

@@ -1,8 +1,12 @@
-"""What a store must do; SQLite is behind it, and PostgreSQL can be.
+"""The protocol of the store. SQLite implements it today; a server such as PostgreSQL could.
 
-Every method that writes is one durable transaction, or part of the one that `writing` holds open.
-What happens to work, sessions and mail is told as an event in the same transaction. `actor` is a
-session's id or the person. A `token` fences a write; None is a person's or the controller's own.
+Every method that writes is one durable transaction, or part of the one that `transaction` holds
+open. A change of work, a session or mail records its event in the same transaction. `actor` is a
+session's id, or HUMAN. A `token` fences a write by an agent: it succeeds only while the agent still
+holds the work. A user and the controller pass None.
+
+Methods raise KeyError for an id that does not exist, ValueError for a value that makes no sense,
+StaleTokenError for a token that is out of date, ConflictError and StoreError.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,23 +15,23 @@ from typing import Protocol
 
 from gascity.model.work import (
     HUMAN,
+    ClaimToken,
     Decision,
     Event,
     Mail,
     NewWork,
     Nudge,
-    Result,
     Run,
     Session,
-    Token,
     Work,
+    WorkResult,
 )
 
 
-class StoreFault(Exception):
-    """The store cannot do it now.
+class StoreError(Exception):
+    """The store cannot be read or written at the moment.
 
-    `code`: store-busy, store-full, store-denied, store-broken, store-newer.
+    `code`: store-busy, store-full, store-denied, store-broken or store-newer.
     """
 
     def __init__(self, code: str, message: str) -> None:
@@ -36,29 +40,60 @@ class StoreFault(Exception):
         self.message = message
 
 
-class Store(Protocol):
-    """Durable, shared by processes, and safe against a writer that is killed at any moment."""
+class ConflictError(ValueError):
+    """The write contradicts another record, such as an alias that is already in use."""
+
+
+class Wakeups(Protocol):
+    """Wakes a poll loop after another process has written to the store.
+
+    A wake-up is a hint. It may arrive before the write is committed, so check `Store.changed`
+    inside a transaction, or again a moment later. It may also arrive without any change.
+    """
+
+    fd: int  # readable when there is something to drain; -1: not supported here, so poll `changed`
+
+    def drain(self) -> None:
+        """Make `fd` unreadable until the next write."""
 
     def close(self) -> None: ...
 
-    def writing(self) -> AbstractContextManager[None]:
-        """Several writes as one: all are there, or none. May be nested; the outermost commits."""
 
-    def faults(self) -> list[str]:
-        """What an integrity check finds; nothing if it is sound."""
+class Store(Protocol):
+    """Durable, shared by processes, and consistent when a writer is killed at any moment."""
+
+    def close(self) -> None: ...
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """Commit all writes inside at the end, or none if an exception leaves the block.
+
+        May be nested: the outermost commits, and a nested one that fails is undone alone.
+        """
+
+    def subscribe(self) -> Wakeups:
+        """Return wake-ups for writes by other processes, starting now."""
+
+    def changed(self) -> bool:
+        """Return whether another process has written since the last call. Cheap enough to poll."""
+
+    def deleted(self) -> bool:
+        """Return whether a user has deleted the store's data while it is open."""
+
+    def integrity_errors(self) -> list[str]:
+        """Check the whole store; return a message per error, or nothing."""
 
     def prune(self, now: float) -> list[str]:
-        """Let go of what is older than its retention. Open work and live sessions never go.
+        """Delete records past their retention, but never unfinished work or live sessions.
 
-        Gives the files that nothing in the store names any more: logs and exit files of runs.
+        Return the logs and exit files that no remaining record refers to.
         """
 
     # Work
 
-    def put(self, new: NewWork, now: float) -> Work:
-        """Keep new work, as `<prefix>-<number>`. Unknown or cyclic `depends_on`: ValueError.
+    def add_work(self, new: NewWork, now: float) -> Work:
+        """Add work with the id `<prefix>-<number>`. ValueError if `depends_on` does not exist.
 
-        What was put before with the same key is that work, and nothing is kept.
+        If work with the same key exists, return that and add nothing.
         """
 
     def work(self, id: str) -> Work | None: ...
@@ -71,64 +106,69 @@ class Store(Protocol):
         session: str | None = None,
         limit: int | None = None,
     ) -> list[Work]:
-        """Newest first."""
+        """Return work, newest first."""
 
     def claimable(self, agent: str, now: float, limit: int, session: str = "") -> list[Work]:
-        """THE predicate of claiming and of demand, most urgent first, then first come.
+        """Return the work that can be claimed, by priority, then age.
 
-        Open, its time has come, all it depends on is done, and reserved for nobody, or for
-        `session`. Without `session`, what is reserved for any session is left out.
+        Claimable: open, past its `not_before`, all dependencies done, and reserved for no session
+        or for `session`. Without `session`, work reserved for any session is left out.
         """
 
     def reserved(self, agent: str, now: float, session: str) -> Work | None:
-        """The next claimable item that is for this session alone."""
+        """Return the next claimable work reserved for this session."""
 
     def reservations(self) -> list[tuple[str, str]]:
-        """Agents and sessions of theirs that have open work of their own."""
+        """Return each agent and session for which open work is reserved."""
 
     def position(self, id: str, now: float) -> int:
-        """How many claimable items of its agent stand before it; 0: it is next."""
+        """Return how many claimable items of its agent come before it; 0: it is next."""
 
-    def waits_for(self, id: str) -> list[Work]:
-        """What it depends on that is not done."""
+    def unfinished_dependencies(self, id: str) -> list[Work]:
+        """Return the dependencies that are not done."""
 
-    def dependents(self, id: str) -> list[str]:
-        """Agents whose open work waits for it, or has waited for it."""
+    def dependent_agents(self, id: str) -> list[str]:
+        """Return the agents with open work that depends on this item."""
 
-    def children(self, id: str) -> int:
-        """How much work was slung in the course of it."""
+    def child_count(self, id: str) -> int:
+        """Return how many items were slung while working on this one."""
 
     def next_due(self, agent: str, now: float) -> float | None:
-        """When the next open item of the agent is due that is not yet."""
+        """Return the earliest `not_before` of the agent's open work that is still to come."""
 
-    def counts(self, agent: str | None = None) -> dict[str, int]:
-        """How much work there is by status: all five words."""
+    def work_counts(self, agent: str | None = None) -> dict[str, int]:
+        """Return the number of items by status, with all five statuses."""
 
     def open_agents(self) -> list[str]:
-        """Agents that have open or claimed work."""
+        """Return the agents that have open or claimed work."""
 
-    def claim(self, token: Token, now: float, *, agent: str = "", work: str = "") -> Work | None:
-        """Give the session one item: `work` if it is claimable, else the agent's next; None: none.
+    def update_work(self, id: str, changes: Mapping[str, object], now: float) -> None:
+        """Set branch, base, workdir, commits, log or reason. Records no event."""
 
-        Counts an attempt. Stale if the token is not the session's present generation. An item
-        that the token's session and generation hold already is returned as it is.
+    def claim(
+        self, token: ClaimToken, now: float, *, agent: str = "", work: str = ""
+    ) -> Work | None:
+        """Claim `work` for the token's session if it is claimable, else the agent's next item.
+
+        Counts an attempt. Return None if nothing is claimable. StaleTokenError if the session has
+        another generation by now. An item that the token already holds is returned unchanged.
         """
 
     def finish(
         self,
         id: str,
         status: str,
-        result: Result | None,
+        result: WorkResult | None,
         now: float,
         *,
-        token: Token | None,
+        token: ClaimToken | None,
         reason: str = "",
         actor: str = HUMAN,
     ) -> Work:
-        """Settle work for good: done, failed or cancelled. KeyError if there is none.
+        """Finish work as done, failed or cancelled.
 
-        With a token only the holder may; Stale otherwise, and also where the work is settled
-        differently already. Settling again the same way changes nothing.
+        With a token, only the holder may. StaleTokenError if the token is not the holder's, or if
+        the work was finished with another status. Finishing again the same way changes nothing.
         """
 
     def reopen(
@@ -136,39 +176,39 @@ class Store(Protocol):
         id: str,
         now: float,
         *,
-        token: Token | None,
+        token: ClaimToken | None,
         reason: str,
         not_before: float | None = None,
         failed: bool = False,
         uncounted: bool = False,
         actor: str = HUMAN,
     ) -> Work:
-        """Make it claimable again. `failed` counts a failure, `uncounted` takes the attempt back.
+        """Make work claimable again. `failed` counts a failure, `uncounted` undoes the attempt.
 
-        Without a token (a person's retry) also settled work, whose counters then start anew.
+        Without a token (a user's retry), also reopen finished work and reset its counters.
         A reservation stays.
         """
-
-    def note_work(self, id: str, changes: Mapping[str, object], now: float) -> None:
-        """Put down branch, base, workdir, commits, log or reason of work; no event."""
 
     # Sessions and runs
 
     def add_session(self, session: Session, actor: str = HUMAN) -> Session:
-        """ValueError if a live session has its alias."""
+        """Add a session. ConflictError if a live session has its alias."""
 
     def session(self, id: str) -> Session | None: ...
 
     def sessions(
         self, *, agent: str | None = None, live: bool | None = None, limit: int | None = None
     ) -> list[Session]:
-        """Live ones first, then the latest updated; deleted ones are gone."""
+        """Return sessions: live ones first, then the latest updated."""
 
     def find_sessions(self, reference: str) -> list[Session]:
-        """By whole id; else live by alias or name; else any by alias or name, latest first, or by
-        the beginning of an id (4 letters or more). Several: it is ambiguous."""
+        """Return the sessions that a user may mean; several if the reference is ambiguous.
 
-    def set_session(
+        By id; else live ones by alias or name; else any by alias, name or the first 4 or more
+        characters of the id, latest first.
+        """
+
+    def update_session(
         self,
         id: str,
         changes: Mapping[str, object],
@@ -179,32 +219,36 @@ class Store(Protocol):
         data: Mapping[str, object] | None = None,
         actor: str = HUMAN,
     ) -> Session:
-        """Change columns; `updated` moves. With `generation`: Stale if it is another by now."""
+        """Set fields, and `updated`; record `event` if given.
+
+        With `generation`, StaleTokenError if the session has another one by now. ConflictError if
+        a live session has its alias.
+        """
 
     def delete_session(self, id: str, now: float, actor: str = HUMAN) -> None:
-        """It and its runs and nudges are gone; what it worked on stays.
+        """Delete a session with its runs and nudges; its work stays.
 
-        Work that was for it alone is for anybody now: nobody else could ever take it.
+        Open work reserved for it loses the reservation, because no session could claim it.
         """
 
     def add_run(self, run: Run) -> Run:
-        """`run.id` is 0 and gets its number."""
+        """Add a run, ignoring its id; return it with its new id."""
 
     def run(self, id: int) -> Run | None: ...
 
     def runs(
         self, *, session: str | None = None, work: str | None = None, open: bool | None = None
     ) -> list[Run]:
-        """Latest first; `open`: not ended."""
+        """Return runs, latest first; `open`: those that have not ended."""
 
-    def set_run(self, id: int, changes: Mapping[str, object]) -> None: ...
+    def update_run(self, id: int, changes: Mapping[str, object]) -> None: ...
 
-    def spent(self, since: float, agents: Iterable[str] | None = None) -> float:
-        """What runs that ended since then have cost, of these agents or of all."""
+    def total_cost(self, since: float, agents: Iterable[str] | None = None) -> float:
+        """Return the cost of runs that ended since then, of these agents or of all."""
 
     # Mail and nudges
 
-    def send(
+    def send_mail(
         self,
         sender: str,
         to: str,
@@ -214,51 +258,51 @@ class Store(Protocol):
         *,
         reply_to: int | None = None,
     ) -> Mail:
-        """A reply keeps its thread. KeyError if there is no such mail."""
+        """Send mail; a reply joins the thread of the mail it answers."""
 
     def mail(self, id: int) -> Mail | None: ...
 
     def inbox(self, names: Sequence[str], *, unread: bool = False) -> list[Mail]:
-        """Mail to any of the names that is not archived, newest first."""
+        """Return mail to any of the names that is not archived, newest first."""
 
     def mark_mail(
         self, ids: Sequence[int], now: float, *, archive: bool = False, actor: str = HUMAN
     ) -> int:
-        """Read, or archived; how many changed."""
+        """Mark mail as read, or archive it; return how many messages changed."""
 
-    def unread(self) -> dict[str, int]:
-        """Who has unread mail, and how much."""
+    def unread_counts(self) -> dict[str, int]:
+        """Return the number of unread messages of each recipient that has any."""
 
-    def add_nudge(self, session: str, text: str, now: float, actor: str = HUMAN) -> Nudge: ...
+    def add_nudge(self, session: str, text: str, now: float, actor: str = HUMAN) -> Nudge:
+        """Queue a text for the session's next turn."""
 
     def nudges(self, session: str) -> list[Nudge]:
-        """Not delivered yet, in order."""
+        """Return nudges that are not delivered yet, oldest first."""
 
-    def mark_nudges(self, ids: Sequence[int], now: float) -> None: ...
+    def mark_nudges(self, ids: Sequence[int], now: float) -> None:
+        """Mark nudges as delivered."""
 
-    # What happened
+    # Events, decisions, notes
 
-    def record(
+    def record_event(
         self, type: str, subject: str, now: float, data: Mapping[str, object], actor: str = HUMAN
     ) -> None:
-        """An event of the controller's or the configuration's."""
+        """Record an event that is not the change of a record in the store."""
 
     def events(self, after: int = 0, limit: int = 1000) -> list[Event]:
-        """In order, those after a number."""
+        """Return the events after this sequence number, oldest first."""
 
-    def last_event(self) -> int: ...
+    def last_event(self) -> int:
+        """Return the sequence number of the latest event, or 0."""
 
-    def changed(self) -> bool:
-        """Has anybody else written since this was asked last? Cheap: reads no table."""
-
-    def decide(self, decisions: Iterable[Decision]) -> None:
-        """Keep decisions; the same one again only counts up."""
+    def record_decisions(self, decisions: Iterable[Decision]) -> None:
+        """Record decisions; one that repeats the subject's latest only counts up."""
 
     def decisions(self, subjects: Sequence[str], limit: int = 50) -> list[Decision]:
-        """Of any of the subjects, newest first."""
+        """Return decisions about any of the subjects, newest first."""
 
-    # What a controller leaves for the next
+    def set_note(self, key: str, value: str) -> None:
+        """Save a value for the next controller."""
 
-    def note(self, key: str, value: str) -> None: ...
-
-    def noted(self, key: str) -> str: ...
+    def get_note(self, key: str) -> str:
+        """Return the saved value, or an empty string."""

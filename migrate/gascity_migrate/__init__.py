@@ -1,1 +1,1 @@
-"""Moves a city of the first layout, agents in tables, to folders; and reads packs of it."""
+"""Converts v1 cities (agents in TOML tables) to agent directories, and reads v1 packs."""

@@ -1,4 +1,4 @@
-"""What a migration would do to a city's files, and what it would not: values, nothing is done."""
+"""The value types of a migration plan: changes, and keys that are not carried over."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -9,17 +9,16 @@ WRITE, EDIT, MOVE, COPY, LINK, REMOVE = "write", "edit", "move", "copy", "link",
 
 
 class Change(NamedTuple):
-    """One step. `path` is relative to the city and never leads out of it.
+    """One change. `path` is relative to the city and always inside it.
 
-    `write` makes a file of `content` with `mode` where there is none; `edit` gives an existing file
-    new `content` and leaves its mode alone. `move` and `copy` bring a file, a link or a whole
-    directory from `source` to `path`, with modes and links as they are; a copied `source` may be
-    absolute, outside the city. `link` puts a symbolic link at `path`, in the place of one that may
-    be there, that leads to the text `content`. `remove` takes away a file, a link, or a directory
-    with what is still in it.
+    `write` creates a file with `content` and `mode`; `edit` replaces the content of an existing
+    file and keeps its mode. `move` and `copy` transfer a file, a symlink or a whole directory from
+    `source` to `path`, keeping modes and symlinks; the `source` of a copy may be an absolute path
+    outside the city. `link` creates or replaces a symlink at `path` with the target `content`.
+    `remove` deletes a file, a symlink, or a directory with its content.
 
-    The steps are in an order in which each can be done: nothing is moved or removed before it was
-    copied, and the directories above a path are made as needed.
+    Changes are ordered: a file is copied before it is moved or removed. Parent directories are
+    created as needed.
     """
 
     op: str
@@ -31,7 +30,7 @@ class Change(NamedTuple):
 
 
 class NotCarried(NamedTuple):
-    """A key that has no effect any more, where it stood and why."""
+    """A key that has no effect any more, with its position and the reason."""
 
     file: str
     line: int
@@ -40,10 +39,10 @@ class NotCarried(NamedTuple):
 
 
 class Migration(NamedTuple):
-    """Everything that would change. With a problem that is an error nothing may be done at all.
+    """A migration plan. If one of its problems is an error, it must not be applied.
 
-    `notes` are sentences for the person who migrates; `renamed` are agents that get another name,
-    qualified, by the name they had. `folders` are those of agents that had tables, in their order.
+    `notes` are messages for the user; `renamed` maps old to new qualified agent names. `folders`
+    are the new agent directories, in the order of the tables.
     """
 
     changes: tuple[Change, ...] = ()

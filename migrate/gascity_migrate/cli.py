@@ -1,4 +1,4 @@
-"""`city migrate`: a city of the first layout brought to today's, shown first and checked after."""
+"""`city migrate`: convert a v1 city to agent directories: plan, apply, verify."""
 
 import os
 import sys
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gascity.cli.context import Context, json_option, pass_context
-from gascity.cli.output import complain
+from gascity.cli.context import CommandContext, json_option, pass_context
+from gascity.cli.output import print_stderr
 from gascity.cli.problems import problems_json
 from gascity.model.problems import CityError
 
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--dry-run", is_flag=True, help="Show what would be done, and write nothing at all.")
-@click.option("--yes", is_flag=True, help="Do not ask before it is done.")
+@click.option("--dry-run", is_flag=True, help="Show the changes and write nothing.")
+@click.option("--yes", is_flag=True, help="Skip the confirmation.")
 @json_option
 @pass_context
-def migrate(context: Context, dry_run: bool, yes: bool) -> int:
-    """Move agents that stand in tables to folders.
+def migrate(context: CommandContext, dry_run: bool, yes: bool) -> int:
+    """Convert `[[agent]]` tables to agent directories.
 
-    What changes is shown, kept in a backup, and done whole or not at all: afterwards the city is
-    loaded, and unless every agent is what it was before, everything is put back.
+    Shows every change first and keeps a backup. Then loads the converted city and compares it with
+    the original, agent by agent. If anything differs, restores the original files.
     """
     from gascity_migrate.plan import plan_migration
-    from gascity_migrate.show import plan_lines
+    from gascity_migrate.report import plan_lines
 
-    context.chosen = context.chosen or _pack_root(context)
+    context.city_option = context.city_option or _pack_root(context)
     root = context.root
     _refuse_cache(context, root)
     plan = plan_migration(root, context.environ)
@@ -41,80 +41,88 @@ def migrate(context: Context, dry_run: bool, yes: bool) -> int:
         raise CityError(*plan.problems)
     if not context.as_json:
         context.print_problems(plan.problems)
-        context.say({}, lambda: plan_lines(root, plan, context.colour, context.width))
+        context.output({}, lambda: plan_lines(root, plan, context.colour, context.width))
     if dry_run or not plan.changes:
-        return _tell(context, plan)
-    if not yes and not _agreed(context):
-        complain("Nothing was changed.")
+        return _report(context, plan)
+    if not yes and not _confirmed(context):
+        print_stderr("Nothing was changed.")
         return 1
-    return _do(context, root, plan)
+    return _apply(context, root, plan)
 
 
-def _refuse_cache(context: Context, root: str) -> None:
-    """What was fetched is as its repository has it, or it is not read any more."""
-    from gascity.cli.edits import refuse
-    from gascity.source.cached import cache_directory
+def _refuse_cache(context: CommandContext, root: str) -> None:
+    """Refuse to change a cached pack: its content must match the pinned commit."""
+    from gascity.cli.problems import city_error
     from gascity.source.disk import is_below
+    from gascity.source.pack_cache import cache_directory
 
     if is_below(os.path.realpath(root), os.path.realpath(cache_directory(context.environ))):
-        words = "what was fetched from a repository is not changed here"
-        raise refuse("pack-changed", words, "migrate it where it is written")
+        words = "this directory is a pack in the download cache, which must not be changed"
+        raise city_error(
+            "pack-changed", words, "run `city migrate` in a clone of the pack's repository"
+        )
 
 
-def _pack_root(context: Context) -> str | None:
-    """The pack that this directory is part of, where no city is above it."""
+def _pack_root(context: CommandContext) -> str | None:
+    """Return the root of the pack that contains the working directory, if no city does."""
     if context.environ.get("CITY_ROOT"):
         return None
-    found, here = None, context.cwd
-    while not os.path.lexists(f"{here}/city.toml"):
-        if found is None and os.path.isfile(f"{here}/pack.toml"):
-            found = here
-        if here == (here := os.path.dirname(here)):
-            return found
+    pack_root, directory = None, context.cwd
+    while not os.path.lexists(f"{directory}/city.toml"):
+        if pack_root is None and os.path.isfile(f"{directory}/pack.toml"):
+            pack_root = directory
+        if directory == (directory := os.path.dirname(directory)):
+            return pack_root
     return None
 
 
-def _agreed(context: Context) -> bool:
-    """Does the person want it? Asked only where somebody can answer."""
+def _confirmed(context: CommandContext) -> bool:
+    """Ask for confirmation on a terminal; in a pipe the command itself is the confirmation."""
     if context.as_json or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return True
-    return click.confirm("\nDo this now?", default=sys.stdout.isatty(), err=True)
+    return click.confirm("\nApply these changes?", default=sys.stdout.isatty(), err=True)
 
 
-def _do(context: Context, root: str, plan: "Migration") -> int:
-    from gascity.control.client import controller_state
-    from gascity_migrate.show import done_lines
-    from gascity_migrate.stage import NotTheSame, perform
+def _apply(context: CommandContext, root: str, plan: "Migration") -> int:
+    from gascity.control.ipc.client import controller_state
+    from gascity_migrate.execute import ComparisonError, apply_migration
+    from gascity_migrate.report import done_lines
 
     try:
-        with _told("Preparing, changing, comparing …"):
-            backup = perform(root, context.environ, plan)
+        with _status_line("Converting and comparing …"):
+            backup = apply_migration(root, context.environ, plan)
     except BaseException as error:
         for note in getattr(error, "__notes__", ()):
-            complain(f"city: {note}")
-        if isinstance(error, NotTheSame):
-            return _tell(context, plan, verified=False, problems=error.problems)
+            print_stderr(f"city: {note}")
+        if isinstance(error, ComparisonError):
+            return _report(context, plan, verified=False, problems=error.problems)
         raise
     if not context.as_json:
         running = controller_state(root).running
-        context.say({}, lambda: [*done_lines(root, plan, backup, running), _next(context, root)])
-    return _tell(context, plan, backup, verified=True)
+        context.output(
+            {}, lambda: [*done_lines(root, plan, backup, running), _next_command(context, root)]
+        )
+    return _report(context, plan, backup, verified=True)
 
 
-def _next(context: Context, root: str) -> str:
-    """What to do now: imports of repositories have to be fetched, and what is wrong is shown."""
+def _next_command(context: CommandContext, root: str) -> str:
+    """Return the next command: fetch imports, fix problems, or list the agents."""
     from gascity.pipeline import open_city
     from gascity_migrate.draft import disk_of
 
-    found = open_city(root, context.environ, disk=disk_of(root)).everything_wrong
-    if any(problem.code == "import-not-locked" for problem in found):
-        return "Next: `city pack install` fetches and pins what is imported from repositories"
-    return "Next: `city check` shows what is left" if found else "Next: `city agent list`"
+    problems = open_city(root, context.environ, disk=disk_of(root)).all_problems
+    if any(problem.code == "import-not-locked" for problem in problems):
+        return "Next: `city pack install` (fetches and pins the imported repositories)"
+    return (
+        "Next: `city check` (shows the remaining problems)"
+        if problems
+        else "Next: `city agent list`"
+    )
 
 
 @contextmanager
-def _told(text: str) -> "Iterator[None]":
-    """A line on a terminal for as long as something takes."""
+def _status_line(text: str) -> "Iterator[None]":
+    """Show a line on a terminal while the block runs."""
     if sys.stderr.isatty():
         sys.stderr.write(text)
         sys.stderr.flush()
@@ -126,24 +134,24 @@ def _told(text: str) -> "Iterator[None]":
             sys.stderr.flush()
 
 
-def _tell(
-    context: Context,
+def _report(
+    context: CommandContext,
     plan: "Migration",
     backup: str | None = None,
     *,
     verified: bool | None = None,
     problems: "Iterable[Problem]" = (),
 ) -> int:
-    from gascity_migrate.show import plan_json
+    from gascity_migrate.report import plan_json
 
-    found = list(problems)
+    differences = list(problems)
     if context.as_json:
-        shown = problems_json(found or plan.problems, context.locator())
-        context.say(
+        shown = problems_json(differences or plan.problems, context.locator())
+        context.output(
             {**plan_json(plan), "backup": backup, "verified": verified, "problems": shown},
             lambda: (),
         )
-    elif found:
-        context.print_problems(found)
-        complain("city: nothing was changed: some agents would not have been what they are now")
-    return 1 if found else 0
+    elif differences:
+        context.print_problems(differences)
+        print_stderr("city: nothing was changed: some agents would have a different configuration")
+    return 1 if differences else 0

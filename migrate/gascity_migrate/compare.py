@@ -1,22 +1,21 @@
-"""A city before and after: every agent, rig and provider, setting by setting and file by file."""
+"""Compares a city before and after: agents, rigs and providers, by setting and file."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from gascity.compose.catalogues import AGENT_ORIGIN, Shelf, agent_shelves
+from gascity.compose.asset_dirs import AGENT_ORIGIN, AssetDir, agent_asset_dirs
 from gascity.model.city import Agent, City, Rig
 from gascity.model.fields import AGENT, Kind
 from gascity.model.layers import Layer
 from gascity.model.pack import Import
 from gascity.model.problems import Problem
 from gascity.model.secrets import HIDDEN, is_secret
-from gascity.model.tables import PROVIDER
 from gascity.prompts import is_template
 from gascity.source.disk import Disk
 from gascity.source.fragments import read_fragments
 from gascity.source.overlay import read_overlay
-from gascity_migrate.meant import EXPANDED, SESSIONS, Meant
+from gascity_migrate.expected_changes import EXPANDED, SESSIONS, ExpectedChanges
 
 _PATHS = frozenset(name for name, field in AGENT.fields.items() if field.kind is Kind.PATH)
 _SUFFIXES = (".template.md", ".md.tmpl")
@@ -24,8 +23,8 @@ _SUFFIXES = (".template.md", ".md.tmpl")
 Aspects = Mapping[str, object]
 
 
-class Seen(NamedTuple):
-    """What a city comes to. Contents of files are held by their hashes, wherever they lie."""
+class ComparedCity(NamedTuple):
+    """The effective configuration of a city, with file contents as hashes instead of paths."""
 
     agents: Mapping[str, Aspects]
     others: Mapping[str, Aspects]
@@ -33,22 +32,24 @@ class Seen(NamedTuple):
     broken: frozenset[str] = frozenset()
 
 
-def look(city: City, overlays: Mapping[str, str] | None = None) -> Seen:
-    """Everything about a city that a migration may not change.
+def read_configuration(city: City, overlays: Mapping[str, str] | None = None) -> ComparedCity:
+    """Return everything that a migration must not change.
 
-    `overlays` are directories that are meant as the overlay of a pack, by the pack's root.
+    `overlays` maps the root of a pack to the directory that becomes its overlay.
     """
-    looker = _Looker(city, overlays or {})
+    reader = _CityReader(city, overlays or {})
     others: dict[str, Aspects] = {"the city": _city(city)}
     others |= {f"rig `{rig.name}`": _rig(city, rig) for rig in city.rigs}
     others |= {
-        f"provider `{name}`": {field: one.value(field) for field in PROVIDER.fields}
-        for name, one in city.providers.items()
+        f"provider `{name}`": {
+            field: setting.value for field, setting in provider.all_settings().items()
+        }
+        for name, provider in city.providers.items()
     }
-    return Seen(
-        {str(agent.name): looker.agent(agent) for agent in city.agents},
+    return ComparedCity(
+        {str(agent.name): reader.agent(agent) for agent in city.agents},
         others,
-        tuple(problem for problem in city.everything_wrong if problem.is_error),
+        tuple(problem for problem in city.all_problems if problem.is_error),
         frozenset(str(agent.name) for agent in city.agents if agent.broken),
     )
 
@@ -58,11 +59,11 @@ def _city(city: City) -> Aspects:
         "name": city.name,
         "default provider": city.default_provider,
         "configured providers": sorted(city.configured),
-        SESSIONS: sorted((_plain(one.values) for one in city.named_sessions), key=repr),
+        SESSIONS: sorted((_plain(session.values) for session in city.named_sessions), key=repr),
         "imports": _imports(city.pack.imports),
-        **{f"[workspace] {key}": value for key, value in _values(city.workspace).items()},
-        **{f"[session] {key}": value for key, value in _values(city.session).items()},
-        **{f"[security] {key}": value for key, value in _values(city.security).items()},
+        **{f"[workspace] {key}": value for key, value in _values(city.layers.workspace).items()},
+        **{f"[session] {key}": value for key, value in _values(city.layers.session).items()},
+        **{f"[security] {key}": value for key, value in _values(city.layers.security).items()},
     }
 
 
@@ -76,27 +77,27 @@ def _rig(city: City, rig: Rig) -> Aspects:
 
 
 def _imports(imports: Iterable[Import]) -> object:
-    return sorted((one.binding, one.pack.root if one.pack else "") for one in imports)
+    return sorted((item.binding, item.pack.root if item.pack else "") for item in imports)
 
 
 def _values(layers: Iterable[Layer]) -> dict[str, object]:
-    found: dict[str, object] = {}
+    values: dict[str, object] = {}
     for layer in layers:
-        found |= {key: _plain(value) for key, value in layer.values.items()}
-    return found
+        values |= {key: _plain(value) for key, value in layer.values.items()}
+    return values
 
 
 def _plain(value: object) -> object:
-    """A value that does not care in which order a table was written, or how a list is held."""
+    """Return a value that compares equal regardless of key order and list type."""
     if isinstance(value, Mapping):
-        return {key: _plain(one) for key, one in sorted(value.items())}
+        return {key: _plain(item) for key, item in sorted(value.items())}
     if isinstance(value, (list, tuple)):
-        return tuple(_plain(one) for one in value)
+        return tuple(_plain(item) for item in value)
     return value
 
 
-class _Looker:
-    """Looks at agents; what several share is read once."""
+class _CityReader:
+    """Reads agents' configuration; directories that several agents share are read once."""
 
     def __init__(self, city: City, overlays: Mapping[str, str]) -> None:
         self.city = city
@@ -105,19 +106,19 @@ class _Looker:
         self._read: dict[tuple[str, str], Mapping[str, str]] = {}
 
     def agent(self, agent: Agent) -> Aspects:
-        settings = agent.settings()
-        found = {
+        settings = agent.all_settings()
+        aspects = {
             name: _plain(setting.value) for name, setting in settings.items() if name not in _PATHS
         }
-        found |= {"resolved provider": agent.provider, "layer": agent.layer}
-        found[EXPANDED] = self._expanded(agent.text("prompt"))
+        aspects |= {"resolved provider": agent.provider, "layer": agent.layer}
+        aspects[EXPANDED] = self._expanded(agent.settings.prompt or "")
         for name in sorted(_PATHS - {"overlay_dir"}):
-            found[name] = self._content(agent.text(name))
-        found |= {kind: self._catalogue(agent, kind) for kind in _READERS}
-        return found
+            aspects[name] = self._content(str(settings[name].value or ""))
+        aspects |= {kind: self._catalogue(agent, kind) for kind in _READERS}
+        return aspects
 
     def _expanded(self, file: str) -> bool:
-        """Is there something to expand in the prompt, and will it be?"""
+        """Return whether the prompt contains template syntax and is treated as a template."""
         data = self.disk.read(self.disk.absolute(file)) if file else None
         return data is not None and b"{{" in data and is_template(file)
 
@@ -125,35 +126,35 @@ class _Looker:
         return _digest(self.disk.absolute(file)) if file else ""
 
     def _catalogue(self, agent: Agent, kind: str) -> Mapping[str, str]:
-        """What an agent sees of one catalogue, by name: the nearest of each."""
-        found: dict[str, str] = {}
-        for shelf in agent_shelves(self.city, agent):
-            directory = shelf.path(kind) if kind in shelf.catalogues else ""
-            if kind == "overlay" and shelf.origin == AGENT_ORIGIN:
-                directory = agent.text("overlay_dir") or directory
-            elif kind == "overlay" and shelf.directory in self.overlays:
-                found |= self._on(kind, self.overlays[shelf.directory], shelf)
+        """Return the entries of one asset kind for an agent; later directories override."""
+        entries: dict[str, str] = {}
+        for asset_dir in agent_asset_dirs(self.city, agent):
+            directory = asset_dir.path(kind) if kind in asset_dir.catalogues else ""
+            if kind == "overlay" and asset_dir.origin == AGENT_ORIGIN:
+                directory = agent.settings.overlay_dir or directory
+            elif kind == "overlay" and asset_dir.directory in self.overlays:
+                entries |= self._entries(kind, self.overlays[asset_dir.directory], asset_dir)
             if directory:
-                found |= self._on(kind, directory, shelf)
-        return found
+                entries |= self._entries(kind, directory, asset_dir)
+        return entries
 
-    def _on(self, kind: str, directory: str, shelf: Shelf) -> Mapping[str, str]:
+    def _entries(self, kind: str, directory: str, asset_dir: AssetDir) -> Mapping[str, str]:
         if (kind, directory) not in self._read:
-            self._read[kind, directory] = dict(_READERS[kind](self.disk, directory, shelf))
+            self._read[kind, directory] = dict(_READERS[kind](self.disk, directory, asset_dir))
         return self._read[kind, directory]
 
 
 _Entries = Iterator[tuple[str, str]]
 
 
-def _overlay(disk: Disk, directory: str, shelf: Shelf) -> _Entries:
-    for file in read_overlay(disk, directory, shelf.origin, shelf.pack).files:
+def _overlay(disk: Disk, directory: str, asset_dir: AssetDir) -> _Entries:
+    for file in read_overlay(disk, directory, asset_dir.origin, asset_dir.pack).files:
         name = " ".join((file.path, file.provider, "template" if file.template else ""))
         yield name.rstrip(), f"{file.mode:o} {_digest(file.absolute)}"
 
 
-def _fragments(disk: Disk, directory: str, shelf: Shelf) -> _Entries:
-    del shelf
+def _fragments(disk: Disk, directory: str, asset_dir: AssetDir) -> _Entries:
+    del asset_dir
     for file, text in read_fragments(disk, directory):
         name = os.path.basename(file)
         for suffix in _SUFFIXES:
@@ -161,9 +162,9 @@ def _fragments(disk: Disk, directory: str, shelf: Shelf) -> _Entries:
         yield name, text
 
 
-def _files(disk: Disk, directory: str, shelf: Shelf) -> _Entries:
-    """Every file below a directory, links followed as far as they lead to something new."""
-    del shelf
+def _files(disk: Disk, directory: str, asset_dir: AssetDir) -> _Entries:
+    """Yield every file in a directory; symlinks are followed unless they form a loop."""
+    del asset_dir
     top = disk.absolute(directory)
     inside: list[str] = []
 
@@ -185,7 +186,7 @@ def _files(disk: Disk, directory: str, shelf: Shelf) -> _Entries:
     yield from walk(top, "")
 
 
-_READERS: Mapping[str, Callable[[Disk, str, Shelf], _Entries]] = {
+_READERS: Mapping[str, Callable[[Disk, str, AssetDir], _Entries]] = {
     "overlay": _overlay,
     "skills": _files,
     "mcp": _files,
@@ -207,87 +208,102 @@ def _digest(path: str) -> str:
 # Comparing
 
 
-def differences(before: Seen, after: Seen, meant: Meant) -> list[Problem]:
-    """What a migration changed and did not mean to: field by field, and errors it brought."""
-    new = {name: _name(name, meant.renamed, after.agents) for name in before.agents}
-    was = {f"agent `{new[name]}`": aspects for name, aspects in before.agents.items()}
-    now = {f"agent `{name}`": aspects for name, aspects in after.agents.items()}
-    mended = {f"agent `{new[name]}`" for name in before.broken}
-    nobody = _nobody(before)
-    was |= before.others
-    now |= after.others
-    found: list[Problem] = []
-    for subject in sorted(was.keys() | now.keys()):
-        if subject not in now and subject in nobody:
+def differences(
+    before: ComparedCity, after: ComparedCity, expected: ExpectedChanges
+) -> list[Problem]:
+    """Return unexpected differences, field by field, and errors that are new."""
+    new_names = {name: _new_name(name, expected.renamed, after.agents) for name in before.agents}
+    old = {f"agent `{new_names[name]}`": aspects for name, aspects in before.agents.items()}
+    new = {f"agent `{name}`": aspects for name, aspects in after.agents.items()}
+    was_broken = {f"agent `{new_names[name]}`" for name in before.broken}
+    empty_dirs = _empty_agent_dirs(before)
+    old |= before.others
+    new |= after.others
+    problems: list[Problem] = []
+    for subject in sorted(old.keys() | new.keys()):
+        if subject not in new and subject in empty_dirs:
             continue
-        if subject not in now:
-            found.append(_differs(f"{subject} is not there any more"))
-        elif subject not in was:
-            found.append(_differs(f"{subject} was not there before"))
+        if subject not in new:
+            problems.append(_differs(f"{subject} would be missing"))
+        elif subject not in old:
+            problems.append(_differs(f"{subject} would be new"))
         else:
-            found += _compared(subject, was[subject], now[subject], meant, subject in mended)
-    return [*found, *_new_errors(before, after, meant)]
+            problems += _compared(
+                subject, old[subject], new[subject], expected, subject in was_broken
+            )
+    return [*problems, *_new_errors(before, after, expected)]
 
 
-def _name(name: str, renamed: Mapping[str, str], there: Mapping[str, Aspects]) -> str:
-    """What an agent is called now; where tables were read, some have that name already."""
-    return name if name in there else renamed.get(name, name)
+def _new_name(name: str, renamed: Mapping[str, str], existing: Mapping[str, Aspects]) -> str:
+    """Return the new name of an agent; agents read from v1 tables may already have it."""
+    return name if name in existing else renamed.get(name, name)
 
 
 def _compared(
-    subject: str, old: Aspects, new: Aspects, meant: Meant, mended: bool
+    subject: str, old: Aspects, new: Aspects, expected: ExpectedChanges, was_broken: bool
 ) -> Iterator[Problem]:
-    """With `mended`, a file that could not be found before may be there now."""
+    """Yield differences of one subject; with `was_broken`, files that were missing may exist."""
     for key in sorted(old.keys() | new.keys()):
         was, now = old.get(key), new.get(key)
-        if mended and _found(key, was, now):
+        if was_broken and _only_adds_file(key, was, now):
             continue
-        if not meant.allows(key, was, now):
-            yield _differs(f"{subject}: `{key}` {_told(key, was, now)}")
+        if not expected.allows(key, was, now):
+            yield _differs(f"{subject}: `{key}` {_describe(key, was, now)}")
 
 
-def _found(key: str, was: object, now: object) -> bool:
-    """Is all that was there still there, and more of what a path names?"""
+def _only_adds_file(key: str, was: object, now: object) -> bool:
+    """Return whether the only difference is that a missing file now exists."""
     if key == "overlay" and isinstance(was, Mapping) and isinstance(now, Mapping):
         return was.items() <= now.items()
     return key in _PATHS and not was
 
 
-def _told(key: str, was: object, now: object) -> str:
-    """The difference in words; of tables only the keys, whose values may be secrets or long."""
+def _describe(key: str, was: object, now: object) -> str:
+    """Describe a difference; for tables only by keys, since values may be secret or long."""
     if isinstance(was, Mapping) and isinstance(now, Mapping):
-        keys = sorted(one for one in {*was, *now} if was.get(one) != now.get(one))
+        keys = sorted(item for item in {*was, *now} if was.get(item) != now.get(item))
         more = f" and {len(keys) - 5} more" if len(keys) > 5 else ""
-        return f"differs in {', '.join(f'`{one}`' for one in keys[:5])}{more}"
+        return f"would differ in {', '.join(f'`{item}`' for item in keys[:5])}{more}"
     if key in _PATHS:
-        return "has another content" if was and now else "is another file, or none"
+        return (
+            "would have different content" if was and now else "would be a different file or none"
+        )
     if is_secret(key):
-        return f"was {HIDDEN} and would be another"
-    return f"was {was!r} and would be {now!r}"
+        return f"would change from {HIDDEN}"
+    return f"would change from {was!r} to {now!r}"
 
 
 def _differs(message: str) -> Problem:
     return Problem("migrate-differs", message)
 
 
-def _nobody(seen: Seen) -> set[str]:
-    """Directories among the agents with nothing of an agent in them: prompts of others, say."""
-    faults = [one for one in seen.errors if one.code == "no-prompt"]
-    bare = {one.message.split("`")[1] for one in faults if one.place and not one.place.path}
-    return {f"agent `{name}`" for name in seen.agents if name.rpartition("/")[2] in bare}
+def _empty_agent_dirs(city: ComparedCity) -> set[str]:
+    """Return agents that are only a directory without any agent files, e.g. shared prompts."""
+    errors = [error for error in city.errors if error.code == "no-prompt"]
+    bare = {error.message.split("`")[1] for error in errors if error.place and not error.place.path}
+    return {f"agent `{name}`" for name in city.agents if name.rpartition("/")[2] in bare}
 
 
-def _new_errors(before: Seen, after: Seen, meant: Meant) -> list[Problem]:
-    """Errors that were not there: told apart by their words, for files and lines move."""
-    left = [(one.code, one.message) for one in before.errors]
-    known = {name.rpartition("/")[2] for name in (*before.broken, *map(meant.told, before.broken))}
-    found = []
+def _new_errors(
+    before: ComparedCity, after: ComparedCity, expected: ExpectedChanges
+) -> list[Problem]:
+    """Return errors that are new, compared by code and message because files and lines move."""
+    known_errors = [(error.code, error.message) for error in before.errors]
+    broken_names = {
+        name.rpartition("/")[2]
+        for name in (*before.broken, *map(expected.with_new_names, before.broken))
+    }
+    new = []
     for problem in after.errors:
-        if problem.code == "no-prompt" and problem.message.split("`")[1] in known:
-            continue  # the file that it named was not there before, either
-        same = [one for one in left if problem[:2] in (one, (one[0], meant.told(one[1])))]
+        if problem.code == "no-prompt" and problem.message.split("`")[1] in broken_names:
+            continue  # its prompt file was missing before, too
+        same = [
+            error
+            for error in known_errors
+            if problem[:2] in (error, (error[0], expected.with_new_names(error[1])))
+        ]
         if same:
-            left.remove(same[0])
+            known_errors.remove(same[0])
         else:
-            found.append(problem)
-    return found
+            new.append(problem)
+    return new

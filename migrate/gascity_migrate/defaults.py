@@ -1,32 +1,32 @@
-"""Settings that hold for many agents: `[agents]`, fragments for all, and what patches say."""
+"""Converts settings for many agents: `[agents]`, fragments for all, and patches."""
 
 from collections.abc import Mapping, Sequence
 
 from gascity.model.city import City
 from gascity.model.layers import CITY_DEFAULTS, PACK_DEFAULTS
-from gascity.source import toml
-from gascity.source.edit import set_fields, set_patch
-from gascity_migrate.draft import CITY, Draft, Home, Manifest
+from gascity.toml import positions, read
+from gascity.toml.edit import set_fields, set_patch
+from gascity_migrate.draft import CITY, Draft, Manifest, PackFiles
 from gascity_migrate.keys import translate
-from gascity_migrate.texts import drop, drop_tables, rename_key, rename_tables
-from gascity_migrate.words import FRAGMENTS, fragments_text, pool_text
+from gascity_migrate.renamed_keys import FRAGMENTS, fragments_text, pool_text
+from gascity_migrate.toml_text import drop, drop_tables, rename_key, rename_tables
 
-_DEFAULTS = "[agents] is called [agent_defaults]"
-_APPENDED = "fragments are appended in the order they had"
+_DEFAULTS = "[agents] is now [agent_defaults]"
+_APPENDED = "keep the order of appended fragments"
 
 
 def rename_defaults(manifest: Manifest) -> None:
-    """`[agents]` is called `[agent_defaults]`, whose own word counts where both say something."""
-    older = manifest.first.defaults
-    if older is None:
+    """Rename `[agents]` to `[agent_defaults]`; an existing `[agent_defaults]` takes precedence."""
+    v1_defaults = manifest.v1.defaults
+    if v1_defaults is None:
         return
-    newer = manifest.raw.get("agent_defaults")
-    if isinstance(newer, Mapping):
-        missing = {f"agent_defaults.{k}": v for k, v in older.items() if k not in newer}
+    defaults = manifest.raw.get("agent_defaults")
+    if isinstance(defaults, Mapping):
+        missing = {f"agent_defaults.{k}": v for k, v in v1_defaults.items() if k not in defaults}
         text = set_fields(drop_tables(manifest.text, ("agents",)), missing)
         manifest.change(text, _DEFAULTS)
         return
-    mark = toml.written(toml.marks(manifest.text), ("agents",))
+    mark = positions.value_mark(manifest.text, ("agents",))
     if mark is not None:
         manifest.change(rename_key(manifest.text, mark, "agent_defaults"), _DEFAULTS)
     else:
@@ -36,37 +36,39 @@ def rename_defaults(manifest: Manifest) -> None:
         manifest.change(text, _DEFAULTS)
 
 
-# Fragments that every prompt of the city gets
+# Fragments for every prompt of the city
 
 
-def shared_fragments(home: Home) -> list[str]:
-    """`global_fragments` of all the city's files, each once."""
-    said = (one for manifest in home.manifests for one in manifest.first.global_fragments)
-    return list(dict.fromkeys(said))
+def shared_fragments(home: PackFiles) -> list[str]:
+    """Return `global_fragments` of all the city's manifests, without duplicates."""
+    fragments = (
+        fragment for manifest in home.manifests for fragment in manifest.v1.global_fragments
+    )
+    return list(dict.fromkeys(fragments))
 
 
 def share_fragments(manifest: Manifest) -> None:
-    """`global_fragments` are the first of the defaults' fragments."""
-    if ("workspace", "global_fragments") not in manifest.first.marks:
+    """Move `global_fragments` to the start of the defaults' fragments."""
+    if ("workspace", "global_fragments") not in manifest.v1.marks:
         return
     text = drop(manifest.text, ("workspace", "global_fragments"))
-    table = toml.parse(text.encode()).get("agent_defaults")
+    table = read.parse(text.encode()).get("agent_defaults")
     own = table.get(FRAGMENTS) if isinstance(table, Mapping) else None
-    new = [*manifest.first.global_fragments, *(own if isinstance(own, list) else ())]
+    new = [*manifest.v1.global_fragments, *(own if isinstance(own, list) else ())]
     if new:
         fragments = list(dict.fromkeys(new))
         text = set_fields(text, {f"agent_defaults.{FRAGMENTS}": fragments})
     manifest.change(text, _APPENDED)
 
 
-def pack_has_fragments(home: Home) -> bool:
-    """Do the pack's own defaults append fragments? They would come before the city's."""
+def pack_has_fragments(home: PackFiles) -> bool:
+    """Return whether the pack's defaults append fragments, which come before the city's."""
     table = home.pack.raw.get("agent_defaults") if home.pack else None
     return isinstance(table, Mapping) and bool(table.get(FRAGMENTS))
 
 
-def own_fragments(home: Home, shared: Sequence[str]) -> None:
-    """Folders that are there: one list of fragments in each agent.toml, the shared ones first."""
+def own_fragments(home: PackFiles, shared: Sequence[str]) -> None:
+    """Merge the fragments in existing agent.toml files into one list, shared ones first."""
     first = shared if home.is_city else ()
     for manifest in home.folders:
         own = translate(manifest.raw).values.get(FRAGMENTS)
@@ -77,8 +79,8 @@ def own_fragments(home: Home, shared: Sequence[str]) -> None:
 
 
 def patch_imported(draft: Draft, city: City, shared: Sequence[str]) -> None:
-    """Imported agents with fragments of their own get the shared ones before them by a patch."""
-    manifest = next(one for one in draft.city.manifests if one.kind == CITY)
+    """Patch imported agents with fragments of their own, to put the shared ones first."""
+    manifest = next(layer for layer in draft.city.manifests if layer.kind == CITY)
     done = set()
     for agent in city.agents:
         name = agent.name.without_rig
@@ -90,9 +92,9 @@ def patch_imported(draft: Draft, city: City, shared: Sequence[str]) -> None:
             continue
         done.add(name)
         inherited: tuple[object, ...] = ()
-        for one in setting.chain():
-            if one.kind in (PACK_DEFAULTS, CITY_DEFAULTS) and isinstance(one.value, tuple):
-                inherited = one.value
+        for layer in setting.chain():
+            if layer.kind in (PACK_DEFAULTS, CITY_DEFAULTS) and isinstance(layer.value, tuple):
+                inherited = layer.value
                 break
         own = [index for index, item in enumerate(listed) if item not in inherited]
         first = listed[: own[-1] + 1] if own else []
@@ -103,43 +105,43 @@ def patch_imported(draft: Draft, city: City, shared: Sequence[str]) -> None:
 # Patches
 
 
-def rewrite_patches(home: Home, manifest: Manifest, shared: Sequence[str]) -> None:
-    """Pools, fragments and empty lists in patches, in today's words."""
-    for patch in reversed(manifest.first.patches):
-        today = translate(patch.table, patch=True)
+def rewrite_patches(home: PackFiles, manifest: Manifest, shared: Sequence[str]) -> None:
+    """Convert pools, fragments and empty lists in patches to current keys."""
+    for patch in reversed(manifest.v1.patches):
+        translated = translate(patch.table, patch=True)
         text = manifest.text
-        for key in today.unset if home.has_marks else ():
+        for key in translated.unset if home.has_marks else ():
             text = drop(text, (*patch.at, *key.split(".")))
         if "pool" in patch.table:
-            text = pool_text(text, patch.at, today)
-        own = today.values.get(FRAGMENTS)
-        if isinstance(own, list):  # an empty one says something: there are none
+            text = pool_text(text, patch.at, translated)
+        own = translated.values.get(FRAGMENTS)
+        if isinstance(own, list):  # an empty list removes inherited fragments
             listed = list(dict.fromkeys([*shared, *own])) if own else []
             text = fragments_text(text, patch.at, listed)
-        if today.written.get("append_fragments_append") == "inject_fragments_append":
-            mark = toml.written(toml.marks(text), (*patch.at, "inject_fragments_append"))
+        if translated.written.get("append_fragments_append") == "inject_fragments_append":
+            mark = positions.value_mark(text, (*patch.at, "inject_fragments_append"))
             text = rename_key(text, mark, "append_fragments_append") if mark else text
-        manifest.change(text, "patches in today's words")
+        manifest.change(text, "rename keys of patches")
 
 
-def city_scopes(home: Home) -> Mapping[str, str]:
-    """`city_agents` of pack.toml: scope by an agent's name; who is not named lives in rigs."""
+def city_scopes(home: PackFiles) -> Mapping[str, str]:
+    """Return scopes by agent name from `city_agents`; agents not listed have scope "rig"."""
     pack = home.pack
-    if pack is None or pack.first.city_agents is None:
+    if pack is None or pack.v1.city_agents is None:
         return {}
-    named = pack.first.city_agents
-    return {one.name: "city" if one.name in named else "rig" for one in pack.first.agents}
+    city_agents = pack.v1.city_agents
+    return {agent.name: "city" if agent.name in city_agents else "rig" for agent in pack.v1.agents}
 
 
-def raise_schema(home: Home) -> None:
-    """A pack of today's layout says so; `city_agents` is in its agents' `scope` now."""
+def raise_schema(home: PackFiles) -> None:
+    """Set `schema = 2` and remove `city_agents`, which the agents' `scope` replaces."""
     pack = home.pack
     if pack is None:
         return
-    if pack.first.city_agents is not None:
-        pack.change(drop(pack.text, ("pack", "city_agents")), "agents say their own scope")
+    if pack.v1.city_agents is not None:
+        pack.change(drop(pack.text, ("pack", "city_agents")), "each agent sets its scope")
     table = pack.raw.get("pack")
-    mark = toml.written(toml.marks(pack.text), ("pack", "schema"))
+    mark = positions.value_mark(pack.text, ("pack", "schema"))
     if mark is not None and isinstance(table, Mapping) and table.get("schema") == 1:
         text = pack.text[: mark.value] + "2" + pack.text[mark.end :]
-        pack.change(text, "the layout is that of schema 2")
+        pack.change(text, "the pack uses schema 2")

@@ -1,4 +1,4 @@
-"""A city on its way from one layout to the other: its files as read, and as they will be."""
+"""Holds a city during migration: its files as read and as they will be written."""
 
 import os
 import stat
@@ -6,38 +6,39 @@ from collections.abc import Iterable, Mapping
 
 from gascity.model.problems import KeyPath, Place, Problem
 from gascity.source.disk import Disk, is_below
-from gascity.source.toml import TomlFault, locate, parse
+from gascity.toml.positions import locate
+from gascity.toml.read import TomlError, parse
 from gascity_migrate.changes import NotCarried
-from gascity_migrate.declared import declared_rigs
+from gascity_migrate.declared_names import declared_rigs
 from gascity_migrate.files import Files
-from gascity_migrate.first import First, take_apart
+from gascity_migrate.v1_tables import V1Manifest, read_v1_parts
 
 CITY, PACK, INCLUDED = "city", "pack", "included"
 
 
 class Manifest:
-    """A TOML file that a person wrote. `text` is what it will say."""
+    """A TOML file written by the user; `text` is its new content."""
 
     def __init__(self, file: str, kind: str, content: bytes, mode: int) -> None:
-        """Raises TomlFault."""
+        """Raises TomlError."""
         self.file = file
         self.kind = kind
         self.mode = mode
         self.raw: Mapping[str, object] = parse(content)
         self.original = content.decode()
         self.text = self.original
-        self.first: First = take_apart(self.raw, file)
+        self.v1: V1Manifest = read_v1_parts(self.raw, file)
         self.reasons: dict[str, None] = {}
 
     def change(self, text: str, reason: str) -> None:
-        """Let the file say something else; nothing is changed where it says just that."""
+        """Set the new text; record the reason if the text differs."""
         if text != self.text:
             self.text = text
             self.reasons[reason] = None
 
     @property
     def new_mode(self) -> int:
-        """The mode of a file that is made of a part of this one: as private, never executable."""
+        """The mode for a file created from part of this one: the same, but not executable."""
         return self.mode & 0o666
 
     def place(self, path: KeyPath, *, of_value: bool = False) -> Place:
@@ -47,7 +48,7 @@ class Manifest:
         return locate(self.original, path)[0]
 
 
-class Home:
+class PackFiles:
     """A pack, or the city: a directory with manifests, pack.toml before city.toml.
 
     `root` is relative to the city, "" for the city itself.
@@ -56,7 +57,7 @@ class Home:
     def __init__(self, root: str, manifests: Iterable[Manifest]) -> None:
         self.root = root
         self.manifests = list(manifests)
-        self.folders: list[Manifest] = []  # agent.toml of the agents that are folders already
+        self.folders: list[Manifest] = []  # agent.toml of existing agent directories
 
     @property
     def is_city(self) -> bool:
@@ -64,7 +65,7 @@ class Home:
 
     @property
     def pack(self) -> Manifest | None:
-        return next((one for one in self.manifests if one.kind == PACK), None)
+        return next((manifest for manifest in self.manifests if manifest.kind == PACK), None)
 
     @property
     def name(self) -> str:
@@ -73,58 +74,58 @@ class Home:
         return name if isinstance(name, str) else ""
 
     @property
-    def is_first(self) -> bool:
-        """Does any of its manifests say something that only the first layout says?"""
+    def is_v1(self) -> bool:
+        """Whether any of its manifests is v1, by content or by `schema = 1`."""
         table = self.pack.raw.get("pack") if self.pack else None
-        older = isinstance(table, Mapping) and table.get("schema") == 1
-        return older or self.has_marks
+        is_schema_1 = isinstance(table, Mapping) and table.get("schema") == 1
+        return is_schema_1 or self.has_marks
 
     @property
     def has_marks(self) -> bool:
-        """Do its manifests have more of the first layout than the number?"""
-        return any(one.first.marks for one in self.manifests)
+        """Whether any of its manifests has v1 keys; `schema = 1` alone does not count."""
+        return any(manifest.v1.marks for manifest in self.manifests)
 
     def under(self, path: str) -> str:
-        """A path in the pack, as one in the city."""
+        """Return a path in the pack relative to the city."""
         return f"{self.root}/{path}" if self.root else path
 
 
-# A pack that stands alone is read as a city that has one rig, so that all of its agents are there.
+# A pack outside a city is read as a city with one rig, so that its rig agents exist too.
 _STAND_IN = b'[[rigs]]\nname = "rig"\n'
 
 
 def disk_of(root: str) -> Disk:
-    """The files of a city, or of a pack that is in no city."""
+    """Return a disk for a city, or for a pack that is not part of a city."""
     city = f"{root}/city.toml"
     alone = os.path.isfile(f"{root}/pack.toml") and not os.path.lexists(city)
     return Disk(root, {city: _STAND_IN} if alone else None)
 
 
 class Draft:
-    """What was read and what is decided so far; the stages of planning add to it."""
+    """Everything read and decided so far; each planning stage adds to it."""
 
     def __init__(self, root: str) -> None:
         self.root = root
         self.disk = disk_of(root)
         self.files = Files(root)
-        self.homes: list[Home] = []
+        self.homes: list[PackFiles] = []
         self.edits: dict[str, tuple[bytes, str]] = {}  # of other files: content and reason, by path
         self.not_carried: list[NotCarried] = []
-        self.outside: list[str] = []  # notes of packs that are not the city's to change
-        self.folders: list[str] = []  # of agents in tables, in the order of those
+        self.outside: list[str] = []  # notes about packs outside the city
+        self.folders: list[str] = []  # new agent directories, in table order
         self.notes: list[str] = []
         self.problems: list[Problem] = []
         self.renamed: dict[str, str] = {}
         self.rigs = declared_rigs(root)
 
     @property
-    def city(self) -> Home:
+    def city(self) -> PackFiles:
         return self.homes[0]
 
     @property
     def is_pack(self) -> bool:
-        """Is this a pack that is in no city?"""
-        return bool(self.disk.instead)
+        """Whether this is a pack that is not part of a city."""
+        return bool(self.disk.overrides)
 
     def absolute(self, path: str) -> str:
         return f"{self.root}/{path}" if path else self.root
@@ -133,7 +134,7 @@ class Draft:
         return self.disk.shown(path)
 
     def read(self, file: str, kind: str) -> Manifest | None:
-        """A manifest of the city; None for one that is not there, or faulty, which is told."""
+        """Read a manifest; None if it does not exist or is invalid, which adds a problem."""
         path = self.absolute(file)
         data = self.disk.read(path)
         self.problems += self.disk.problems
@@ -141,68 +142,68 @@ class Draft:
         if data is None:
             return None
         try:
-            mode = 0 if path in self.disk.instead else stat.S_IMODE(os.stat(path).st_mode)
+            mode = 0 if path in self.disk.overrides else stat.S_IMODE(os.stat(path).st_mode)
             return Manifest(file, kind, data, mode)
-        except TomlFault as fault:
-            place = Place(file, line=fault.line, col=fault.col)
-            self.problems.append(Problem(fault.code, fault.message, place, fault.hint))
+        except TomlError as error:
+            place = Place(file, line=error.line, col=error.col)
+            self.problems.append(Problem(error.code, error.message, place, error.hint))
             return None
 
-    def lose(self, manifest: Manifest, path: KeyPath, reason: str) -> None:
-        """Tell that a key has no effect any more."""
+    def record_not_carried(self, manifest: Manifest, path: KeyPath, reason: str) -> None:
+        """Record that a key has no effect any more."""
         name = ".".join(part for part in path if isinstance(part, str))
         self.not_carried.append(NotCarried(manifest.file, manifest.line(path), name, reason))
 
-    def find(self, written: str, home: Home, manifest: Manifest) -> str | None:
-        """The absolute path that a setting of the first layout means; None for an unknown pack.
+    def find(self, written: str, home: PackFiles, manifest: Manifest) -> str | None:
+        """Return the absolute path of a v1 path setting; None if it names an unknown pack.
 
-        Paths are the pack's own, `./x` those of the file's directory, `//x` the city's, and
-        `NAME//x` those of the pack that calls itself so. In a file that city.toml includes they
-        are those of its directory, and the city's where nothing lies there.
+        `x` is relative to the pack, `./x` to the file's directory, `//x` to the city, and
+        `NAME//x` to the pack of that name. In a file that city.toml includes, `x` is relative to
+        that file's directory, or to the city if nothing exists there.
         """
         if written.startswith("//"):
             return os.path.normpath(self.absolute(written.lstrip("/")))
         if os.path.isabs(written):
             return os.path.normpath(written)
-        pack, double, inside = written.partition("//")
-        if double and not written.startswith("."):
-            named = next((one for one in self.homes if one.name == pack), None)
+        pack, separator, inside = written.partition("//")
+        if separator and not written.startswith("."):
+            named = next((other for other in self.homes if other.name == pack), None)
             return os.path.normpath(f"{self.absolute(named.root)}/{inside}") if named else None
         base = self.absolute(home.root)
         own = os.path.dirname(self.absolute(manifest.file))
         if written.startswith("./") or written.startswith("../"):
             base = own
-        found = os.path.normpath(f"{base}/{written}")
+        path = os.path.normpath(f"{base}/{written}")
         beside = os.path.normpath(f"{own}/{written}")
         if manifest.kind == INCLUDED and home.has_marks and os.path.lexists(beside):
             return beside
-        return found if os.path.lexists(found) or not os.path.lexists(beside) else beside
+        return path if os.path.lexists(path) or not os.path.lexists(beside) else beside
 
-    def real(self, path: str, home: Home) -> str:
-        """What a path leads to, where that has to be taken itself.
+    def real(self, path: str, home: PackFiles) -> str:
+        """Resolve symlinks that a migration must not keep.
 
-        It is, behind a directory that is a link, and where a link leads out of the pack: nothing
-        may be changed through the one, and the other may not stand in an agent's folder.
+        Symlinked parent directories are resolved, because nothing may be changed through them. A
+        symlink that leaves the pack is resolved, because an agent directory must not contain one.
         """
         path = self.followed(os.path.dirname(path)) + "/" + os.path.basename(path)
         goal = self.followed(path)
         return path if is_below(goal, self.absolute(home.root)) else goal
 
     def followed(self, path: str) -> str:
-        """A path without links, as one of the city where it is in it."""
+        """Return the real path, below `self.root` if it is in the city."""
         goal, root = os.path.realpath(path), os.path.realpath(self.root)
         return self.root + goal[len(root) :] if is_below(goal, root) else goal
 
     def holds_manifest(self, path: str) -> bool:
-        """Is it a file that says what the city or a pack is, or a directory with one?"""
-        files = [one.file for home in self.homes for one in home.manifests]
+        """Return whether the path is a manifest or a directory that contains one."""
+        files = [manifest.file for home in self.homes for manifest in home.manifests]
         return any(is_below(self.absolute(file), path) for file in files)
 
-    def belongs(self, path: str, home: Home) -> bool:
-        """Is a file part of this pack, and of no other that lies inside it?"""
+    def belongs(self, path: str, home: PackFiles) -> bool:
+        """Return whether a file belongs to this pack and not to a pack nested in it."""
         if not is_below(path, self.absolute(home.root)):
             return False
         nearest = max(
-            (one.root for one in self.homes if is_below(path, self.absolute(one.root))), key=len
+            (pack.root for pack in self.homes if is_below(path, self.absolute(pack.root))), key=len
         )
         return nearest == home.root

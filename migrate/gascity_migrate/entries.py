@@ -1,28 +1,29 @@
-"""Doctor checks, commands, orders and formulas: from tables and old places to directories."""
+"""Converts doctor checks, commands, orders and formulas to directories."""
 
 import os
 import posixpath
 
 from gascity.model.names import is_name
 from gascity.model.problems import Place, Problem
-from gascity.source import toml
 from gascity.source.disk import read_plain
-from gascity.source.toml import TomlFault
-from gascity_migrate.draft import Draft, Home, Manifest
-from gascity_migrate.first import Entry
-from gascity_migrate.texts import drop, drop_tables, rename_key, take_tables, with_text
+from gascity.toml import positions, read
+from gascity.toml.edit import replace_value
+from gascity.toml.read import TomlError
+from gascity_migrate.draft import Draft, Manifest, PackFiles
+from gascity_migrate.toml_text import drop, drop_tables, rename_key, take_tables
+from gascity_migrate.v1_tables import Entry
 
 _MANIFESTS = {"doctor": "doctor.toml", "commands": "command.toml"}
 _CALLED = {"doctor": "checks", "commands": "commands"}
 _SCRIPT = "run.sh"
 
 
-def move_entries(draft: Draft, home: Home) -> None:
-    """Everything that a pack brings besides agents."""
+def move_entries(draft: Draft, home: PackFiles) -> None:
+    """Convert a pack's doctor checks, commands, formulas and orders."""
     for manifest in home.manifests:
         for kind, entries in (
-            ("doctor", manifest.first.doctor),
-            ("commands", manifest.first.commands),
+            ("doctor", manifest.v1.doctor),
+            ("commands", manifest.v1.commands),
         ):
             if entries:
                 text, texts = take_tables(manifest.text, kind)
@@ -34,14 +35,14 @@ def move_entries(draft: Draft, home: Home) -> None:
 
 
 def _entry(
-    draft: Draft, home: Home, manifest: Manifest, kind: str, entry: Entry, text: str
+    draft: Draft, home: PackFiles, manifest: Manifest, kind: str, entry: Entry, text: str
 ) -> None:
-    """`doctor/<name>/doctor.toml` or `commands/<name>/command.toml`; the script stays."""
+    """Write `doctor/<name>/doctor.toml` or `commands/<name>/command.toml`; keep the script."""
     name, script = entry.table.get("name"), entry.table.get("script")
     words = name.split() if isinstance(name, str) else []
     if not words or not all(map(is_name, words)):
         place = manifest.place((*entry.at, "name"), of_value=True)
-        draft.problems.append(Problem("bad-name", f"`{name}` cannot be a name here", place))
+        draft.problems.append(Problem("bad-name", f"`{name}` is not a valid name", place))
         return
     leaf = home.under("/".join((kind, *words)))
     place = manifest.place(entry.at)
@@ -56,20 +57,24 @@ def _entry(
         draft.files.write(target, text.encode(), manifest.new_mode, reason, place)
 
 
-def _run(draft: Draft, home: Home, manifest: Manifest, leaf: str, text: str, script: str) -> str:
-    """`run` says where the script is, from the entry's own directory."""
-    found = draft.find(script, home, manifest)
-    mark = toml.written(toml.marks(text), ("script",))
-    if found is None or mark is None:
+def _run(
+    draft: Draft, home: PackFiles, manifest: Manifest, leaf: str, text: str, script: str
+) -> str:
+    """Replace `script` by `run`, whose path is relative to the entry's directory."""
+    source = draft.find(script, home, manifest)
+    mark = positions.value_mark(text, ("script",))
+    if source is None or mark is None:
         return text
-    relative = posixpath.relpath(draft.shown(found), leaf)
+    relative = posixpath.relpath(draft.shown(source), leaf)
     if relative == _SCRIPT:
         return drop(text, ("script",))
-    return rename_key(with_text(text, mark, relative), mark, "run")
+    return rename_key(replace_value(text, mark, relative), mark, "run")
 
 
-def _help(draft: Draft, home: Home, manifest: Manifest, entry: Entry, leaf: str, text: str) -> str:
-    """A long description is help.md: the file it names, or the text it is."""
+def _help(
+    draft: Draft, home: PackFiles, manifest: Manifest, entry: Entry, leaf: str, text: str
+) -> str:
+    """Move the long description to help.md: the file it names, or the text itself."""
     long = entry.table.get("long_description")
     if not isinstance(long, str):
         return text
@@ -87,8 +92,8 @@ def _help(draft: Draft, home: Home, manifest: Manifest, entry: Entry, leaf: str,
 # Formulas and orders
 
 
-def _formulas(draft: Draft, home: Home, manifest: Manifest) -> None:
-    written = manifest.first.formulas_dir
+def _formulas(draft: Draft, home: PackFiles, manifest: Manifest) -> None:
+    written = manifest.v1.formulas_dir
     if not written:
         return
     at = ("formulas", "dir")
@@ -96,16 +101,18 @@ def _formulas(draft: Draft, home: Home, manifest: Manifest) -> None:
     target = draft.absolute(home.under("formulas"))
     if source is None or not os.path.isdir(source) or not draft.belongs(source, home):
         if source != target:
-            draft.lose(manifest, at, f"{written} is no directory of the pack; write formulas/")
+            draft.record_not_carried(
+                manifest, at, f"{written} is not a directory of the pack; use formulas/"
+            )
     elif source != target:
         _move_formulas(draft, home, source, manifest.place(at))
     text = drop(manifest.text, at)
-    left = toml.parse(text.encode()).get("formulas")
+    left = read.parse(text.encode()).get("formulas")
     text = drop_tables(text, ("formulas",)) if left == {} else text
     manifest.change(text, "formulas are in formulas/")
 
 
-def _move_formulas(draft: Draft, home: Home, source: str, place: Place) -> None:
+def _move_formulas(draft: Draft, home: PackFiles, source: str, place: Place) -> None:
     for name in sorted(os.listdir(source)):
         if name != "orders":
             target = home.under(f"formulas/{name}")
@@ -117,28 +124,33 @@ def _move_formulas(draft: Draft, home: Home, source: str, place: Place) -> None:
             draft.files.take(f"{directory}/{name}", target, "orders are in orders/", place)
 
 
-def _orders(draft: Draft, home: Home) -> None:
-    formulas = [posixpath.normpath(one.first.formulas_dir or "formulas") for one in home.manifests]
-    for directory in (*(f"{one}/orders" for one in sorted({"formulas", *formulas})), "orders"):
-        there = draft.absolute(home.under(directory))
-        for name in sorted(os.listdir(there)) if os.path.isdir(there) else ():
-            file = f"{there}/{name}/order.toml"
+def _orders(draft: Draft, home: PackFiles) -> None:
+    formulas = [
+        posixpath.normpath(manifest.v1.formulas_dir or "formulas") for manifest in home.manifests
+    ]
+    for directory in (
+        *(f"{manifest}/orders" for manifest in sorted({"formulas", *formulas})),
+        "orders",
+    ):
+        path = draft.absolute(home.under(directory))
+        for name in sorted(os.listdir(path)) if os.path.isdir(path) else ():
+            file = f"{path}/{name}/order.toml"
             if os.path.isfile(file) and name[0] not in "._":
                 _order(draft, file, home.under(f"orders/{name}.toml"))
             elif directory == "orders" and name.endswith(".toml"):
-                _gate(draft, f"{there}/{name}")
+                _gate(draft, f"{path}/{name}")
     for directory, kind in (("automations", "automation"), ("plugins", "plugin")):
-        there = draft.absolute(home.under(f"formulas/{directory}"))
-        for name in sorted(os.listdir(there)) if os.path.isdir(there) else ():
-            if os.path.isfile(f"{there}/{name}/{kind}.toml"):
+        path = draft.absolute(home.under(f"formulas/{directory}"))
+        for name in sorted(os.listdir(path)) if os.path.isdir(path) else ():
+            if os.path.isfile(f"{path}/{name}/{kind}.toml"):
                 draft.notes.append(
-                    f"{draft.shown(there)}/{name}/{kind}.toml is not read: an order is "
-                    f"{home.under(f'orders/{name}.toml')}, with an [order] table"
+                    f"{draft.shown(path)}/{name}/{kind}.toml is not read; rewrite it as "
+                    f"{home.under(f'orders/{name}.toml')} with an [order] table"
                 )
 
 
 def _order(draft: Draft, file: str, target: str) -> None:
-    """An order of a directory is one file; what else is in the directory stays."""
+    """Move order.toml of an order directory to orders/; other files in it stay."""
     text = _triggered(draft, file)
     shown = draft.shown(file)
     reason = "an order is a file in orders/"
@@ -147,36 +159,36 @@ def _order(draft: Draft, file: str, target: str) -> None:
     else:
         mode = os.stat(file).st_mode & 0o777
         draft.files.write(target, text.encode(), mode, reason, Place(shown))
-        draft.files.discard(shown, f"it is {target} now")
+        draft.files.discard(shown, f"replaced by {target}")
     others = set(os.listdir(os.path.dirname(file))) - {"order.toml"}
     if others:
         directory = posixpath.dirname(shown)
         draft.notes.append(
-            f"{target} was in {directory}, which keeps {', '.join(sorted(others))}: "
-            "`$ORDER_DIR` leads elsewhere now"
+            f"{target} was in {directory}, which still contains {', '.join(sorted(others))}; "
+            "check uses of `$ORDER_DIR`, which has changed"
         )
 
 
 def _gate(draft: Draft, file: str) -> None:
     text = _triggered(draft, file)
     if text is not None and not os.path.islink(file):
-        draft.edits[draft.shown(file)] = (text.encode(), "`gate` is called `trigger`")
+        draft.edits[draft.shown(file)] = (text.encode(), "`gate` is now `trigger`")
 
 
 def _triggered(draft: Draft, file: str) -> str | None:
-    """The text of an order that says `gate`, with today's word; None for any other."""
+    """Return the text of an order with `gate` renamed to `trigger`; None if it has no `gate`."""
     data = read_plain(file)
     try:
-        raw = toml.parse(data or b"")
-    except TomlFault as fault:
-        place = Place(draft.shown(file), line=fault.line, col=fault.col)
-        draft.problems.append(Problem(fault.code, fault.message, place, fault.hint))
+        raw = read.parse(data or b"")
+    except TomlError as error:
+        place = Place(draft.shown(file), line=error.line, col=error.col)
+        draft.problems.append(Problem(error.code, error.message, place, error.hint))
         return None
     text = (data or b"").decode()
     changed = None
     for path in (("order",), ()):
         table = raw.get("order") if path else raw
-        mark = toml.written(toml.marks(text), (*path, "gate"))
+        mark = positions.value_mark(text, (*path, "gate"))
         if mark is not None and isinstance(table, dict) and "trigger" not in table:
             changed = text = rename_key(text, mark, "trigger")
     return changed

@@ -1,40 +1,40 @@
-"""Packs that were included without a name become imports, each under a binding of its own."""
+"""Converts packs included without a name to imports with a binding."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from gascity.model.document_text import insert_block, newline
 from gascity.model.problems import KeyPath, Problem
 from gascity.model.repositories import is_remote
-from gascity.render.lines import newline, put_block
-from gascity.source.edit import declare_rig, set_fields
-from gascity_migrate.draft import PACK, Draft, Home, Manifest
-from gascity_migrate.first import INCLUDES, Include, NamedPack
+from gascity.toml.edit import declare_rig, key_text, literal, set_fields
+from gascity_migrate.draft import PACK, Draft, Manifest, PackFiles
 from gascity_migrate.names import as_import, binding_for, without_credentials
-from gascity_migrate.texts import drop, drop_tables, key, literal, table_begin
+from gascity_migrate.toml_text import drop, drop_tables, table_begin
+from gascity_migrate.v1_tables import INCLUDES, Include, NamedPack
 
 _REASON = "packs are imported by name"
 
 
-class Bound(NamedTuple):
-    """An include that is an import now; `rig` is the rig whose it is, "" for the city's."""
+class NewImport(NamedTuple):
+    """An include converted to an import of the rig `rig`, or of the city if that is ""."""
 
     binding: str
     rig: str
 
 
-def bind_includes(draft: Draft) -> list[Bound]:
-    """Turn every include into an import; those of the city's own files are returned."""
-    found: list[Bound] = []
+def bind_includes(draft: Draft) -> list[NewImport]:
+    """Convert every include to an import; return those of the city's own manifests."""
+    new_imports: list[NewImport] = []
     for home in draft.homes:
-        packs = [pack for manifest in home.manifests for pack in manifest.first.packs]
+        packs = [pack for manifest in home.manifests for pack in manifest.v1.packs]
         known = dict(pair for manifest in home.manifests for pair in _imports(manifest.raw))
         for manifest in home.manifests:
             bound = _bind(draft, manifest, packs, known)
-            found += bound if home.is_city else ()
+            new_imports += bound if home.is_city else ()
             _drop_packs(draft, home, manifest)
-            _lose_credentials(draft, manifest)
+            _report_credentials(draft, manifest)
         _move_default_imports(draft, home)
-    return found
+    return new_imports
 
 
 def _imports(table: Mapping[str, object], *path: str) -> Iterator[tuple[str, object]]:
@@ -46,24 +46,24 @@ def _imports(table: Mapping[str, object], *path: str) -> Iterator[tuple[str, obj
 
 def _bind(
     draft: Draft, manifest: Manifest, packs: Sequence[NamedPack], known: dict[str, object]
-) -> list[Bound]:
-    """Bindings of one manifest; `known` are those of the whole city or pack, and grow."""
+) -> list[NewImport]:
+    """Bind the includes of one manifest; adds to `known`, the bindings of the city or pack."""
     own: list[Include] = []
     default: list[Include] = []
     rigs: dict[str | int, list[Include]] = {}
-    for include in manifest.first.includes:
-        if include.whose == "rig":
+    for include in manifest.v1.includes:
+        if include.owner == "rig":
             rigs.setdefault(include.at[1], []).append(include)
         else:
-            (default if include.whose == "default-rig" else own).append(include)
-    new = _named(own, packs, known)
-    bound = [Bound(binding, "") for binding in new]
-    for path in manifest.first.marks:
+            (default if include.owner == "default-rig" else own).append(include)
+    new = _new_imports(own, packs, known)
+    bound = [NewImport(binding, "") for binding in new]
+    for path in manifest.v1.marks:
         if _is_include(path):
             manifest.change(drop(manifest.text, path), _REASON)
     manifest.change(_add(manifest.text, ("imports",), new), _REASON)
-    there = dict(_imports(manifest.raw, "defaults", "rig"))
-    defaults = _named(default, packs, there)
+    existing = dict(_imports(manifest.raw, "defaults", "rig"))
+    defaults = _new_imports(default, packs, existing)
     manifest.change(_add(manifest.text, ("defaults", "rig", "imports"), defaults), _REASON)
     for index, includes in rigs.items():
         bound += _bind_rig(draft, manifest, index, includes, packs)
@@ -71,17 +71,17 @@ def _bind(
 
 
 def _is_include(path: KeyPath) -> bool:
-    """Is this a key that includes packs, or would if its list were not empty?"""
+    """Return whether the key path is a list of included packs, even if it is empty."""
     if path[0] == "pack":
         return path[1:] == ("includes",)
     known = (*INCLUDES, "default_rig_includes")
     return path[0] in ("workspace", "rigs") and len(path) > 1 and path[-1] in known
 
 
-def _named(
+def _new_imports(
     includes: Iterable[Include], packs: Sequence[NamedPack], known: dict[str, object]
 ) -> dict[str, dict[str, str]]:
-    """Tables of imports by their bindings; what is imported already is not imported again."""
+    """Return import tables by binding, without packs that are already imported."""
     new: dict[str, dict[str, str]] = {}
     for include in includes:
         table = as_import(include.source, packs)
@@ -93,30 +93,30 @@ def _named(
 
 
 def _dotted(source: str) -> str:
-    """A bare path begins with `./`, so that nobody takes it for anything else."""
+    """Prefix a bare path with `./`, to mark it clearly as a path."""
     plain = source[:1] not in (".", "/", "~") and not source.startswith("builtin:")
     return f"./{source}" if plain and not is_remote(source) else source
 
 
 def _add(text: str, path: KeyPath, tables: Mapping[str, Mapping[str, str]]) -> str:
-    """Write imports before those that are there: what was included was read first."""
+    """Insert imports before the existing ones, because v1 read includes first."""
     if not tables:
         return text
     begin = table_begin(text, path)
     if begin is None:
-        words = ".".join(str(part) for part in path)
-        flat = {f"{words}.{b}.{k}": v for b, table in tables.items() for k, v in table.items()}
+        prefix = ".".join(str(part) for part in path)
+        flat = {f"{prefix}.{b}.{k}": v for b, table in tables.items() for k, v in table.items()}
         return set_fields(text, flat)
-    return put_block(text, begin, _blocks(text, path, tables))
+    return insert_block(text, begin, _blocks(text, path, tables))
 
 
 def _blocks(text: str, path: KeyPath, tables: Mapping[str, Mapping[str, str]]) -> str:
     end = newline(text)
-    words = ".".join(part for part in path if isinstance(part, str))
+    prefix = ".".join(part for part in path if isinstance(part, str))
     blocks = []
     for binding, table in tables.items():
         lines = [f"{name} = {literal(value)}" for name, value in table.items()]
-        blocks.append(end.join([f"[{words}.{key(binding)}]", *lines]))
+        blocks.append(end.join([f"[{prefix}.{key_text(binding)}]", *lines]))
     return (end * 2).join(blocks)
 
 
@@ -126,61 +126,61 @@ def _bind_rig(
     index: str | int,
     includes: Sequence[Include],
     packs: Sequence[NamedPack],
-) -> list[Bound]:
+) -> list[NewImport]:
     rigs = manifest.raw["rigs"]
     rig = rigs[index] if isinstance(rigs, list) and isinstance(index, int) else {}
     if isinstance(rig.get("imports"), list):
-        words = f"rig `{includes[0].rig}` has `includes` beside a list of `imports`"
-        hint = "write the list as [rigs.imports.NAME] tables first"
+        words = f"rig `{includes[0].rig}` has both `includes` and a list of `imports`"
+        hint = "rewrite the list as [rigs.imports.NAME] tables, then run `city migrate` again"
         place = manifest.place(("rigs", index, "imports"))
         draft.problems.append(Problem("bad-value", words, place, hint))
         return []
-    new = _named(includes, packs, dict(_imports(rig)))
+    new = _new_imports(includes, packs, dict(_imports(rig)))
     path: KeyPath = ("rigs", index, "imports")
     if table_begin(manifest.text, path) is None:
         flat = {f"imports.{b}.{k}": v for b, table in new.items() for k, v in table.items()}
         manifest.change(declare_rig(manifest.text, includes[0].rig, flat), _REASON)
     else:
         manifest.change(_add(manifest.text, path, new), _REASON)
-    return [Bound(binding, includes[0].rig) for binding in new]
+    return [NewImport(binding, includes[0].rig) for binding in new]
 
 
-def _drop_packs(draft: Draft, home: Home, manifest: Manifest) -> None:
-    """`[packs]` goes: what an include named there stands in its import."""
-    used = {include.source for one in home.manifests for include in one.first.includes}
-    for pack in manifest.first.packs:
+def _drop_packs(draft: Draft, home: PackFiles, manifest: Manifest) -> None:
+    """Remove `[packs]`: its sources are now in the imports. Report packs that are not used."""
+    used = {include.source for other in home.manifests for include in other.v1.includes}
+    for pack in manifest.v1.packs:
         if pack.name not in used:
-            draft.lose(manifest, pack.at, "nothing includes it")
-    for path in manifest.first.marks:
+            draft.record_not_carried(manifest, pack.at, "no pack or rig includes it")
+    for path in manifest.v1.marks:
         if path in (("packs",), ("topologies",)):
             manifest.change(drop_tables(manifest.text, path), _REASON)
 
 
-def _lose_credentials(draft: Draft, manifest: Manifest) -> None:
-    """Who may read a repository is never said in an import."""
-    reason = "the import has no user or password: git asks its credential helper, or use ssh"
-    found = [(one.source, (*one.at, "source")) for one in manifest.first.packs]
-    found += [(one.source, one.at) for one in manifest.first.includes]
-    for source, at in found:
+def _report_credentials(draft: Draft, manifest: Manifest) -> None:
+    """Report credentials in sources: an import never contains any."""
+    reason = "removed user and password; use a git credential helper or an ssh address"
+    sources = [(item.source, (*item.at, "source")) for item in manifest.v1.packs]
+    sources += [(item.source, item.at) for item in manifest.v1.includes]
+    for source, at in sources:
         if without_credentials(source) != source:
-            draft.lose(manifest, at, reason)
+            draft.record_not_carried(manifest, at, reason)
 
 
-def _move_default_imports(draft: Draft, home: Home) -> None:
-    """`[defaults.rig.imports]` of pack.toml: they are the city's to say."""
+def _move_default_imports(draft: Draft, home: PackFiles) -> None:
+    """Move `[defaults.rig.imports]` from pack.toml to city.toml."""
     pack = home.pack
     tables = dict(_imports(pack.raw, "defaults", "rig")) if pack else {}
     if pack is None or not tables:
         return
     if not home.is_city or draft.is_pack:
-        draft.lose(pack, ("defaults",), "what a new rig imports is for the city to say")
+        draft.record_not_carried(pack, ("defaults",), "only a city can set the imports of new rigs")
     else:
-        city = next(one for one in home.manifests if one.kind != PACK)
-        there = dict(_imports(city.raw, "defaults", "rig"))
+        city = next(manifest for manifest in home.manifests if manifest.kind != PACK)
+        existing = dict(_imports(city.raw, "defaults", "rig"))
         flat = {
             f"defaults.rig.imports.{binding}.{name}": value
             for binding, table in tables.items()
-            if binding not in there and isinstance(table, Mapping)
+            if binding not in existing and isinstance(table, Mapping)
             for name, value in table.items()
         }
         city.change(set_fields(city.text, flat), _REASON)

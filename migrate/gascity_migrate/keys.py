@@ -1,14 +1,14 @@
-"""One agent table of the first layout in today's settings; patches of agents too. Pure."""
+"""Translates one v1 agent table or patch to current settings. Pure."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from gascity.model.ignored import AGENT_NOT_ACTED_ON
+from gascity.model.ignored_keys import AGENT_NOT_ACTED_ON
 from gascity.model.names import is_rig_name
 
-# What the file says of which agent is meant; it is no setting.
-_OF_AGENT = frozenset(("name", "dir"))
-_OF_PATCH = frozenset(("name", "agent", "dir"))
+# Keys that identify the agent; they are not settings.
+_AGENT_IDENTITY = frozenset(("name", "dir"))
+_PATCH_IDENTITY = frozenset(("name", "agent", "dir"))
 
 _POOL = {
     "min": "min_active_sessions",
@@ -19,18 +19,18 @@ _POOL = {
     "on_boot": "on_boot",
     "on_death": "on_death",
 }
-# The older spelling first: its fragments stand before the others in the prompt.
+# The v1 spelling first: its fragments come first in the prompt.
 _FRAGMENTS = {
     "append_fragments": ("inject_fragments", "append_fragments"),
     "append_fragments_append": ("inject_fragments_append", "append_fragments_append"),
 }
 _EDITS = ("", "_append")
-# The lists of a patch that say something when they are empty.
+# Lists of a patch for which an empty value has a meaning.
 _CLEARED = frozenset(("args", "inject_fragments"))
-_TODAY = {old: today for today, names in _FRAGMENTS.items() for old in names}
+_CURRENT_KEYS = {old: current for current, names in _FRAGMENTS.items() for old in names}
 _TOMBSTONES = {
-    "shadow": "an own agent and an imported one have names of their own",
-    "pre_sync": "a worktree begins at the branch as it is; `pre_start` may fetch first",
+    "shadow": "not needed: imported agents have qualified names",
+    "pre_sync": "worktrees start from the local branch; to fetch first, use `pre_start`",
     **{
         key + edit: AGENT_NOT_ACTED_ON[key]
         for key in ("skills", "mcp")
@@ -40,24 +40,24 @@ _TOMBSTONES = {
 }
 
 
-class Translated(NamedTuple):
-    """A table as it would be written today, in the order of the file.
+class TranslatedAgent(NamedTuple):
+    """A v1 table converted to current settings, in file order.
 
-    `written` says for a key of today's how the file spells it, dotted, where that differs.
-    `apart` is what tells the agent and is no setting: `name` and `dir`, of a patch also `agent`.
-    `dropped` are keys, dotted, that say nothing today, each with the reason. `unset` are keys that
-    never said anything: they are empty.
+    `written` maps a current key to its dotted v1 key where they differ. `identity` has the keys
+    that identify the agent and are not settings: `name`, `dir`, in a patch `agent`. `dropped` are
+    dotted keys that have no effect now, each with the reason. `unset` are dotted keys with an
+    empty value, which never had an effect.
     """
 
     values: dict[str, object]
     written: dict[str, str]
-    apart: dict[str, object]
+    identity: dict[str, object]
     dropped: tuple[tuple[str, str], ...]
     unset: tuple[str, ...] = ()
 
 
 class _Pair(NamedTuple):
-    """A value under today's key, and the key it is written with."""
+    """A value with its current key and its dotted v1 key."""
 
     key: str
     spelled: str
@@ -66,43 +66,43 @@ class _Pair(NamedTuple):
 
 def translate(
     table: Mapping[str, object], *, patch: bool = False, rigs: Collection[str] | None = None
-) -> Translated:
-    """Today's settings of an agent, or with `patch` of a change to one.
+) -> TranslatedAgent:
+    """Return the current settings of a v1 agent table, or of a patch with `patch`.
 
-    What is not understood stays as it is, so that whoever decodes it says what is wrong with it.
-    A patch keeps `prompt_template`: its path is the pack's own, while `prompt` of a patch is
-    looked for under patches/. Its `dir` only says whom it changes. `rigs` are those that there
-    are, where that is known: any other dir is one that the agent works in.
+    Unknown keys and invalid values are kept, so that decoding can report them. A patch keeps
+    `prompt_template`, whose path is relative to the pack, because a patch's `prompt` is relative
+    to patches/. Its `dir` only selects the agent. `rigs` are the names of the existing rigs, or
+    None if they are not known; any other `dir` is a working directory.
     """
     dropped: list[tuple[str, str]] = []
-    apart = _OF_PATCH if patch else _OF_AGENT
+    identity_keys = _PATCH_IDENTITY if patch else _AGENT_IDENTITY
     unset = tuple(_unset(table, patch))
     table = _without(table, unset)
-    out = Translated({}, {}, {}, (), unset)
+    result = TranslatedAgent({}, {}, {}, (), unset)
     for key, value in table.items():
-        if key in apart:
-            out.apart[key] = value
+        if key in identity_keys:
+            result.identity[key] = value
         if key in _TOMBSTONES:
             dropped.append((key, _TOMBSTONES[key]))
-        elif key not in apart or (key == "dir" and not patch):
+        elif key not in identity_keys or (key == "dir" and not patch):
             if key == "dir":
-                pairs = _home(table, value, rigs, dropped)
+                pairs = _convert_dir(table, value, rigs, dropped)
             else:
-                pairs = _today(table, key, value, patch, dropped)
+                pairs = _convert_key(table, key, value, patch, dropped)
             for pair in pairs:
-                out.values[pair.key] = pair.value
+                result.values[pair.key] = pair.value
                 if pair.spelled != pair.key:
-                    out.written[pair.key] = pair.spelled
-    return out._replace(dropped=tuple(dropped))
+                    result.written[pair.key] = pair.spelled
+    return result._replace(dropped=tuple(dropped))
 
 
 def _unset(table: Mapping[str, object], patch: bool) -> Iterator[str]:
-    """Keys, dotted, whose value is as good as none: the first layout had no word for "nothing"."""
+    """Yield dotted keys with an empty value, which v1 treats as not set."""
     for key, value in table.items():
-        if key in _OF_PATCH or key in _TOMBSTONES:
+        if key in _PATCH_IDENTITY or key in _TOMBSTONES:
             continue
         if key == "pool" and isinstance(value, Mapping):
-            yield from (f"pool.{one}" for one in value if value[one] == "" and not patch)
+            yield from (f"pool.{name}" for name in value if value[name] == "" and not patch)
         elif (value == [] and not (patch and key in _CLEARED)) or (value == "" and not patch):
             yield key
 
@@ -114,7 +114,7 @@ def _without(table: Mapping[str, object], unset: Collection[str]) -> Mapping[str
     return left
 
 
-def _today(
+def _convert_key(
     table: Mapping[str, object],
     key: str,
     value: object,
@@ -122,81 +122,81 @@ def _today(
     dropped: list[tuple[str, str]],
 ) -> Iterator[_Pair]:
     if key == "pool" and isinstance(value, Mapping):
-        yield from _pool(table, value, dropped)
-    elif key in _TODAY:
-        yield from _fragments(table, key, value)
+        yield from _convert_pool(table, value, dropped)
+    elif key in _CURRENT_KEYS:
+        yield from _merge_fragments(table, key, value)
     elif key == "prompt_template" and not patch and "prompt" not in table:
         yield _Pair("prompt", key, value)
     else:
         yield _Pair(key, key, value)
 
 
-def _pool(
+def _convert_pool(
     table: Mapping[str, object], pool: Mapping[str, object], dropped: list[tuple[str, str]]
 ) -> Iterator[_Pair]:
-    """The settings of a pool are the agent's own today; what the agent says itself wins."""
+    """Yield the settings of `pool` as agent settings; the agent's own value takes precedence."""
     unknown: dict[str, object] = {}
     for key, value in pool.items():
-        today = _POOL.get(key)
-        if today is None:
+        current_key = _POOL.get(key)
+        if current_key is None:
             unknown[key] = value
-        elif today in table:
-            dropped.append((f"pool.{key}", f"`{today}` says it too"))
+        elif current_key in table:
+            dropped.append((f"pool.{key}", f"overridden by `{current_key}`"))
         else:
-            yield _Pair(today, f"pool.{key}", value)
+            yield _Pair(current_key, f"pool.{key}", value)
     if unknown:
         yield _Pair("pool", "pool", unknown)
 
 
-def _fragments(table: Mapping[str, object], key: str, value: object) -> Iterator[_Pair]:
-    """Both spellings are one list, which stands where the first of them does."""
-    today = _TODAY[key]
-    written = [name for name in table if name in _FRAGMENTS[today]]
+def _merge_fragments(table: Mapping[str, object], key: str, value: object) -> Iterator[_Pair]:
+    """Merge both spellings into one list, at the position of the first."""
+    current_key = _CURRENT_KEYS[key]
+    written = [name for name in table if name in _FRAGMENTS[current_key]]
     if len(written) == 1:
-        yield _Pair(today, key, value)
+        yield _Pair(current_key, key, value)
         return
-    lists = [table[name] for name in _FRAGMENTS[today]]
-    if not all(isinstance(one, list) for one in lists):
+    lists = [table[name] for name in _FRAGMENTS[current_key]]
+    if not all(isinstance(values, list) for values in lists):
         yield _Pair(key, key, value)
     elif key == written[0]:
-        yield _Pair(today, key, once_each(item for one in lists for item in _items(one)))
+        yield _Pair(current_key, key, unique(item for values in lists for item in _items(values)))
 
 
-def once_each(items: Iterable[object]) -> list[object]:
-    """Each item where it first stands, whatever it is."""
-    found: list[object] = []
+def unique(items: Iterable[object]) -> list[object]:
+    """Return the items without duplicates, in order; items need not be hashable."""
+    result: list[object] = []
     for item in items:
-        if item not in found:
-            found.append(item)
-    return found
+        if item not in result:
+            result.append(item)
+    return result
 
 
 def _items(value: object) -> list[object]:
     return value if isinstance(value, list) else []
 
 
-def _home(
+def _convert_dir(
     table: Mapping[str, object],
     directory: object,
     rigs: Collection[str] | None,
     dropped: list[tuple[str, str]],
 ) -> Iterator[_Pair]:
-    """`dir` is the rig an agent lives in; what no rig is called is where it works."""
+    """Yield `dir` as the agent's rig if a rig has that name, else as its working directory."""
     if not isinstance(directory, str):
         yield _Pair("dir", "dir", directory)
     elif not directory:
         return
     elif lives_in_rig(directory, rigs):
         if "rigs" in table:
-            dropped.append(("dir", "`rigs` says where it lives"))
+            dropped.append(("dir", "overridden by `rigs`"))
         else:
             yield _Pair("rigs", "dir", [directory])
     elif "work_dir" in table:
-        dropped.append(("dir", "`work_dir` says where it works"))
+        dropped.append(("dir", "overridden by `work_dir`"))
     else:
         yield _Pair("work_dir", "dir", directory)
 
 
 def lives_in_rig(directory: str, rigs: Collection[str] | None) -> bool:
-    """Is a `dir` the name of a rig? Where the rigs are not known, of one that may be there."""
+    """Return whether `dir` names a rig; if the rigs are not known, whether it could."""
     return is_rig_name(directory) if rigs is None else directory in rigs

@@ -1,4 +1,4 @@
-"""What of a city names files that may move: settings that stay, links, and texts."""
+"""Finds settings, links and texts that mention files which may move."""
 
 import os
 import re
@@ -6,27 +6,28 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from gascity.model.problems import Place
-from gascity.source import toml
 from gascity.source.disk import is_below, read_plain
+from gascity.toml import positions
+from gascity.toml.edit import replace_value
 from gascity_migrate.changes import LINK, REMOVE, Change
-from gascity_migrate.draft import Draft, Home, Manifest
+from gascity_migrate.draft import Draft, Manifest, PackFiles
 from gascity_migrate.files import goal_of, retarget
-from gascity_migrate.templates import is_template, template_name
-from gascity_migrate.texts import with_text
 
+# v1 recognises template prompts by content, city by file name.
+_TEMPLATE_SUFFIXES = (".template.md", ".md.tmpl")
 _PATHS = ("prompt", "prompt_template", "overlay_dir", "namepool", "session_setup_script")
-_APART = frozenset((".git", ".gc", "node_modules", "__pycache__"))
+_SKIPPED_DIRS = frozenset((".git", ".gc", "node_modules", "__pycache__"))
 _PATH = re.compile(r"[\w.@+-]*(?:/[\w.@+-]+)+")
-_MOST_BYTES = 1024 * 1024
-_MOST_NOTES = 50
+_MAX_BYTES = 1024 * 1024
+_MAX_NOTES = 50
 
 
 def read_folders(draft: Draft) -> None:
-    """agent.toml of every agent that is a folder already."""
+    """Read agent.toml of every existing agent directory."""
     for home in draft.homes:
         agents = home.under("agents")
-        there = draft.absolute(agents)
-        for name in sorted(os.listdir(there)) if os.path.isdir(there) else ():
+        directory = draft.absolute(agents)
+        for name in sorted(os.listdir(directory)) if os.path.isdir(directory) else ():
             file = f"{agents}/{name}/agent.toml"
             if name[0] not in "._" and os.path.isfile(draft.absolute(file)):
                 manifest = draft.read(file, "agent")
@@ -34,7 +35,7 @@ def read_folders(draft: Draft) -> None:
 
 
 def note_uses(draft: Draft) -> None:
-    """Files that settings name which stay as they are: those files stay, too."""
+    """Mark files as in use that settings name which the migration does not rewrite."""
     for home in draft.homes:
         for manifest in (*home.manifests, *home.folders):
             for table in _tables(manifest):
@@ -52,10 +53,12 @@ def _tables(manifest: Manifest) -> Iterator[Mapping[str, object]]:
         table = manifest.raw.get(name)
         if isinstance(table, Mapping):
             yield table
-    yield from (patch.table for patch in manifest.first.patches)
+    yield from (patch.table for patch in manifest.v1.patches)
 
 
-def _named(draft: Draft, home: Home, manifest: Manifest, field: str, written: object) -> str | None:
+def _named(
+    draft: Draft, home: PackFiles, manifest: Manifest, field: str, written: object
+) -> str | None:
     if not isinstance(written, str) or not written:
         return None
     if field == "prompt" and manifest.kind != "agent":
@@ -63,63 +66,63 @@ def _named(draft: Draft, home: Home, manifest: Manifest, field: str, written: ob
     return draft.find(written, home, manifest)
 
 
-def _gets_suffix(draft: Draft, home: Home, manifest: Manifest, field: str, path: str) -> bool:
-    """Does a patch name a prompt that its name does not tell for the template it is?"""
+def _gets_suffix(draft: Draft, home: PackFiles, manifest: Manifest, field: str, path: str) -> bool:
+    """Return whether a patch names a template that lacks the template suffix."""
     if field != "prompt_template" or manifest.kind == "agent" or not home.has_marks:
         return False
     named = template_name(path) == path
     return not named and draft.belongs(path, home) and is_template(path)
 
 
-class Found(NamedTuple):
-    """Links and other files of a city, absolute."""
+class CityFiles(NamedTuple):
+    """Symlinks and other files of a city, as absolute paths."""
 
     links: tuple[str, ...]
     files: tuple[str, ...]
 
 
-def walk(root: str) -> Found:
-    """The city's own files: not those of projects with a git of their own inside it."""
+def walk(root: str) -> CityFiles:
+    """Return the city's files, without those of git repositories inside it."""
     links: list[str] = []
     files: list[str] = []
-    for place, folders, names in os.walk(root):
-        linked = [one for one in folders if os.path.islink(f"{place}/{one}")]
+    for directory, folders, names in os.walk(root):
+        linked = [folder for folder in folders if os.path.islink(f"{directory}/{folder}")]
         folders[:] = sorted(
-            one
-            for one in folders
-            if one not in _APART and not os.path.lexists(f"{place}/{one}/.git")
+            folder
+            for folder in folders
+            if folder not in _SKIPPED_DIRS and not os.path.lexists(f"{directory}/{folder}/.git")
         )
         for name in sorted([*names, *linked]):
-            path = f"{place}/{name}"
+            path = f"{directory}/{name}"
             (links if os.path.islink(path) else files).append(path)
-    return Found(tuple(links), tuple(files))
+    return CityFiles(tuple(links), tuple(files))
 
 
 def follow_links(
     root: str, links: Sequence[str], moved: Mapping[str, str], gone: Sequence[str]
 ) -> list[Change]:
-    """Links that stay and whose goal moves lead to its new place; those to directories that
-    nothing is left of go, too. `gone` is what is taken away, absolute."""
-    found = []
+    """Return changes that retarget symlinks to moved files and remove those to removed
+    directories. `gone` are the removed paths, absolute."""
+    changes = []
     for link in links:
         if any(is_below(link, source) for source in (*moved, *gone)):
             continue
         path = link[len(root) + 1 :]
         new = retarget(link, link, moved)
         if new != os.readlink(link):
-            reason = "what it leads to has moved"
-            found.append(Change(LINK, path, content=os.fsencode(new), reason=reason))
-        elif os.path.isdir(link) and any(is_below(goal_of(link), one) for one in gone):
-            found.append(Change(REMOVE, path, reason="what it leads to is gone"))
-    return found
+            reason = "its target has moved"
+            changes.append(Change(LINK, path, content=os.fsencode(new), reason=reason))
+        elif os.path.isdir(link) and any(is_below(goal_of(link), path_gone) for path_gone in gone):
+            changes.append(Change(REMOVE, path, reason="its target is removed"))
+    return changes
 
 
 def mentions(
     root: str, files: Sequence[str], moved: Mapping[str, str], texts: Mapping[str, str]
 ) -> list[str]:
-    """Notes of places in scripts and texts that name a file by the path it had.
+    """Return notes on files that mention the old path of a moved file.
 
-    `texts` are files, absolute, as they will be.
+    `texts` maps absolute paths to the new text of changed files.
     """
     goals = {_shown(root, source): _shown(root, goal) for source, goal in moved.items()}
     notes = []
@@ -128,15 +131,15 @@ def mentions(
         for number, line in enumerate(text.split("\n"), 1):
             for word in dict.fromkeys(_paths_in(line, goals)) if "/" in line else ():
                 shown = _shown(root, _moved_to(path, moved))
-                notes.append(f"{shown}:{number} mentions {word}, which is {goals[word]} now")
-    more = len(notes) - _MOST_NOTES
-    return [*notes[:_MOST_NOTES], f"… and {more} more such places"] if more > 0 else notes
+                notes.append(f"{shown}:{number} mentions {word}, which moved to {goals[word]}")
+    more = len(notes) - _MAX_NOTES
+    return [*notes[:_MAX_NOTES], f"… and {more} more"] if more > 0 else notes
 
 
 def _paths_in(line: str, known: Mapping[str, str]) -> Iterator[str]:
-    """Known paths in a line, whatever stands before them: a variable, or another directory."""
-    for found in _PATH.findall(line):
-        parts = found.rstrip(".").split("/")
+    """Yield known paths in a line, also after a prefix such as a variable or a directory."""
+    for match in _PATH.findall(line):
+        parts = match.rstrip(".").split("/")
         for at in range(len(parts) - 1):
             if (path := "/".join(parts[at:])) in known:
                 yield path
@@ -154,25 +157,25 @@ def _shown(root: str, path: str) -> str:
 
 
 def _text(path: str) -> str:
-    if os.path.getsize(path) > _MOST_BYTES:
+    if os.path.getsize(path) > _MAX_BYTES:
         return ""
     data = read_plain(path) or b""
     return "" if b"\0" in data else data.decode("utf-8", "replace")
 
 
-def own_path(draft: Draft, home: Home, manifest: Manifest, written: str, file: str) -> str:
-    """A path in a manifest, as `file`, absolute, has to write it to mean the same."""
-    found = draft.find(written, home, manifest)
+def own_path(draft: Draft, home: PackFiles, manifest: Manifest, written: str, file: str) -> str:
+    """Return how `file` (absolute) must write a path of a manifest to mean the same file."""
+    target = draft.find(written, home, manifest)
     base = draft.absolute(home.root)
-    if found is None or found == _meant(draft, base, written, file):
+    if target is None or target == _current_meaning(draft, base, written, file):
         return written
-    if is_below(found, base):
-        return os.path.relpath(found, base)
-    return f"//{draft.shown(found)}" if is_below(found, draft.root) else written
+    if is_below(target, base):
+        return os.path.relpath(target, base)
+    return f"//{draft.shown(target)}" if is_below(target, draft.root) else written
 
 
-def _meant(draft: Draft, base: str, written: str, file: str) -> str:
-    """What a path in a file of today's layout means."""
+def _current_meaning(draft: Draft, base: str, written: str, file: str) -> str:
+    """Return the absolute path that `written` means in a current (not v1) file."""
     if written.startswith("//"):
         return os.path.normpath(draft.absolute(written.lstrip("/")))
     beside = written.startswith(("./", "../"))
@@ -180,28 +183,39 @@ def _meant(draft: Draft, base: str, written: str, file: str) -> str:
     return os.path.normpath(os.path.join(start, written))
 
 
+def is_template(path: str) -> bool:
+    """Return whether a v1 prompt (absolute path) is a template."""
+    return path.endswith(_TEMPLATE_SUFFIXES) or b"{{" in (read_plain(path) or b"")
+
+
+def template_name(path: str) -> str:
+    """Return the path with the suffix that marks a template."""
+    if path.endswith(_TEMPLATE_SUFFIXES):
+        return path
+    stem, suffix = os.path.splitext(path)
+    return f"{stem if suffix == '.md' else path}.template.md"
+
+
 def _give_suffix(draft: Draft, path: str, place: Place) -> None:
     target = draft.shown(template_name(path))
-    if (path, target) not in draft.files.wanted():
-        draft.files.take(path, target, "a template is one by its name", place)
+    if (path, target) not in draft.files.requests():
+        draft.files.take(path, target, "templates end in .template.md", place)
 
 
-def rewrite_paths(draft: Draft, home: Home, manifest: Manifest) -> None:
-    """Paths in patches that mean something else today: of included files, and in other packs."""
+def rewrite_paths(draft: Draft, home: PackFiles, manifest: Manifest) -> None:
+    """Rewrite paths in patches whose meaning differs from v1: in included files and packs."""
     text = manifest.text
-    for patch in manifest.first.patches:
+    for patch in manifest.v1.patches:
         for field in _PATHS[1:]:
             written = patch.table.get(field)
             if isinstance(written, str) and written:
                 file = draft.absolute(manifest.file)
                 new = own_path(draft, home, manifest, written, file)
-                found = draft.find(written, home, manifest)
-                if found and _gets_suffix(draft, home, manifest, field, found):
+                target = draft.find(written, home, manifest)
+                if target and _gets_suffix(draft, home, manifest, field, target):
                     new = template_name(new)
                     place = manifest.place((*patch.at, field), of_value=True)
-                    _give_suffix(draft, found, place)
-                mark = (
-                    toml.written(toml.marks(text), (*patch.at, field)) if new != written else None
-                )
-                text = with_text(text, mark, new) if mark else text
-    manifest.change(text, "paths of patches are the city's own")
+                    _give_suffix(draft, target, place)
+                mark = positions.value_mark(text, (*patch.at, field)) if new != written else None
+                text = replace_value(text, mark, new) if mark else text
+    manifest.change(text, "paths in patches are relative to the city")

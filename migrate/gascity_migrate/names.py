@@ -1,22 +1,22 @@
-"""What things of the first layout are called today: agents, and packs that are imported. Pure."""
+"""Maps v1 names of agents and imported packs to current ones. Pure."""
 
 from collections.abc import Collection, Iterable, Mapping
 
-from gascity_migrate.first import NamedPack
 from gascity_migrate.keys import lives_in_rig
+from gascity_migrate.v1_tables import NamedPack
 
 _FULL = 40  # digits of a commit that is written whole
 _HEX = frozenset("0123456789abcdef")
 
-# Agents as the first layout told them apart, by (dir, name), with the names they have today.
+# New agent names by the v1 identity (dir, name).
 Names = Mapping[tuple[str, str], str]
 
 
 def distinct_names(homes: Iterable[tuple[str, str]], taken: Iterable[str] = ()) -> Names:
-    """Names for agents that are told apart by (dir, name).
+    """Return unique names for agents that are identified by (dir, name).
 
-    A name that several dirs use becomes `<dir>--<name>`, except where there is no dir. `taken` are
-    names that other agents have.
+    A name used in several dirs becomes `<dir>--<name>`, except for the agent without a dir.
+    `taken` are names of other agents.
     """
     pairs = list(dict.fromkeys(homes))
     dirs: dict[str, set[str]] = {}
@@ -31,12 +31,14 @@ def distinct_names(homes: Iterable[tuple[str, str]], taken: Iterable[str] = ()) 
     }
 
 
-def refer(names: Names, reference: str, home: str = "", rigs: Collection[str] | None = None) -> str:
-    """A reference to an agent, as `name` or `dir/name`, in today's names.
+def renamed_reference(
+    names: Names, reference: str, home: str = "", rigs: Collection[str] | None = None
+) -> str:
+    """Return a reference to an agent, `name` or `dir/name`, with the agent's new name.
 
-    `home` is the dir of whoever refers to it: a bare name means the agent there, then the one that
-    has no dir. What is nobody's name stays as it is. `rigs` are those that there are, where that
-    is known: a dir that is none of them tells no agent apart today.
+    `home` is the dir of the referring agent: a bare name means the agent in that dir, else the
+    one without a dir. Unknown names are returned unchanged. `rigs` are the existing rigs, or None
+    if they are not known; a dir that is not a rig is not part of the new name.
     """
     there, slash, name = reference.rpartition("/")
     if there and (there, name) in names and not lives_in_rig(there, rigs):
@@ -47,20 +49,20 @@ def refer(names: Names, reference: str, home: str = "", rigs: Collection[str] | 
 
 
 def binding_for(source: str, taken: Iterable[str]) -> str:
-    """What an include is called as an import: its last part, with a number if that is taken."""
+    """Return the binding for an include: its last path part, with a number if it is taken."""
     address = source.partition("#")[0].rstrip("/")
     return _free(_last(address.removesuffix(".git")), {name.lower() for name in taken})
 
 
 def _last(path: str) -> str:
-    """The last part of a path or an address, as a name that may be a binding or an agent's."""
+    """Return the last part of a path or address as a valid binding or agent name."""
     part = path.rstrip("/").replace(":", "/").rpartition("/")[2]
     plain = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "-" for c in part)
     return plain.strip("-_") or "pack"
 
 
 def _free(name: str, used: set[str]) -> str:
-    """The name, or the first numbered one nobody has; `used` are in small letters, and grow."""
+    """Return the name, numbered if it is taken; adds it to `used`, which is in lower case."""
     number, free = 1, name
     while free.lower() in used:
         number += 1
@@ -70,10 +72,10 @@ def _free(name: str, used: set[str]) -> str:
 
 
 def as_import(source: str, packs: Iterable[NamedPack] = ()) -> dict[str, str]:
-    """An include as the table of an import; a name in `packs` stands for its repository.
+    """Return an include as an import table; a name in `packs` is replaced by its repository.
 
-    A ref may be a branch, a tag or a commit, so it stays with the address, except for a commit. A
-    directory of this disk has none: it is read as it stands.
+    A full commit id becomes `version`. Any other ref may be a branch, a tag or a short commit id,
+    so it stays in the address. A local directory has no ref.
     """
     for pack in packs:
         if pack.name == source:
@@ -92,7 +94,7 @@ def _of_repository(source: str, path: str, ref: str) -> dict[str, str]:
 
 
 def without_credentials(source: str) -> str:
-    """An address without user and password; ssh keeps the user, who is no secret."""
+    """Return an address without user and password; ssh keeps the user, which is not secret."""
     scheme, mark, rest = source.partition("://")
     authority, slash, path = rest.partition("/")
     people, at, host = authority.rpartition("@")

@@ -1,4 +1,4 @@
-"""From a city of the first layout to everything that has to change in it; nothing is written."""
+"""Plans the migration of a v1 city; writes nothing."""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -6,15 +6,7 @@ from collections.abc import Iterable, Mapping
 from gascity.model.city import City
 from gascity.model.problems import CityError
 from gascity.pipeline import open_city
-from gascity_migrate.agents import Common, Folder, take_agents, write_agents
-from gascity_migrate.around import (
-    follow_links,
-    mentions,
-    note_uses,
-    read_folders,
-    rewrite_paths,
-    walk,
-)
+from gascity_migrate.agents import AgentFolder, SharedSettings, take_agents, write_agents
 from gascity_migrate.changes import EDIT, REMOVE, WRITE, Change, Migration
 from gascity_migrate.defaults import (
     city_scopes,
@@ -27,10 +19,19 @@ from gascity_migrate.defaults import (
     share_fragments,
     shared_fragments,
 )
-from gascity_migrate.draft import Draft, Home, disk_of
+from gascity_migrate.discover import drop_emptied, read_manifests
+from gascity_migrate.draft import Draft, PackFiles, disk_of
 from gascity_migrate.entries import move_entries
-from gascity_migrate.imports import Bound, bind_includes
-from gascity_migrate.losses import list_losses
+from gascity_migrate.imports import NewImport, bind_includes
+from gascity_migrate.mentions import (
+    follow_links,
+    mentions,
+    note_uses,
+    read_folders,
+    rewrite_paths,
+    walk,
+)
+from gascity_migrate.moved_dirs import move_shared_dirs
 from gascity_migrate.names import Names
 from gascity_migrate.references import (
     ambiguous_names,
@@ -39,39 +40,38 @@ from gascity_migrate.references import (
     rename_references,
 )
 from gascity_migrate.rigs import move_paths, rename_overrides
-from gascity_migrate.shelves import move_shelves
-from gascity_migrate.survey import drop_emptied, survey
+from gascity_migrate.unused_keys import record_ignored_keys
 
 
 def plan_migration(root: str, environ: Mapping[str, str]) -> Migration:
-    """Decide how a city gets to today's layout. A city that is there already has no changes.
+    """Return the changes that convert a v1 city; none if the city has no v1 parts.
 
-    With a problem that is an error there is no migration: nothing but the problems is returned.
+    If a problem is an error, return only the problems and no changes.
     """
     draft = Draft(os.path.abspath(root))
-    survey(draft)
+    read_manifests(draft)
     if not draft.problems:
         read_folders(draft)
     if draft.problems:
         return Migration(problems=tuple(draft.problems))
     note_uses(draft)
     shared = shared_fragments(draft.city)
-    folders: list[Folder] = []
+    folders: list[AgentFolder] = []
     names: list[Names] = []
     for home in draft.homes:
-        found, given = take_agents(draft, home, _common(home, shared))
-        folders += found
-        draft.folders += [one.path for one in found]
-        names.append(given)
-        move_shelves(draft, home)
+        pack_folders, pack_names = take_agents(draft, home, _shared_settings(home, shared))
+        folders += pack_folders
+        draft.folders += [folder.path for folder in pack_folders]
+        names.append(pack_names)
+        move_shared_dirs(draft, home)
         move_entries(draft, home)
     write_agents(draft, folders)
-    _rewrite(draft, shared, names, _before(root, environ))
-    return _migration(draft)
+    _rewrite_manifests(draft, shared, names, _load_original(root, environ))
+    return _build_migration(draft)
 
 
-def _before(root: str, environ: Mapping[str, str]) -> City | None:
-    """The city as it is: whom it imports, and under which names. None where it cannot be read."""
+def _load_original(root: str, environ: Mapping[str, str]) -> City | None:
+    """Load the city before migration, for its imports and agent names; None if it is invalid."""
     try:
         root = os.path.abspath(root)
         return open_city(root, environ, disk=disk_of(root), dialects=True)
@@ -79,14 +79,16 @@ def _before(root: str, environ: Mapping[str, str]) -> City | None:
         return None
 
 
-def _common(home: Home, shared: Iterable[str]) -> Common:
+def _shared_settings(home: PackFiles, shared: Iterable[str]) -> SharedSettings:
     fragments = list(shared) if home.is_city else []
     always = bool(fragments) and pack_has_fragments(home)
-    return Common(fragments, always, city_scopes(home))
+    return SharedSettings(fragments, always, city_scopes(home))
 
 
-def _rewrite(draft: Draft, shared: list[str], names: list[Names], before: City | None) -> None:
-    """What manifests say besides agents, each thing where it stands."""
+def _rewrite_manifests(
+    draft: Draft, shared: list[str], names: list[Names], before: City | None
+) -> None:
+    """Rewrite the other parts of the manifests in place: imports, patches, references, rigs."""
     for home in draft.homes:
         for manifest in home.manifests:
             rewrite_paths(draft, home, manifest)
@@ -94,14 +96,14 @@ def _rewrite(draft: Draft, shared: list[str], names: list[Names], before: City |
             rename_overrides(draft, manifest)
         own_fragments(home, shared)
     bound = bind_includes(draft)
-    bare = _bindings(draft, bound, before)
-    for home, given in zip(draft.homes, names, strict=True):
-        known = draft.rigs if home.is_city else None
-        rename_references(home, given, bare if home.is_city else {}, known)
+    bindings = _bindings(draft, bound, before)
+    for home, pack_names in zip(draft.homes, names, strict=True):
+        rigs = draft.rigs if home.is_city else None
+        rename_references(home, pack_names, bindings if home.is_city else {}, rigs)
         for manifest in home.manifests:
             rename_defaults(manifest)
             share_fragments(manifest)
-            drop_dispatcher(draft, manifest, _bare_names(given, before))
+            drop_dispatcher(draft, manifest, _bare_names(pack_names, before))
         raise_schema(home)
     if before is not None:
         patch_imported(draft, before, shared)
@@ -109,56 +111,58 @@ def _rewrite(draft: Draft, shared: list[str], names: list[Names], before: City |
     drop_emptied(draft)
 
 
-def _bindings(draft: Draft, bound: list[Bound], before: City | None) -> dict[str, str]:
-    """Note the names that agents of includes get; return those that references have to use."""
+def _bindings(draft: Draft, bound: list[NewImport], before: City | None) -> dict[str, str]:
+    """Record the new names of included agents; return those that references must use."""
     if before is None:
         return {}
-    found = bound_names(before, bound)
-    draft.renamed |= found
-    return ambiguous_names(before, found)
+    renamed = bound_names(before, bound)
+    draft.renamed |= renamed
+    return ambiguous_names(before, renamed)
 
 
 def _bare_names(names: Names, before: City | None) -> set[str]:
-    others = {agent.name.bare for agent in before.agents} if before else set()
-    return {name for _, name in names} | others
+    existing = {agent.name.bare for agent in before.agents} if before else set()
+    return {name for _, name in names} | existing
 
 
-def _migration(draft: Draft) -> Migration:
-    settled = draft.files.settle(draft.absolute(home.root) for home in draft.homes)
-    problems = (*draft.problems, *settled.problems)
+def _build_migration(draft: Draft) -> Migration:
+    placed = draft.files.plan_changes(draft.absolute(home.root) for home in draft.homes)
+    problems = (*draft.problems, *placed.problems)
     if problems:
         return Migration(problems=problems)
-    changes = [*_edits(draft), *settled.changes]
+    changes = [*_edits(draft), *placed.changes]
     if not changes:
         return Migration(notes=tuple(draft.outside))
-    found = walk(draft.root)
-    empty = [draft.absolute(one.path) for one in changes if one.op == REMOVE]
-    changes += follow_links(draft.root, found.links, settled.moved, empty)
+    files = walk(draft.root)
+    removed = [draft.absolute(change.path) for change in changes if change.op == REMOVE]
+    changes += follow_links(draft.root, files.links, placed.moved, removed)
     for home in draft.homes:
         for manifest in home.manifests:
-            list_losses(draft, manifest)
+            record_ignored_keys(draft, manifest)
     texts = {
-        draft.followed(draft.absolute(one.path)): one.content.decode("utf-8", "replace")
-        for one in changes
-        if one.op in (EDIT, WRITE)
+        draft.followed(draft.absolute(change.path)): change.content.decode("utf-8", "replace")
+        for change in changes
+        if change.op in (EDIT, WRITE)
     }
-    gone = {draft.absolute(one.path) for one in changes if one.op == REMOVE}
-    stay = [path for path in dict.fromkeys((*found.files, *texts)) if path not in gone]
-    draft.notes += mentions(draft.root, stay, settled.moved, texts)
-    lost = tuple(sorted(draft.not_carried))
+    gone = {draft.absolute(change.path) for change in changes if change.op == REMOVE}
+    kept = [path for path in dict.fromkeys((*files.files, *texts)) if path not in gone]
+    draft.notes += mentions(draft.root, kept, placed.moved, texts)
+    not_carried = tuple(sorted(draft.not_carried))
     notes = (*draft.outside, *draft.notes)
-    return Migration(tuple(changes), lost, notes, (), draft.renamed, tuple(draft.folders))
+    return Migration(tuple(changes), not_carried, notes, (), draft.renamed, tuple(draft.folders))
 
 
 def _edits(draft: Draft) -> list[Change]:
-    found = []
+    changes = []
     for home in draft.homes:
-        for one in (*home.manifests, *home.folders):
-            if one.text != one.original:
-                reason = "; ".join(one.reasons)
-                content = one.text.encode()
-                found.append(Change(EDIT, one.file, content=content, mode=one.mode, reason=reason))
+        for manifest in (*home.manifests, *home.folders):
+            if manifest.text != manifest.original:
+                reason = "; ".join(manifest.reasons)
+                content = manifest.text.encode()
+                changes.append(
+                    Change(EDIT, manifest.file, content=content, mode=manifest.mode, reason=reason)
+                )
     for path, (content, reason) in draft.edits.items():
         mode = os.stat(draft.absolute(path)).st_mode & 0o777
-        found.append(Change(EDIT, path, content=content, mode=mode, reason=reason))
-    return found
+        changes.append(Change(EDIT, path, content=content, mode=mode, reason=reason))
+    return changes

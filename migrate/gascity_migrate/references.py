@@ -1,4 +1,4 @@
-"""Agents under the names they get, wherever a file of the city names one."""
+"""Rewrites references to renamed agents in all files of the city."""
 
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
@@ -6,12 +6,13 @@ from typing import Any
 from gascity.model.city import City
 from gascity.model.names import parse_name
 from gascity.model.problems import KeyPath
-from gascity.source import toml
-from gascity_migrate.draft import Draft, Home, Manifest
-from gascity_migrate.imports import Bound
+from gascity.toml import positions, read
+from gascity.toml.edit import replace_value
+from gascity_migrate.draft import Draft, Manifest, PackFiles
+from gascity_migrate.imports import NewImport
 from gascity_migrate.keys import lives_in_rig
-from gascity_migrate.names import Names, refer
-from gascity_migrate.texts import drop, drop_tables, with_text
+from gascity_migrate.names import Names, renamed_reference
+from gascity_migrate.toml_text import drop, drop_tables
 
 _SETTINGS = ("depends_on.*", "agents_filter.allow.*", "agents_filter.deny.*")
 _LAYERS = ("", "agent_defaults.", "patches.agent.*.", "rigs.*.patches.*.", "rigs.*.overrides.*.")
@@ -31,28 +32,28 @@ _SHAPES = {
     )
 }
 _DISPATCHER = "control-dispatcher"
-_REASON = "agents under the names they have now"
+_REASON = "use the new names of agents"
 
 
 def rename_references(
-    home: Home, names: Names, bare: Mapping[str, str], rigs: Collection[str] | None = None
+    home: PackFiles, names: Names, bare: Mapping[str, str], rigs: Collection[str] | None = None
 ) -> None:
-    """Let every reference name the agent it meant.
+    """Update every reference to a renamed agent.
 
-    `names` are those of the pack's own agents, `bare` names of others that need their binding.
-    `rigs` are those that there are, where that is known.
+    `names` are the new names of the pack's agents; `bare` maps names of other agents that need
+    their binding. `rigs` are the existing rigs, or None if they are not known.
     """
     for manifest in (*home.manifests, *home.folders):
         text = manifest.text
-        document = toml.parse(text.encode())
-        for mark in reversed(toml.marks(text)):
+        document = read.parse(text.encode())
+        for mark in reversed(positions.marks(text)):
             shape = tuple("*" if isinstance(part, int) else part for part in mark.path)
             value = _at(document, mark.path)
             if shape in _SHAPES and isinstance(value, str) and mark.kind != "part":
                 rig = _rig_of(document, mark.path)
-                new = refer(names, value, rig, rigs)
+                new = renamed_reference(names, value, rig, rigs)
                 new = bare.get(value, value) if new == value else new
-                text = with_text(text, mark, new) if new != value else text
+                text = replace_value(text, mark, new) if new != value else text
         manifest.change(_without_places(text, document, names, rigs), _REASON)
 
 
@@ -63,7 +64,7 @@ def _at(value: Any, path: KeyPath) -> Any:
 
 
 def _rig_of(document: Mapping[str, Any], path: KeyPath) -> str:
-    """The rig that a reference is made in: a bare name means the agent there."""
+    """Return the rig of the referring table: a bare name means the agent in that rig."""
     tables = [_at(document, path[:length]) for length in range(1, len(path))]
     for table in reversed(tables):
         if isinstance(table, Mapping) and isinstance(table.get("dir"), str):
@@ -79,7 +80,7 @@ def _rig_of(document: Mapping[str, Any], path: KeyPath) -> str:
 def _without_places(
     text: str, document: Mapping[str, Any], names: Names, rigs: Collection[str] | None
 ) -> str:
-    """A patch or session whose `dir` is no rig's name: whom it means is in the agent's name now."""
+    """Drop `dir` from patches and sessions if it is not a rig: the new name is sufficient."""
     patches = document.get("patches")
     tables = [
         (("patches", "agent"), patches.get("agent") if isinstance(patches, Mapping) else None),
@@ -94,20 +95,20 @@ def _without_places(
     return text
 
 
-def bound_names(city: City, bound: Iterable[Bound]) -> dict[str, str]:
-    """Agents of what was included, by the names they had: they carry a binding now."""
-    bindings = {(one.rig, one.binding) for one in bound}
-    found: dict[str, str] = {}
+def bound_names(city: City, bound: Iterable[NewImport]) -> dict[str, str]:
+    """Map old to new names of agents of included packs: they now have a binding."""
+    bindings = {(new_import.rig, new_import.binding) for new_import in bound}
+    renamed: dict[str, str] = {}
     for agent in city.agents:
         rig, binding = agent.name.rig or "", agent.name.binding or ""
         if (rig, binding) in bindings or ("", binding) in bindings:
-            found[str(agent.name._replace(binding=None))] = str(agent.name)
+            renamed[str(agent.name._replace(binding=None))] = str(agent.name)
     own = {str(agent.name) for agent in city.agents if agent.name.binding is None}
-    return {old: new for old, new in found.items() if old not in own}
+    return {old: new for old, new in renamed.items() if old not in own}
 
 
 def ambiguous_names(city: City, renamed: Mapping[str, str]) -> dict[str, str]:
-    """Of those, names that several agents would answer to without their binding."""
+    """Return the renamed agents whose name is ambiguous without the binding."""
     answers: dict[str, set[str]] = {}
     for agent in city.agents:
         answers.setdefault(agent.name.bare, set()).add(agent.name.without_rig)
@@ -119,14 +120,16 @@ def ambiguous_names(city: City, renamed: Mapping[str, str]) -> dict[str, str]:
 
 
 def drop_dispatcher(draft: Draft, manifest: Manifest, known: Iterable[str]) -> None:
-    """A session that the older program made for itself, and whose agent is not there."""
+    """Remove the named session that v1 generated for its dispatcher, if it has no agent."""
     sessions = manifest.raw.get("named_session")
     if _DISPATCHER in known or not isinstance(sessions, list):
         return
     for index in reversed(range(len(sessions))):
-        one = sessions[index]
-        if isinstance(one, Mapping) and one.get("template") == _DISPATCHER:
+        session = sessions[index]
+        if isinstance(session, Mapping) and session.get("template") == _DISPATCHER:
             at: KeyPath = ("named_session", index)
-            draft.lose(manifest, at, "the older program made it for itself; it has no agent")
-            reason = "what the older program made for itself"
+            draft.record_not_carried(
+                manifest, at, "generated by v1 for an agent that does not exist"
+            )
+            reason = "remove the session of v1's dispatcher"
             manifest.change(drop_tables(manifest.text, at), reason)

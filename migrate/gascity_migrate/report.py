@@ -1,44 +1,44 @@
-"""A migration as people and programs see it."""
+"""Formats a migration plan and its result as text and JSON."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
 
-from gascity.cli.diff import text_diff
-from gascity.cli.output import BOLD, clean, paint, wrap
+from gascity.cli.output import BOLD, printable, styled, wrap
+from gascity.cli.workdir.diff import text_diff
 from gascity_migrate.changes import COPY, EDIT, LINK, MOVE, REMOVE, WRITE, Change, Migration
 
-_MOST_AGENTS = 20  # whose agent.toml are shown
+_MAX_SHOWN_AGENTS = 20  # whose agent.toml are shown
 _WORDS = {MOVE: "moved", COPY: "copied", LINK: "linked", REMOVE: "removed"}
 
 
 def plan_json(plan: Migration) -> Mapping[str, object]:
-    """The plan for other programs."""
+    """Return the plan as a JSON object."""
     return {
         "changes": [
             {
-                "op": one.op,
-                "path": one.path,
-                "from": one.source or None,
-                "reason": one.reason,
+                "op": item.op,
+                "path": item.path,
+                "from": item.source or None,
+                "reason": item.reason,
             }
-            for one in plan.changes
+            for item in plan.changes
         ],
-        "not_carried": [one._asdict() for one in plan.not_carried],
+        "not_carried": [item._asdict() for item in plan.not_carried],
         "renamed": [{"from": old, "to": new} for old, new in plan.renamed.items()],
         "notes": list(plan.notes),
     }
 
 
 def plan_lines(root: str, plan: Migration, colour: bool, columns: int) -> Iterator[str]:
-    """The plan for people, in groups; a line that says so where there is nothing to do."""
+    """Yield the plan as text, grouped by kind of change."""
     if not plan.changes:
-        yield f"Nothing to do: the {_what(root)} is in today's layout."
+        yield f"Nothing to migrate: the {_what(root)} has no v1 tables."
     groups = [
-        ("Agents that get a folder", list(_agents(root, plan, columns))),
-        ("Files that change", list(_edits(root, plan, colour, columns))),
-        ("Files that move", list(_moves(plan.changes, columns))),
-        ("Names that change", [f"  {old} → {new}" for old, new in plan.renamed.items()]),
-        ("Without effect from now on", list(_not_carried(plan, columns))),
+        ("New agent directories", list(_agents(root, plan, columns))),
+        ("Edited files", list(_edits(root, plan, colour, columns))),
+        ("Moved files", list(_moves(plan.changes, columns))),
+        ("Renamed agents", [f"  {old} → {new}" for old, new in plan.renamed.items()]),
+        ("No longer in effect", list(_not_carried(plan, columns))),
         ("Notes", [line for note in plan.notes for line in _item(note, columns)]),
     ]
     first = True
@@ -47,30 +47,30 @@ def plan_lines(root: str, plan: Migration, colour: bool, columns: int) -> Iterat
             if not first or not plan.changes:
                 yield ""
             first = False
-            yield paint(title, BOLD, colour)
+            yield styled(title, BOLD, colour)
             yield from lines
 
 
 def _agents(root: str, plan: Migration, columns: int) -> Iterator[str]:
-    """One line for each folder: what it will hold."""
+    """Yield one line per agent directory with its files."""
     for home, names in _folders(root, plan).items():
         yield from _item(f"{home}/  {', '.join(dict.fromkeys(names))}", columns)
 
 
 def _folders(root: str, plan: Migration) -> dict[str, list[str]]:
-    """What comes into each agent's folder, in the order of the tables."""
-    found: dict[str, list[str]] = {folder: [] for folder in plan.folders}
-    for one in plan.changes:
-        home, name = _agent_of(one.path)
-        if home and one.op in (WRITE, MOVE, COPY, LINK):
+    """Return the new entries of each agent directory, in the order of the tables."""
+    folders: dict[str, list[str]] = {folder: [] for folder in plan.folders}
+    for change in plan.changes:
+        home, name = _agent_of(change.path)
+        if home and change.op in (WRITE, MOVE, COPY, LINK):
             top, slash, _ = name.partition("/")
-            whole = one.source and os.path.isdir(os.path.join(root, one.source))
-            found.setdefault(home, []).append(f"{top}/" if slash or whole else top)
-    return {home: names for home, names in found.items() if names}
+            whole = change.source and os.path.isdir(os.path.join(root, change.source))
+            folders.setdefault(home, []).append(f"{top}/" if slash or whole else top)
+    return {home: names for home, names in folders.items() if names}
 
 
 def _agent_of(path: str) -> tuple[str, str]:
-    """The agent's folder that a path lies in, and the rest of it."""
+    """Split a path into its agent directory and the rest."""
     words = path.split("/")
     if "agents" not in words[:-2]:
         return "", path
@@ -79,19 +79,23 @@ def _agent_of(path: str) -> tuple[str, str]:
 
 
 def _edits(root: str, plan: Migration, colour: bool, columns: int) -> Iterator[str]:
-    """Differences of files that stay, and the text of new ones; of agents' not if they are many."""
-    for one in plan.changes:
-        if one.op == EDIT:
-            yield from text_diff(one.path, _content(f"{root}/{one.path}"), one.content, colour)
-    made = [one for one in plan.changes if one.op == WRITE]
-    agents = sum(bool(_agent_of(one.path)[0]) for one in made)
-    for one in made:
-        if agents <= _MOST_AGENTS or not _agent_of(one.path)[0]:
-            yield from text_diff(one.path, None, one.content, colour)
-    if agents > _MOST_AGENTS:
-        words = f"{agents} new files agent.toml are not shown: they say what the tables above said."
-        more = "--json lists every change, and the backup keeps what was there."
-        yield from _item(f"{words} {more}", columns)
+    """Yield diffs of edited and new files; new agent.toml files are omitted if there are many."""
+    for change in plan.changes:
+        if change.op == EDIT:
+            yield from text_diff(
+                change.path, _content(f"{root}/{change.path}"), change.content, colour
+            )
+    new_files = [change for change in plan.changes if change.op == WRITE]
+    agents = sum(bool(_agent_of(change.path)[0]) for change in new_files)
+    for change in new_files:
+        if agents <= _MAX_SHOWN_AGENTS or not _agent_of(change.path)[0]:
+            yield from text_diff(change.path, None, change.content, colour)
+    if agents > _MAX_SHOWN_AGENTS:
+        summary = (
+            f"{agents} new agent.toml files are not shown; they contain the tables removed above."
+        )
+        hint = "Use --json to list every change."
+        yield from _item(f"{summary} {hint}", columns)
 
 
 def _content(path: str) -> bytes:
@@ -100,37 +104,37 @@ def _content(path: str) -> bytes:
 
 
 def _moves(changes: Sequence[Change], columns: int) -> Iterator[str]:
-    for one in changes:
-        if one.op in _WORDS:
-            whence = f"{one.source} → " if one.source else ""
-            yield from _item(whence + one.path, columns, f"  {_WORDS[one.op]:<8} ")
+    for change in changes:
+        if change.op in _WORDS:
+            source = f"{change.source} → " if change.source else ""
+            yield from _item(source + change.path, columns, f"  {_WORDS[change.op]:<8} ")
 
 
 def _not_carried(plan: Migration, columns: int) -> Iterator[str]:
-    for one in plan.not_carried:
-        yield from _item(f"{one.file}:{one.line}: `{one.key}`: {one.reason}", columns)
+    for item in plan.not_carried:
+        yield from _item(f"{item.file}:{item.line}: `{item.key}`: {item.reason}", columns)
 
 
 def _item(text: str, columns: int, start: str = "  ") -> list[str]:
-    """A line of a list; what does not fit stands further in."""
+    """Format a list item, wrapped with a hanging indent."""
     if len(start) + len(text) <= columns:
-        return [start + clean(text)]
+        return [start + printable(text)]
     indent = max(4, len(start))
     first, *rest = wrap(text, columns - indent)
     return [start + first, *(" " * indent + line for line in rest)]
 
 
 def done_lines(root: str, plan: Migration, backup: str, running: bool) -> Iterator[str]:
-    """What was done, and the way back."""
+    """Yield what was done and how to restore the original."""
     agents = len(_folders(root, plan))
-    edited = sum(one.op == EDIT for one in plan.changes)
+    edited = sum(change.op == EDIT for change in plan.changes)
     yield ""
-    yield f"Done: {_count(agents, 'agent')} in folders, {_count(edited, 'file')} edited."
-    yield "Loaded again and compared: every agent is what it was."
+    yield f"Migrated {_count(agents, 'agent')}; edited {_count(edited, 'file')}."
+    yield "Verified: every agent has the same configuration as before."
     if running:
-        yield "The controller is running, and reads the new files by itself."
-    yield f"What was there before: {backup}/old"
-    yield f"To go back, in the {_what(root)}'s directory:"
+        yield "The running controller loads the new files automatically."
+    yield f"Backup: {backup}/old"
+    yield f"To restore it, run in the {_what(root)}'s directory:"
     if os.path.getsize(f"{root}/{backup}/made"):
         yield f"  xargs -0 rm -d < {backup}/made"
     yield f"  cp -a {backup}/old/. ."

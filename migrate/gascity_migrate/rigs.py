@@ -1,16 +1,16 @@
-"""Rigs: `overrides` become patches, and paths go to the file of the machine they are true on."""
+"""Converts rigs: `overrides` become patches, paths move to the machine-local file."""
 
 import os
 from collections.abc import Iterator, Mapping
 
+from gascity.model.document_text import insert_block, line_end, newline
 from gascity.model.problems import KeyPath
-from gascity.render.lines import line_end, newline, put_block
-from gascity.source import toml
 from gascity.source.disk import read_plain
-from gascity.source.edit import declare_rig, rig_entry, set_fields
+from gascity.toml import positions, read
+from gascity.toml.edit import declare_rig, rig_entry, set_fields
+from gascity_migrate.declared_names import read_machine_file
 from gascity_migrate.draft import CITY, INCLUDED, Draft, Manifest
-from gascity_migrate.site import read_site
-from gascity_migrate.texts import (
+from gascity_migrate.toml_text import (
     comments,
     cut_tables,
     drop,
@@ -25,24 +25,23 @@ _LOCAL_HEAD = "# This machine's layer over city.toml. Not for git.\n"
 
 
 def rename_overrides(draft: Draft, manifest: Manifest) -> None:
-    """`[[rigs.overrides]]` is called `[[rigs.patches]]`, and stands before those that are."""
-    for at in manifest.first.overrides:
+    """Rename `[[rigs.overrides]]` to `[[rigs.patches]]`, before the existing patches."""
+    for at in manifest.v1.overrides:
         text = _renamed(manifest.text, at)
         if text is None:
             line = manifest.line(at)
             draft.notes.append(
-                f"{manifest.file}:{line}: `overrides` stands beside `patches`, the two written "
-                "differently; it is still read, before them"
+                f"{manifest.file}:{line}: `overrides` is kept: it cannot be merged with `patches`, "
+                "which uses a different syntax; it still applies, before `patches`"
             )
         else:
-            manifest.change(text, "overrides are patches")
+            manifest.change(text, "`overrides` is now `patches`")
 
 
 def _renamed(text: str, at: KeyPath) -> str | None:
-    """None where the two cannot become one list."""
-    marks = toml.marks(text)
+    """Return the text with `overrides` renamed; None if it cannot be merged with `patches`."""
     rig, patches = at[:2], (*at[:2], "patches")
-    inline, beside = toml.written(marks, at), toml.written(marks, patches)
+    inline, beside = positions.value_mark(text, at), positions.value_mark(text, patches)
     other = table_begin(text, patches)
     if beside is not None or (inline is not None and other is not None):
         return None
@@ -51,7 +50,7 @@ def _renamed(text: str, at: KeyPath) -> str | None:
     first = table_begin(text, at)
     if other is not None and first is not None and other < first:
         text, blocks = cut_tables(text, at)
-        return put_block(text, table_begin(text, patches) or 0, _blocks_renamed(blocks))
+        return insert_block(text, table_begin(text, patches) or 0, _blocks_renamed(blocks))
     return rename_tables(
         text, lambda path: 1 if path[:3] == (*rig, "overrides") else None, "patches"
     )
@@ -69,67 +68,70 @@ def _blocks_renamed(blocks: str) -> str:
 
 
 def move_paths(draft: Draft) -> None:
-    """Paths of rigs go to city.local.toml, whose own word counts where it has one.
+    """Move the paths of rigs to city.local.toml; paths that it already sets take precedence.
 
-    So does what the older program kept of this machine, before what city.toml says.
-
-    In a city that has nothing else of the first layout a path that is true everywhere may stay.
+    v1's machine-local file goes there too and takes precedence over city.toml. A city without
+    other v1 parts keeps relative paths, which are the same on every machine.
     """
-    everything = draft.city.is_first
+    is_v1 = draft.city.is_v1
     local = draft.read(LOCAL, "local") if os.path.lexists(draft.absolute(LOCAL)) else None
     before = local.text if local else _LOCAL_HEAD
-    text = _with_site(draft, before) if draft.city.has_marks else before
+    text = _with_machine_file(draft, before) if draft.city.has_marks else before
     moved = text != before
     for manifest in draft.city.manifests:
         for index, name, path in _paths(manifest):
-            if not everything and path[:1] not in ("/", "~"):
+            if not is_v1 and path[:1] not in ("/", "~"):
                 continue
             moved = True
             known = "path" in (rig_entry(text, name) or {})
             new = text if known else declare_rig(text, name, {"path": path})
             at = None if known else _end_of_path(new, name)
-            left, behind = _without_path(manifest.text, index, keep=at is None)
-            manifest.change(left, f"paths of rigs are in {LOCAL}")
-            text = f"{new[:at]}  {behind}{new[at:]}" if behind else new
+            rest, comment = _without_path(manifest.text, index, keep=at is None)
+            manifest.change(rest, f"paths of rigs are in {LOCAL}")
+            text = f"{new[:at]}  {comment}{new[at:]}" if comment else new
     if not moved:
         return
     if local is not None:
-        local.change(text, "where rigs are is this machine's to say")
+        local.change(text, "paths of rigs are specific to this machine")
         draft.city.manifests.append(local)
     else:
-        mode = next(one.new_mode for one in draft.city.manifests if one.kind == CITY)
-        draft.files.write(LOCAL, text.encode(), mode, "where rigs are is this machine's to say")
+        mode = next(manifest.new_mode for manifest in draft.city.manifests if manifest.kind == CITY)
+        draft.files.write(LOCAL, text.encode(), mode, "paths of rigs are specific to this machine")
     _ignore_local(draft)
 
 
 def _without_path(text: str, index: int, *, keep: bool) -> tuple[str, str]:
-    """The text without a rig's path, and what was said behind it; with `keep` that stays."""
+    """Remove a rig's path; return the text and the trailing comment, which `keep` leaves in."""
     where = ("rigs", index, "path")
-    mark = toml.written(toml.marks(text), where)
+    mark = positions.value_mark(text, where)
     if mark is None or mark.kind != "key" or keep:
         return drop(text, where), ""
-    behind = " ".join(comments(text, mark.end, line_end(text, mark.end)))
-    return replace(text, mark, (), keep=False), behind
+    comment = " ".join(comments(text, mark.end, line_end(text, mark.end)))
+    return replace(text, mark, (), keep=False), comment
 
 
 def _end_of_path(text: str, name: str) -> int | None:
-    """Where something can be said behind a rig's path; None inside an inline table."""
-    rigs = toml.parse(text.encode())["rigs"]
+    """Return the offset after a rig's path for a comment; None inside an inline table."""
+    rigs = read.parse(text.encode())["rigs"]
     named = (isinstance(rig, Mapping) and rig.get("name") == name for rig in rigs)
     index = list(named).index(True)
-    mark = toml.written(toml.marks(text), ("rigs", index, "path"))
+    mark = positions.value_mark(text, ("rigs", index, "path"))
     return mark.end if mark and mark.kind == "key" else None
 
 
-def _with_site(draft: Draft, text: str) -> str:
-    site = read_site(draft.root)
-    own = toml.parse(text.encode()).get("workspace")
-    said = own if isinstance(own, Mapping) else {}
-    told = {f"workspace.{key}": site.workspace[key] for key in site.workspace if key not in said}
-    text = set_fields(text, told)
-    for name in site.paths:
+def _with_machine_file(draft: Draft, text: str) -> str:
+    machine_file = read_machine_file(draft.root)
+    own = read.parse(text.encode()).get("workspace")
+    existing = own if isinstance(own, Mapping) else {}
+    fields = {
+        f"workspace.{key}": machine_file.workspace[key]
+        for key in machine_file.workspace
+        if key not in existing
+    }
+    text = set_fields(text, fields)
+    for name in machine_file.paths:
         if name in (draft.rigs or ()) and "path" not in (rig_entry(text, name) or {}):
-            text = declare_rig(text, name, {"path": site.paths[name]})
+            text = declare_rig(text, name, {"path": machine_file.paths[name]})
     return text
 
 
@@ -143,11 +145,11 @@ def _paths(manifest: Manifest) -> Iterator[tuple[int, str, str]]:
 
 
 def _ignore_local(draft: Draft) -> None:
-    """Keep the machine's own file out of git, where the city is in one or says such things."""
+    """Add city.local.toml to .gitignore, if the city is in a git repository or has the file."""
     path = draft.absolute(".gitignore")
     if not os.path.lexists(path) and _in_git(draft.root):
         line = f"{LOCAL}\n".encode()
-        draft.files.write(".gitignore", line, 0o644, f"{LOCAL} is not for git")
+        draft.files.write(".gitignore", line, 0o644, f"keep {LOCAL} out of git")
     data = read_plain(path) if os.path.isfile(path) else None
     if data is None:
         return
@@ -156,7 +158,7 @@ def _ignore_local(draft: Draft) -> None:
         return
     end = newline(data.decode("utf-8", "replace")).encode()
     begun = b"" if not data or data.endswith(b"\n") else end
-    draft.edits[".gitignore"] = (data + begun + LOCAL.encode() + end, f"{LOCAL} is not for git")
+    draft.edits[".gitignore"] = (data + begun + LOCAL.encode() + end, f"keep {LOCAL} out of git")
 
 
 def _in_git(path: str) -> bool:

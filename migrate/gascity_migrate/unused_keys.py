@@ -1,8 +1,8 @@
-"""Keys that stay where they are and do nothing, each with the reason."""
+"""Lists keys that stay in the file without effect, each with the reason."""
 
 from collections.abc import Iterator, Mapping
 
-from gascity.model.ignored import (
+from gascity.model.ignored_keys import (
     AGENT_NOT_ACTED_ON,
     CITY_NOT_ACTED_ON,
     NOT_ACTED_ON,
@@ -10,22 +10,22 @@ from gascity.model.ignored import (
 )
 from gascity.model.problems import KeyPath
 from gascity_migrate.draft import Draft, Manifest
-from gascity_migrate.first import INCLUDES
+from gascity_migrate.v1_tables import INCLUDES
 
-# What is carried, or told apart from this.
+# Keys that are converted, or reported elsewhere.
 _CARRIED = frozenset((*INCLUDES, "default_rig_includes", "global_fragments", "defaults", "pool"))
 _TABLES = ("workspace", "session", "pack")
 _ENTRIES = (("imports", "import"), ("providers", "provider"))
 
 
-def list_losses(draft: Draft, manifest: Manifest) -> None:
-    """Tell every key of a file that this program knows of and does not act on."""
-    for path, reason in _losses(manifest.raw):
+def record_ignored_keys(draft: Draft, manifest: Manifest) -> None:
+    """Record every key of a file that city knows but ignores."""
+    for path, reason in _ignored_keys(manifest.raw):
         if path[0] not in ("packs", "topologies") and path[:2] != ("formulas", "dir"):
-            draft.lose(manifest, path, reason)
+            draft.record_not_carried(manifest, path, reason)
 
 
-def _losses(raw: Mapping[str, object]) -> Iterator[tuple[KeyPath, str]]:
+def _ignored_keys(raw: Mapping[str, object]) -> Iterator[tuple[KeyPath, str]]:
     for key, value in raw.items():
         if key in CITY_NOT_ACTED_ON:
             yield from _whole(key, value)
@@ -50,11 +50,14 @@ def _losses(raw: Mapping[str, object]) -> Iterator[tuple[KeyPath, str]]:
 
 
 def _moved_agents(rig: object, at: KeyPath) -> Iterator[tuple[KeyPath, str]]:
-    """Overrides could give an agent another `dir`."""
+    """Yield overrides that change an agent's `dir`, which patches cannot do."""
     entries = _under(rig, "overrides")
     for index, entry in enumerate(entries if isinstance(entries, list) else ()):
         if _under(entry, "dir") not in (None, "", _under(rig, "name")):
-            yield (*at, "overrides", index, "dir"), "an agent of a rig lives in that rig"
+            yield (
+                (*at, "overrides", index, "dir"),
+                "an agent of a rig cannot move to another directory",
+            )
 
 
 def _under(table: object, key: str) -> object:
@@ -62,7 +65,7 @@ def _under(table: object, key: str) -> object:
 
 
 def _whole(key: str, value: object) -> Iterator[tuple[KeyPath, str]]:
-    """Each key of a table that is another program's; an array of tables as one."""
+    """Yield each key of an ignored table; an array of tables only once."""
     reason = CITY_NOT_ACTED_ON[key]
     if isinstance(value, Mapping):
         yield from (((key, name), reason) for name in value)
@@ -81,6 +84,6 @@ def _patches(entries: object, at: KeyPath) -> Iterator[tuple[KeyPath, str]]:
         yield from _keys(entry, (*at, index), AGENT_NOT_ACTED_ON)
         pool = _under(entry, "pool")
         for key in pool if isinstance(pool, Mapping) else ():
-            today = "scale_check" if key == "check" else str(key)
-            if today in AGENT_NOT_ACTED_ON:
-                yield (*at, index, "pool", key), AGENT_NOT_ACTED_ON[today]
+            current_key = "scale_check" if key == "check" else str(key)
+            if current_key in AGENT_NOT_ACTED_ON:
+                yield (*at, index, "pool", key), AGENT_NOT_ACTED_ON[current_key]

@@ -1,4 +1,4 @@
-"""What of a manifest is written in the first layout: each thing found, with its key path. Pure."""
+"""Finds the v1 parts of a manifest, each with its key path. Pure."""
 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -8,12 +8,12 @@ from gascity.model.problems import KeyPath, Place, Problem
 SHARED_PROMPTS = "prompts/shared"
 OVERLAYS = "overlays"  # directories of overlays, each named by some agent's overlay_dir
 
-# Older words for the same list, in the order in which their packs were read.
+# All v1 spellings of the list of included packs, in the order in which v1 read them.
 INCLUDES = ("topology", "pack", "topologies", "packs", "includes")
 
 
-class AgentTable(NamedTuple):
-    """One `[[agent]]`, or `[[agents]]` of the first releases; `name` and `dir` tell it apart."""
+class V1AgentTable(NamedTuple):
+    """One `[[agent]]` (`[[agents]]` in early releases), identified by `name` and `dir`."""
 
     name: str
     dir: str
@@ -22,19 +22,19 @@ class AgentTable(NamedTuple):
 
 
 class Include(NamedTuple):
-    """A pack that is named without a binding; `at` is the key, or the item of its list.
+    """A pack included without a binding; `at` is the path of the key or list item.
 
-    `whose` is `pack`, `city`, `default-rig`, or `rig`, and `rig` is that rig's name.
+    `owner` is `pack`, `city`, `default-rig`, or `rig`, and `rig` is that rig's name.
     """
 
     source: str
     at: KeyPath
-    whose: str
+    owner: str
     rig: str = ""
 
 
 class NamedPack(NamedTuple):
-    """One `[packs.<name>]`: a repository under a name that includes may use."""
+    """One `[packs.<name>]`: a repository that includes can refer to by name."""
 
     name: str
     source: str
@@ -44,7 +44,7 @@ class NamedPack(NamedTuple):
 
 
 class PatchTable(NamedTuple):
-    """A change to an agent: `[[patches.agent]]`, or of a rig `patches` or `overrides`."""
+    """A patch of an agent: `[[patches.agent]]`, or `patches` or `overrides` of a rig."""
 
     table: Mapping[str, object]
     at: KeyPath
@@ -58,16 +58,16 @@ class Entry(NamedTuple):
     at: KeyPath
 
 
-class First(NamedTuple):
-    """Everything of the first layout in one file, in the order written.
+class V1Manifest(NamedTuple):
+    """All v1 parts of one file, in file order.
 
-    `marks` are the key paths of what today's layout does not have; without any of them a file is
-    written in today's. `patches` are all patches, for some keys in them may be older ones.
-    `defaults` is `[agents]` where that is a table: the older name of `[agent_defaults]`.
-    `overrides` are rigs with the older name of their patches, by key path.
+    `marks` are the key paths that only v1 has; a file without any is not v1. `patches` are all
+    patches, since some of their keys may be v1 keys. `defaults` is `[agents]` if that is a table:
+    the v1 name of `[agent_defaults]`. `overrides` are the key paths of `rigs.overrides`, the v1
+    name of a rig's patches.
     """
 
-    agents: tuple[AgentTable, ...]
+    agents: tuple[V1AgentTable, ...]
     defaults: Mapping[str, object] | None
     packs: tuple[NamedPack, ...]
     includes: tuple[Include, ...]
@@ -83,20 +83,20 @@ class First(NamedTuple):
     problems: tuple[Problem, ...]
 
 
-def take_apart(manifest: Mapping[str, object], file: str) -> First:
-    """Find what is of the first layout in pack.toml, city.toml or a file that one includes.
+def read_v1_parts(manifest: Mapping[str, object], file: str) -> V1Manifest:
+    """Return the v1 parts of pack.toml, city.toml or a file that city.toml includes.
 
-    What has the wrong shape is a problem in `file`, and the rest is found all the same.
+    Values of the wrong type become problems in `file`; all other parts are still returned.
     """
-    return _Finder(file).read(manifest)
+    return _V1Reader(file).read(manifest)
 
 
-class _Finder:
-    """Goes through one file. `read` is called once."""
+class _V1Reader:
+    """Collects the v1 parts of one file; call `read` once."""
 
     def __init__(self, file: str) -> None:
         self.file = file
-        self.agents: list[AgentTable] = []
+        self.agents: list[V1AgentTable] = []
         self.defaults: Mapping[str, object] | None = None
         self.packs: list[NamedPack] = []
         self.includes: list[Include] = []
@@ -111,7 +111,7 @@ class _Finder:
         self.marks: list[KeyPath] = []
         self.problems: list[Problem] = []
 
-    def read(self, manifest: Mapping[str, object]) -> First:
+    def read(self, manifest: Mapping[str, object]) -> V1Manifest:
         readers: Mapping[str, Callable[[object], None]] = {
             "agent": self._agent,
             "agents": self._agents,
@@ -129,7 +129,7 @@ class _Finder:
         for key, value in manifest.items():
             if key in readers:
                 readers[key](value)
-        return First(
+        return V1Manifest(
             tuple(self.agents),
             self.defaults,
             tuple(self.packs),
@@ -151,7 +151,7 @@ class _Finder:
             self._agent_tables(value, "agent")
             return
         self.marks.append(("agent",))
-        self._wrong(("agent",), "an array of tables", "write [[agent]]")
+        self._wrong_type(("agent",), "an array of tables", "write [[agent]]")
 
     def _agents(self, value: object) -> None:
         if isinstance(value, list):
@@ -161,35 +161,35 @@ class _Finder:
         if isinstance(value, Mapping):
             self.defaults = value
         else:
-            self._wrong(("agents",), "a table", "write [agent_defaults]")
+            self._wrong_type(("agents",), "a table", "write [agent_defaults]")
 
     def _agent_tables(self, entries: list[object], key: str) -> None:
         for index, entry in enumerate(entries):
             at: KeyPath = (key, index)
             self.marks.append(at)
             if not isinstance(entry, Mapping):
-                self._wrong(at, "a table", f"write [[{key}]]")
+                self._wrong_type(at, "a table", f"write [[{key}]]")
                 continue
             name, home = entry.get("name"), entry.get("dir")
             if name is None:
                 words = "an agent needs a `name`"
                 self.problems.append(Problem("missing-key", words, Place(self.file, at)))
             elif not isinstance(name, str):
-                self._wrong((*at, "name"), "a string")
+                self._wrong_type((*at, "name"), "a string")
             elif home is not None and not isinstance(home, str):
-                self._wrong((*at, "dir"), "a string")
+                self._wrong_type((*at, "dir"), "a string")
             else:
-                self.agents.append(AgentTable(name, home or "", entry, at))
+                self.agents.append(V1AgentTable(name, home or "", entry, at))
 
     def _packs(self, value: object, key: str) -> None:
-        """`[packs]`, or `[topologies]` of the first releases."""
+        """Read `[packs]`, called `[topologies]` in early releases."""
         self.marks.append((key,))
         if not isinstance(value, Mapping):
-            self._wrong((key,), "a table")
+            self._wrong_type((key,), "a table")
         for name, entry in _table(value).items():
             table = _table(entry)
-            found = [table.get(part, "") for part in ("source", "ref", "path")]
-            source, ref, path = (part if isinstance(part, str) else "" for part in found)
+            values = [table.get(part, "") for part in ("source", "ref", "path")]
+            source, ref, path = (part if isinstance(part, str) else "" for part in values)
             if source:
                 self.packs.append(NamedPack(name, source, ref, path, (key, name)))
             else:
@@ -209,20 +209,20 @@ class _Finder:
         table = _table(value)
         for key in (*INCLUDES, "default_rig_includes"):
             if key in table:
-                whose = "default-rig" if key == "default_rig_includes" else "city"
-                self._include(table[key], ("workspace", key), whose)
+                owner = "default-rig" if key == "default_rig_includes" else "city"
+                self._include(table[key], ("workspace", key), owner)
         if "global_fragments" in table:
             at: KeyPath = ("workspace", "global_fragments")
             self.marks.append(at)
             self.global_fragments = self._strings(table["global_fragments"], at)
 
-    def _include(self, value: object, at: KeyPath, whose: str, rig: str = "") -> None:
+    def _include(self, value: object, at: KeyPath, owner: str, rig: str = "") -> None:
         self.marks.append(at)
         if isinstance(value, str):
-            self.includes.append(Include(value, at, whose, rig))
+            self.includes.append(Include(value, at, owner, rig))
             return
         for index, source in enumerate(self._strings(value, at)):
-            self.includes.append(Include(source, (*at, index), whose, rig))
+            self.includes.append(Include(source, (*at, index), owner, rig))
 
     def _files(self, value: object) -> None:
         self.files = self._strings(value, ("include",))
@@ -248,7 +248,7 @@ class _Finder:
             self._patch_tables(value.get("agent"), ("patches", "agent"))
 
     def _patch_tables(self, value: object, at: KeyPath, rig: str = "") -> None:
-        """Their shape is told by whoever decodes them: patches are of today's layout too."""
+        """Collect patch tables; decoding reports wrong types, since patches are not only v1."""
         for index, entry in enumerate(value if isinstance(value, list) else ()):
             if isinstance(entry, Mapping):
                 here = (*at, index)
@@ -257,33 +257,33 @@ class _Finder:
                     self.marks.append((*here, "pool"))
 
     def _formulas(self, value: object) -> None:
-        found = value.get("dir") if isinstance(value, Mapping) else None
-        if isinstance(found, str):
+        directory = value.get("dir") if isinstance(value, Mapping) else None
+        if isinstance(directory, str):
             self.marks.append(("formulas", "dir"))
-            self.formulas_dir = found
+            self.formulas_dir = directory
 
-    def _entries(self, value: object, key: str, found: list[Entry]) -> None:
+    def _entries(self, value: object, key: str, entries: list[Entry]) -> None:
         if not isinstance(value, list):
-            return  # [doctor] of city.toml is something else
+            return  # city.toml has an unrelated table [doctor]
         self.marks.append((key,))
         for index, entry in enumerate(value):
             if isinstance(entry, Mapping):
-                found.append(Entry(entry, (key, index)))
+                entries.append(Entry(entry, (key, index)))
             else:
-                self._wrong((key, index), "a table", f"write [[{key}]]")
+                self._wrong_type((key, index), "a table", f"write [[{key}]]")
 
     def _strings(self, value: object, at: KeyPath) -> tuple[str, ...]:
         if isinstance(value, list) and all(isinstance(item, str) for item in value):
             return tuple(value)
-        self._wrong(at, "a list of strings")
+        self._wrong_type(at, "a list of strings")
         return ()
 
-    def _wrong(self, at: KeyPath, wanted: str, hint: str | None = None) -> None:
+    def _wrong_type(self, at: KeyPath, wanted: str, hint: str | None = None) -> None:
         name = ".".join(part for part in at if isinstance(part, str))
         words = f"`{name}` should be {wanted}"
         self.problems.append(Problem("bad-type", words, Place(self.file, at), hint))
 
 
 def _table(value: object) -> Mapping[str, object]:
-    """A table, or an empty one where something else stands: its reader says so."""
+    """Return the value if it is a table, else an empty one; decoding reports the wrong type."""
     return value if isinstance(value, Mapping) else {}

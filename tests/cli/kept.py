@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from gascity.model.work import POOL, RUNNING, NewWork, Session, Token, Work
-from gascity.store.sqlite import SqliteStore, open_store
+from gascity.model.work import POOL, RUNNING, ClaimToken, NewWork, Session, Work
+from gascity.store import open_store
+from gascity.store.port import Store
 from tests.cli.shapes import NUMBER, TEXT, Either, OneOf
 from tests.support.command import Command, Ran
 
@@ -46,7 +47,7 @@ class Kept:
     def __init__(self, root: Path, run: Command) -> None:
         self.root = root
         self._run = run
-        self.store: SqliteStore = open_store(str(root))
+        self.store: Store = open_store(str(root))
 
     def __call__(self, *arguments: str, as_: Session | None = None, **options: Any) -> Ran:
         """Run a command as a person, or as a session."""
@@ -57,7 +58,7 @@ class Kept:
 
     def sling(self, agent: str = "mayor", title: str = "Open the gate", **more: Any) -> Work:
         body = more.pop("body", title)
-        return self.store.put(NewWork(agent, title, body, **more), time.time())
+        return self.store.add_work(NewWork(agent, title, body, **more), time.time())
 
     def session(self, alias: str = "mayor-1", agent: str = "mayor", **more: Any) -> Session:
         now = time.time()
@@ -70,7 +71,7 @@ class Kept:
         )
 
     def claim(self, session: Session, work: Work) -> Work:
-        token = Token(session.id, session.generation)
+        token = ClaimToken(session.id, session.generation)
         taken = self.store.claim(token, time.time(), work=work.id)
         assert taken is not None
         assert taken.id == work.id

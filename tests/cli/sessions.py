@@ -8,8 +8,8 @@ from pathlib import Path
 from uuid import uuid4
 
 from gascity.model.work import POOL, RUNNING, Run, Session
+from gascity.store import open_store
 from gascity.store.port import Store
-from gascity.store.sqlite import open_store
 
 AGO = 90.0  # seconds: how old what is put into a store is
 
@@ -77,5 +77,5 @@ def put_run(root: Path, session: Session, text: str, **values: object) -> Run:
     with stored(root) as store:
         run = store.add_run(plain._replace(**values))  # type: ignore[arg-type]
         if run.ended is None:
-            store.set_session(session.id, {"run": run.id}, session.updated)
+            store.update_session(session.id, {"run": run.id}, session.updated)
     return run

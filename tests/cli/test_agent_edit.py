@@ -69,7 +69,7 @@ def test_a_new_agent_is_a_folder_with_a_prompt_and_its_settings(
     ran = run("agent", "new", "night-watch", "--description", "Keeps watch.", cwd=root)
     assert ran == Ran(
         0,
-        "Made:\n"
+        "Created:\n"
         "  agents/night-watch/prompt.md\n"
         "  agents/night-watch/agent.toml\n"
         "Next: edit agents/night-watch/prompt.md, then `city agent show night-watch`\n",
@@ -134,7 +134,7 @@ def test_a_new_agent_never_takes_a_name_that_is_there(
 ) -> None:
     before = contents(edited)
     ran = run("agent", "new", name, cwd=edited)
-    assert ran == Ran(1, "", "city: error: agents/mayor is there already [duplicate-name]\n")
+    assert ran == Ran(1, "", "city: error: agents/mayor already exists [duplicate-name]\n")
     assert contents(edited) == before
 
 
@@ -160,7 +160,9 @@ def test_a_new_agent_is_not_written_through_a_linked_agents_directory(
     outside.mkdir()
     (root / "agents").symlink_to(outside)
     ran = run("agent", "new", "cook", cwd=root)
-    assert ran.err.endswith(" a directory above is a link [refused]\n  hint: nothing was changed\n")
+    assert ran.err.endswith(
+        " a parent directory is a symlink [refused]\n  hint: nothing was changed\n"
+    )
     assert contents(outside) == {}
 
 
@@ -169,8 +171,7 @@ def test_setting_a_value_changes_that_value_and_no_other_byte(run: Command, edit
     ran = run("agent", "set", "mayor", "max_active_sessions=5", cwd=edited)
     assert ran == Ran(
         0,
-        "agents/mayor/agent.toml: max_active_sessions changed; "
-        "`city agent explain mayor` shows it\n",
+        "agents/mayor/agent.toml: updated max_active_sessions; next: `city agent explain mayor`\n",
         "",
     )
     assert file.read_text() == COMMENTED.replace("sessions = 3", "sessions = 5")
@@ -276,12 +277,12 @@ def test_an_unconfigured_built_in_provider_may_be_set(run: Command, edited: Path
         pytest.param(("hidden=maybe",), 1, "should be true or false", id="wrong-type"),
         pytest.param(("max_active_sessions=-2",), 1, "at least -1", id="out-of-range"),
         pytest.param(("provider=codx",), 1, "did you mean `codex`?", id="unknown-provider"),
-        pytest.param(("prompt=nowhere.md",), 1, "nowhere.md is not there", id="missing-file"),
+        pytest.param(("prompt=nowhere.md",), 1, "nowhere.md does not exist", id="missing-file"),
         pytest.param(("prompt=../../../up.md",), 1, "leads out of", id="path-out-of-the-pack"),
         pytest.param(("depends_on=[3]",), 1, "should be a list of strings", id="wrong-item"),
-        pytest.param(("hidden",), 2, "should be FIELD=VALUE", id="no-equals"),
+        pytest.param(("hidden",), 2, "expected FIELD=VALUE", id="no-equals"),
         pytest.param((), 2, "nothing to change", id="nothing"),
-        pytest.param(("env={A=1}",), 1, "should hold strings", id="wrong-map"),
+        pytest.param(("env={A=1}",), 1, "should contain strings", id="wrong-map"),
         pytest.param(("nudge=a\nb = 1",), 0, "", id="newline-is-text"),
         pytest.param(("name=other",), 1, "is not an agent setting", id="name"),
     ],
@@ -361,7 +362,7 @@ def test_rename_moves_the_folder_and_every_reference(run: Command, edited: Path)
     )
     ran = run("agent", "rename", "mayor", "reeve", cwd=edited)
     assert (ran.code, ran.err) == (0, "")
-    assert ran.out.startswith("agents/mayor is now agents/reeve\n")
+    assert ran.out.startswith("Renamed agents/mayor to agents/reeve\n")
     assert not (edited / "agents/mayor").exists()
     assert (edited / "agents/reeve/agent.toml").read_text() == COMMENTED
     assert (edited / "agents/clerk/agent.toml").read_text() == (

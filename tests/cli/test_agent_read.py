@@ -112,11 +112,11 @@ def test_a_broken_agent_is_marked_and_the_others_are_listed(
         "\n"
         "  bad   [host, stateful]  Does not.\n"
         "        Source: agents/bad\n"
-        "        broken: `city check` says why\n"
+        "        broken; run `city check` to see why\n"
         "\n"
         "  good  [host, stateful]  Does its work.\n"
         "        Source: agents/good\n",
-        "city: broken: bad; `city check` says why\n",
+        "city: broken agents: bad; run `city check` to see why\n",
     )
     rows = run("agent", "list", "--json", cwd=root).json["agents"]
     assert [(row["name"], row["state"]) for row in rows] == [("bad", "broken"), ("good", "ok")]
@@ -291,7 +291,7 @@ def test_an_unknown_agent_exits_1_with_suggestions(
         "city: error: there is no agent `mayro` [unknown-agent]\n  hint: did you mean `mayor`?\n",
     )
     ran = in_harbour("agent", command, "zeppelin")
-    assert ran.err.endswith("  hint: `city agent list` shows what there is\n")
+    assert ran.err.endswith("  hint: to list the agents: `city agent list`\n")
 
 
 def test_a_bare_name_close_to_an_imported_one_suggests_the_imported_one(
@@ -358,7 +358,7 @@ def test_an_ambiguous_name_exits_1_and_lists_the_candidates(
     assert run(*arguments, cwd=two_crews) == Ran(
         1,
         "",
-        "city: error: `pilot` may mean `a.pilot`, `b.pilot` [ambiguous-name]\n"
+        "city: error: `pilot` is ambiguous: `a.pilot`, `b.pilot` [ambiguous-name]\n"
         "  hint: write one of them in full\n",
     )
 

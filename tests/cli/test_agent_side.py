@@ -70,7 +70,7 @@ def test_what_is_kept_for_a_session_is_seen_by_that_session_alone(kept: Kept) ->
 def test_without_a_session_an_agent_has_to_be_named(kept: Kept) -> None:
     ran = kept("hook")
     assert ran.code == 2
-    assert "name an agent" in ran.err
+    assert "missing AGENT" in ran.err
 
 
 def test_a_claim_gives_the_most_urgent_item_once_and_then_the_same_again(kept: Kept) -> None:
@@ -106,7 +106,7 @@ def test_with_nothing_to_claim_a_session_is_told_to_end(kept: Kept) -> None:
 
 def test_a_session_that_was_replaced_is_told_to_end_and_gets_nothing(kept: Kept) -> None:
     session, work = kept.session(), kept.sling()
-    kept.store.set_session(session.id, {"generation": 2}, time.time())
+    kept.store.update_session(session.id, {"generation": 2}, time.time())
     ran = kept("hook", "--claim", "--drain-ack", "--json", as_=session)
     assert hooked(ran) == (1, "drain", "stale_session", None)
     assert ran.json["drain_acknowledged"] is False
@@ -188,7 +188,7 @@ def test_inside_a_session_the_prompt_has_that_sessions_values(scene: Kept) -> No
 
 def test_a_session_that_was_replaced_gets_the_prompt_of_a_first_one(scene: Kept) -> None:
     session = scene.session("ash")
-    scene.store.set_session(session.id, {"generation": 2}, time.time())
+    scene.store.update_session(session.id, {"generation": 2}, time.time())
     assert scene("prime", as_=session) == scene("agent", "emit", "mayor")
 
 
@@ -235,7 +235,7 @@ def test_only_a_session_says_something_about_itself(kept: Kept, verb: str) -> No
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_session_that_was_replaced_says_nothing_any_more(kept: Kept, verb: str) -> None:
     session = kept.session()
-    kept.store.set_session(session.id, {"generation": 2}, time.time())
+    kept.store.update_session(session.id, {"generation": 2}, time.time())
     before = kept.now(session)
     assert code_of(kept("runtime", verb, "--json", as_=session)) == "stale-session"
     assert kept.now(session) == before
@@ -244,7 +244,7 @@ def test_a_session_that_was_replaced_says_nothing_any_more(kept: Kept, verb: str
 def test_a_drain_check_exits_0_only_for_a_session_that_is_to_end(kept: Kept) -> None:
     session = kept.session()
     assert kept("runtime", "drain-check", as_=session) == Ran(1, "not draining\n", "")
-    kept.store.set_session(session.id, {"state": DRAINING}, time.time())
+    kept.store.update_session(session.id, {"state": DRAINING}, time.time())
     assert kept("runtime", "drain-check", as_=session) == Ran(0, "draining\n", "")
     answer = kept("runtime", "drain-check", "--json", as_=session).json
     fits(answer, {"session": str, "draining": bool, "reason": str})
@@ -269,7 +269,7 @@ def test_a_drain_is_acknowledged_with_a_word_about_work_that_is_not_settled(kept
     kept.claim(session, work)
     ran = kept("runtime", "drain-ack", as_=session)
     assert ran.code == 0
-    assert ran.err == f"note: {work.id} is not settled: it will be open again for others\n"
+    assert ran.err == f"note: {work.id} is not finished; it will be queued again\n"
 
 
 @pytest.mark.parametrize(

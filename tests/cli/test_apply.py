@@ -9,8 +9,8 @@ import pytest
 from tests.cli.shapes import APPLIED, fits
 from tests.support.command import Command
 from tests.support.git import git, repository, status
-from tests.support.pictures import picture
-from tests.support.towns import SKILL, Town, server
+from tests.support.planned_city import SKILL, Town, server
+from tests.support.snapshots import picture
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def test_an_apply_is_one_object_with_what_was_done_and_kept(town: Town) -> None:
         }
     ]
     assert [(step["op"], step["path"], step["reason"]) for step in row["kept"]] == [
-        ("keep", "b", "it was there before")
+        ("keep", "b", "not managed by city")
     ]
     assert town.seen("desk") == {"a": ("644", b"ours\n"), "b": ("644", b"mine\n")}
 
@@ -50,7 +50,7 @@ def test_the_program_itself_says_what_it_did_and_the_second_time_that_there_is_n
     assert done.out == ".gc/work/mayor  (mayor)\n  write    a  (agent: agents/mayor/overlay/a)\n"
     again = run("apply", cwd=town.root)
     assert (again.code, again.err) == (0, "")
-    assert again.out == "Nothing to do: everything is as it should be.\n"
+    assert again.out == "Nothing to do: everything is up to date.\n"
 
 
 def test_modes_links_and_templates_arrive_as_they_should(town: Town) -> None:
@@ -102,7 +102,7 @@ class TestKept:
         for _ in range(2):
             done = town.run("apply")
             assert done.code == 0
-            assert "kept: desk/a: it was there before\n" in done.err
+            assert "kept: desk/a: not managed by city\n" in done.err
             assert "--adopt" in done.err
         assert (desk / "a").read_text() == "mine\n"
 
@@ -114,7 +114,7 @@ class TestKept:
         assert town.fine("apply").err == ""
         town.write({"agents/mayor/overlay/a": "new\n"})
         done = town.fine("apply")
-        assert "kept: desk/a: its source changed since you kept yours\n" in done.err
+        assert "kept: desk/a: source changed since you adopted this file\n" in done.err
         town.fine("apply", "--adopt")
         assert town.fine("apply").err == ""
         assert (desk / "a").read_text() == "mine, and better\n"
@@ -141,7 +141,7 @@ class TestKept:
         )
         town.write({"office/.claude/skills/knots/SKILL.md": "mine\n"})
         assert (
-            "kept: office/.claude/skills/knots: a directory stands there" in town.fine("apply").err
+            "kept: office/.claude/skills/knots: a directory is in the way" in town.fine("apply").err
         )
         assert "office" not in town.fine("apply", "clerk", "--adopt").err
         assert "office" not in town.fine("apply").err
@@ -338,8 +338,8 @@ class TestServersInAPersonsFile:
         done = town.fine("apply")
         (copy,) = (town.root / ".gc/mcp-adopted/claude").iterdir()
         assert done.err == (
-            f"city: desk/.mcp.json gets MCP servers; it was copied to "
-            f".gc/mcp-adopted/claude/{copy.name} first\n"
+            "city: adding MCP servers to desk/.mcp.json "
+            f"(a copy is in .gc/mcp-adopted/claude/{copy.name})\n"
         )
         assert copy.read_text() == self.MINE
         assert copy.suffix == ".json"
@@ -386,7 +386,7 @@ class TestInGit:
     ) -> None:
         town.agent("pilot", 'scope = "rig"\nisolation = "none"', **FILES)
         done = town.fine("apply")
-        assert "kept: rigs/dock/notes.md: git tracks it\n" in done.err
+        assert "kept: rigs/dock/notes.md: tracked by git\n" in done.err
         assert (rig / "notes.md").read_text() == "tracked\n"
         assert (rig / "new.md").read_text() == "ours\n"
         assert status(rig) == []
@@ -457,7 +457,7 @@ class TestInGit:
         edited = town.root / ".gc/worktrees/dock/pilot/notes.md"
         edited.write_text("edited\n")
         town.write({"agents/pilot/overlay/notes.md": "newer\n"})
-        assert "notes.md: it was changed by hand since" in town.fine("apply").err
+        assert "notes.md: modified locally" in town.fine("apply").err
         town.remove("agents/pilot")
         town.run("apply")
         assert edited.read_text() == "edited\n"

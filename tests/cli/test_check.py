@@ -105,7 +105,7 @@ def test_verbose_lists_what_an_import_adds_to_agents_that_are_not_its_own(
     assert (ran.code, ran.err) == (0, "")
     assert ran.out == (
         "town: 2 agents, 0 rigs, 1 pack; no problems\n"
-        "import crew adds for agents that are not its own:\n"
+        "import crew adds to other agents:\n"
         "  skills knots → mayor\n"
         "  mcp charts → mayor\n"
     )
@@ -140,7 +140,7 @@ def test_an_import_that_shares_nothing_adds_nothing(
         }
     )
     assert run("check", "-v", cwd=root).out.endswith(
-        "import crew adds for agents that are not its own:\n  nothing\n"
+        "import crew adds to other agents:\n  nothing\n"
     )
 
 
@@ -167,8 +167,8 @@ def test_without_a_city_the_way_out_is_named(run: Command, tmp_path: Path) -> No
     assert ran == Ran(
         1,
         "",
-        f"city: error: there is no city.toml in {tmp_path} or above it [no-city]\n"
-        "  hint: `city init` makes a city here; --city PATH names another\n",
+        f"city: error: no city.toml in {tmp_path} or a parent directory [no-city]\n"
+        "  hint: run `city init` to create a city here, or pass --city PATH\n",
     )
 
 
@@ -176,8 +176,8 @@ def test_a_city_named_wrongly_is_said_to_be_none(run: Command, tmp_path: Path) -
     ran = run("--city", "nowhere", "check")
     assert (ran.code, ran.out) == (1, "")
     assert ran.err.startswith(
-        f"city: error: there is no city.toml in {tmp_path}/nowhere [no-city]\n"
-        "  hint: name the directory that city.toml is in; "
+        f"city: error: no city.toml in {tmp_path}/nowhere [no-city]\n"
+        "  hint: name the directory that contains city.toml; "
     )
 
 
@@ -194,7 +194,7 @@ def test_a_city_that_only_the_environment_names_is_said_to_come_from_there(
     run: Command, harbour: Path
 ) -> None:
     ran = run("check", cwd=harbour, env={"CITY_ROOT": "/nowhere/at/all"})
-    assert "there is no city.toml in /nowhere/at/all, which CITY_ROOT names [no-city]" in ran.err
+    assert "no city.toml in /nowhere/at/all (from CITY_ROOT) [no-city]" in ran.err
     assert "hint: unset CITY_ROOT" in ran.err
 
 

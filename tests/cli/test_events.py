@@ -81,19 +81,19 @@ def test_people_get_a_line_that_fits_the_screen(kept: Kept) -> None:
 )
 def test_events_are_chosen_by(kept: Kept, arguments: tuple[str, ...], chosen: list[int]) -> None:
     store, now = kept.store, time.time()
-    kept.store.record("work.created", "w-1", now - 7200, {})
-    kept.store.record("work.created", "w-2", now - 7000, {})
-    kept.store.record("session.started", "s", now - 60, {})
-    kept.store.record("work.done", "w-1", now - 50, {})
-    store.record("mail.sent", "1", now - 40, {})
-    store.record("mail.read", "1", now - 30, {})
+    kept.store.record_event("work.created", "w-1", now - 7200, {})
+    kept.store.record_event("work.created", "w-2", now - 7000, {})
+    kept.store.record_event("session.started", "s", now - 60, {})
+    kept.store.record_event("work.done", "w-1", now - 50, {})
+    store.record_event("mail.sent", "1", now - 40, {})
+    store.record_event("mail.read", "1", now - 30, {})
     assert [one["seq"] for one in objects(kept("events", "--json", *arguments))] == chosen
 
 
 def test_only_the_last_hundred_are_shown_unless_more_is_asked_for(kept: Kept) -> None:
-    with kept.store.writing():
+    with kept.store.transaction():
         for number in range(120):
-            kept.store.record("work.created", f"w-{number}", time.time(), {})
+            kept.store.record_event("work.created", f"w-{number}", time.time(), {})
     assert [one["seq"] for one in objects(kept("events", "--json"))] == list(range(21, 121))
     assert len(objects(kept("events", "--json", "--after", "0"))) == 120
     assert kept("events", "--seq").out == "120\n"
@@ -169,9 +169,9 @@ def test_following_shows_what_was_and_then_what_comes_each_once(
 def test_following_goes_by_type_and_number(kept: Kept, follow: Callable[..., Follower]) -> None:
     kept.sling()
     one = follow("--follow", "--after", "0", "--type", "mail")
-    kept.store.send("human", "mayor", "s", "b", time.time())
+    kept.store.send_mail("human", "mayor", "s", "b", time.time())
     kept.sling()
-    kept.store.send("human", "mayor", "s", "b", time.time())
+    kept.store.send_mail("human", "mayor", "s", "b", time.time())
     assert [one.event()["seq"], one.event()["seq"]] == [2, 4]
 
 
@@ -212,7 +212,7 @@ def test_watching_shows_the_next_event_of_a_type_and_ends(
     kept.sling()
     one = follow("--watch", "--type", "mail", "--after", str(kept.store.last_event()))
     kept.sling()
-    kept.store.send("human", "mayor", "s", "b", time.time())
+    kept.store.send_mail("human", "mayor", "s", "b", time.time())
     assert one.event()["type"] == "mail.sent"
     assert one.ended() == (0, b"")
 
@@ -232,7 +232,7 @@ def test_watching_ends_when_its_time_is_up_and_that_is_no_failure(kept: Kept) ->
 # The page
 
 _KIND = r"(?:work|session|agent|mail|controller|config)\.[a-z][a-z_-]*"
-_TELLERS = {"_tell", "record", "change", "_change", "set_session"}
+_TELLERS = {"append_event", "record_event", "change", "_change", "update_session"}
 
 
 def types_in_the_program() -> set[str]:

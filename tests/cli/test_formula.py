@@ -33,7 +33,7 @@ def test_formulas_are_listed_with_what_they_cover_and_that_they_do_not_run(
 ) -> None:
     assert run("formula", "list", cwd=town(FILES)) == Ran(
         0,
-        "2 formulas, listed only: this version runs no formulas.\n"
+        "2 formulas (listed only; this version does not run formulas):\n"
         "\n"
         "  mol-land   Bring a ship in: look at the tide, call the pilot, make fast, write\n"
         "             it down.\n"
@@ -41,7 +41,7 @@ def test_formulas_are_listed_with_what_they_cover_and_that_they_do_not_run(
         "\n"
         "  mol-sweep  Sweep our way.\n"
         "             city: formulas/mol-sweep.toml\n"
-        "             covers packs/crew/formulas/mol-sweep.toml\n",
+        "             overrides packs/crew/formulas/mol-sweep.toml\n",
         "",
     )
 
@@ -75,7 +75,7 @@ def test_an_import_that_cannot_be_read_is_mentioned(
     run: Command, town: Callable[..., Path]
 ) -> None:
     ran = run("formula", "list", cwd=town({"city.toml": '[imports.x]\nsource = "nowhere"\n'}))
-    assert ran == Ran(0, "No formulas.\n", "city: 1 error; `city check` shows them\n")
+    assert ran == Ran(0, "No formulas.\n", "city: 1 error; run `city check` for details\n")
 
 
 def test_check_warns_of_the_citys_own_broken_entries_and_of_no_packs(
@@ -116,7 +116,7 @@ def test_other_commands_do_not_look_at_any_of_it(run: Command, town: Callable[..
 def test_what_public_packs_ask_of_formulas_is_answered_in_one_line(
     town: Callable[..., Path],
 ) -> None:
-    call = "import sys; from gascity.cli import run; sys.exit(run(sys.argv[1:], 'gc'))"
+    call = "import sys; from gascity.cli.main import run; sys.exit(run(sys.argv[1:], 'gc'))"
     done = subprocess.run(
         [sys.executable, "-c", call, "formula", "show", "mol-x"],
         cwd=town(),
@@ -124,5 +124,5 @@ def test_what_public_packs_ask_of_formulas_is_answered_in_one_line(
         text=True,
     )
     assert done.returncode == 2
-    assert "`gc formula show` is not part of this program" in done.stderr
+    assert "`gc formula show` is not supported" in done.stderr
     assert "city formula list" in done.stderr

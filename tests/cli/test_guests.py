@@ -49,6 +49,12 @@ class Guest:
 
 
 @pytest.fixture
+def run(program: Command) -> Command:
+    """The process itself is under test here."""
+    return program
+
+
+@pytest.fixture
 def guest(tmp_path: Path, run: Command) -> Guest:
     return Guest(tmp_path / "site", run)
 
@@ -70,7 +76,7 @@ def test_a_guest_that_is_not_called_is_not_imported(guest: Guest) -> None:
 
 def test_a_guest_cannot_take_the_place_of_one_of_ours(guest: Guest) -> None:
     guest.install({"check": "guest_trap:check", "agent": "guest_trap:agent"}, guest_trap=HELLO)
-    assert "Find everything that is wrong" in guest("check", "--help").out
+    assert "Validate the city's configuration." in guest("check", "--help").out
     assert guest("--help").out.count("  check ") == 1
 
 
@@ -79,7 +85,7 @@ def test_a_guest_cannot_take_the_place_of_one_of_ours(guest: Guest) -> None:
     [
         ("guest_absent:main", "ModuleNotFoundError: No module named 'guest_absent'"),
         ("guest_hello:absent", "AttributeError: module 'guest_hello' has no attribute 'absent'"),
-        ("guest_hello:number", "it is not a command"),
+        ("guest_hello:number", "not a click command"),
         ("guest_raises:x", "ZeroDivisionError: division by zero"),
         ("guest_leaves:x", "SystemExit: 5"),
         ("guest_garbled:x", "SyntaxError: "),
@@ -102,7 +108,7 @@ def test_a_broken_guest_is_one_problem_and_the_rest_works(
         done = guest(*arguments)
         assert done.code == 1
         first, second = done.err.splitlines()
-        assert first.startswith(f"city: error: `city odd` cannot be loaded from {target}: {why}")
+        assert first.startswith(f"city: error: cannot load `city odd` from {target}: {why}")
         assert first.endswith("[broken-command]")
         assert second.startswith("  hint: ")
     assert guest("odd", "--json").json["problems"][0]["code"] == "broken-command"
@@ -110,4 +116,4 @@ def test_a_broken_guest_is_one_problem_and_the_rest_works(
 
 
 def test_migrate_is_such_a_guest(run: Command) -> None:
-    assert "  migrate     Move agents that stand in tables" in run("--help").out
+    assert "  migrate     Convert `[[agent]]` tables" in run("--help").out

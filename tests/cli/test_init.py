@@ -40,10 +40,10 @@ def test_a_fresh_city_is_said_file_by_file_with_the_next_command(run: Command, e
     ran = run("init", cwd=empty)
     assert (ran.code, ran.err) == (0, "")
     assert ran.out == (
-        f"Made city lighthouse in {empty}:\n"
+        f"Created city lighthouse in {empty}:\n"
         "  city.toml\n"
         "  .gitignore\n"
-        "Provider claude: `claude` is not on PATH yet\n"
+        "Provider claude: `claude` is not on PATH\n"
         f"Next: {FIRST_STEP}\n"
     )
     assert (empty / "city.toml").read_text() == CITY_TOML.format(
@@ -98,7 +98,7 @@ def test_a_file_that_cannot_be_run_is_no_installed_provider(
 
 def test_the_city_may_be_given_a_name(run: Command, empty: Path) -> None:
     ran = run("init", "--name", 'The "Old" Light', cwd=empty)
-    assert ran.out.startswith(f'Made city The "Old" Light in {empty}:\n')
+    assert ran.out.startswith(f'Created city The "Old" Light in {empty}:\n')
     assert run("check", cwd=empty).out.startswith('The "Old" Light: ')
 
 
@@ -108,7 +108,7 @@ def test_a_name_that_is_not_one_line_of_text_is_refused(
 ) -> None:
     ran = run("init", "--name", name, cwd=empty)
     assert (ran.code, ran.out) == (1, "")
-    assert ran.err == "city: error: a city's name is one line of text [bad-name]\n"
+    assert ran.err == "city: error: a city name must be one line of text [bad-name]\n"
     assert contents(empty, but=()) == {}
 
 
@@ -155,8 +155,8 @@ def test_a_second_run_says_what_is_there_and_changes_nothing(run: Command, empty
     ran = run("init", "--provider", "gemini", "--name", "other", cwd=empty)
     assert (ran.code, ran.err) == (0, "")
     assert ran.out == (
-        "Already there, left as they are: city.toml, .gitignore\n"
-        "Provider claude: `claude` is not on PATH yet\n"
+        "Kept (already exists): city.toml, .gitignore\n"
+        "Provider claude: `claude` is not on PATH\n"
         f"Next: {FIRST_STEP}\n"
     )
     assert contents(empty, but=()) == before
@@ -184,10 +184,10 @@ def test_a_persons_files_are_left_alone(run: Command, empty: Path) -> None:
     ran = run("init", cwd=empty)
     assert ran.code == 0
     assert ran.out == (
-        f"Made city lighthouse in {empty}:\n"
+        f"Created city lighthouse in {empty}:\n"
         "  .gitignore\n"
-        "Already there, left as it is: city.toml\n"
-        "Provider codex: `codex` is not on PATH yet\n"
+        "Kept (already exists): city.toml\n"
+        "Provider codex: `codex` is not on PATH\n"
         "Next: city agent list\n"
     )
     assert {name: (empty / name).read_text() for name in theirs} == theirs
@@ -241,7 +241,7 @@ def test_a_misspelt_provider_is_answered_with_the_right_one(run: Command, empty:
 def test_a_provider_like_no_other_is_answered_with_all_of_them(run: Command, empty: Path) -> None:
     ran = run("init", "--provider", "abacus", cwd=empty)
     assert ran.code == 1
-    assert "  hint: there are: amp, antigravity, auggie, claude, " in ran.err
+    assert "  hint: known providers: amp, antigravity, auggie, claude, " in ran.err
 
 
 def test_a_path_that_is_a_file_is_refused(run: Command, tmp_path: Path) -> None:
@@ -250,7 +250,7 @@ def test_a_path_that_is_a_file_is_refused(run: Command, tmp_path: Path) -> None:
     assert (ran.code, ran.out) == (1, "")
     assert ran.err == (
         f"city: error: {tmp_path}/notes is not a directory [not-a-directory]\n"
-        "  hint: name a directory, or one that is not there yet\n"
+        "  hint: name an existing or a new directory\n"
     )
     assert (tmp_path / "notes").read_text() == "mine\n"
 

@@ -130,11 +130,11 @@ def test_a_text_may_come_from_standard_input(kept: Kept) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ((), "who gets it"),
-        (("human",), "the text is missing"),
-        (("human", " "), "the text is missing"),
+        ((), "missing recipient"),
+        (("human",), "missing text"),
+        (("human", " "), "missing text"),
         (("human", "two", "words"), "in quotes"),
-        (("human", "one", "-m", "two"), "given twice"),
+        (("human", "one", "-m", "two"), "pass the text only once"),
     ],
 )
 def test_mail_without_receiver_or_text_is_a_usage_error(
@@ -209,7 +209,7 @@ def test_an_answer_goes_back_in_the_same_thread_and_the_question_is_read(kept: K
 def test_an_answer_to_a_session_that_ended_goes_to_its_agent(kept: Kept) -> None:
     session = kept.session("ash")
     kept("mail", "send", "human", "May I?", as_=session)
-    kept.store.set_session(session.id, {"state": STOPPED}, time.time())
+    kept.store.update_session(session.id, {"state": STOPPED}, time.time())
     (one,) = kept("mail", "reply", "1", "You may.", "--json").json["mail"]
     assert one["to"] == "mayor"
 
@@ -252,7 +252,7 @@ def test_a_session_that_was_replaced_writes_and_marks_nothing(
 ) -> None:
     session = kept.session()
     kept("mail", "send", "mayor", "Hello.")
-    kept.store.set_session(session.id, {"generation": 2}, time.time())
+    kept.store.update_session(session.id, {"generation": 2}, time.time())
     before = kept.store.last_event()
     assert code_of(kept("mail", *arguments, "--json", as_=session)) == "stale-session"
     assert kept.store.last_event() == before
@@ -275,7 +275,7 @@ def test_a_reminder_of_mail_is_a_block_and_never_fails(kept: Kept) -> None:
     assert ran == Ran(
         0,
         "<system-reminder>\nYou have unread mail:\n1: The tide is in. (from human)\n"
-        "`city mail read ID` shows a message.\n</system-reminder>\n",
+        "Run `city mail read ID` to read a message.\n</system-reminder>\n",
         "",
     )
 

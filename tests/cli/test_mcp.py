@@ -84,7 +84,7 @@ def quay(tmp_path: Path) -> Path:
 def test_without_an_agent_the_list_says_why_it_needs_one(run: Command, quay: Path) -> None:
     ran = run("mcp", "list", cwd=quay)
     assert (ran.code, ran.out) == (2, "")
-    assert "depends on the agent and its provider; pass --agent NAME [usage]" in ran.err
+    assert "missing --agent NAME: servers depend on the agent and its provider [usage]" in ran.err
     assert run("mcp", "list", "--json", cwd=quay).json["problems"][0]["code"] == "usage"
 
 
@@ -97,12 +97,12 @@ def test_the_list_shows_what_is_given_to_an_agent_and_hides_secrets(
         "Target:    .mcp.json\n"
         "Workdir:   .gc/work/mayor\n"
         "\n"
-        "SERVER  STATUS     TRANSPORT  WHAT\n"
+        "SERVER  STATUS     TRANSPORT  DETAILS\n"
         "charts  projected  stdio      charts --token … 'two words' TIDE=… (city:\n"
         "                              mcp/charts.toml)\n"
         "radio   projected  sse        https://x.test/sse?key=… X-Ship: … (agent:\n"
         "                              agents/mayor/mcp/radio.toml)\n"
-        "covered: crew/mcp/charts.toml, by mcp/charts.toml\n",
+        "overridden: crew/mcp/charts.toml (by mcp/charts.toml)\n",
         "",
     )
 
@@ -126,17 +126,17 @@ def test_what_a_provider_cannot_take_is_listed_with_the_reason(run: Command, qua
     ran = run("mcp", "list", "--agent", "clerk", "--json", cwd=quay)
     fits(ran.json, LIST)
     radio = ran.json["servers"][1]
-    reason = "`codex` cannot use servers over sse"
+    reason = "`codex` does not support servers over sse"
     assert (ran.code, radio["status"], radio["reason"]) == (0, "skipped", reason)
     none = run("mcp", "list", "--agent", "shell", "--json", cwd=quay).json
     fits(none, LIST)
     assert (none["target"], none["targets"]) == (None, [])
-    assert none["servers"][0]["reason"] == "`shell` takes no MCP servers"
+    assert none["servers"][0]["reason"] == "`shell` does not support MCP servers"
 
 
 def test_secrets_are_revealed_on_a_terminal_only(run: Command, quay: Path) -> None:
     ran = run("mcp", "list", "--agent", "mayor", "--reveal", cwd=quay)
-    assert (ran.code, "terminal only" in ran.err) == (2, True)
+    assert (ran.code, "--reveal needs a terminal" in ran.err) == (2, True)
     assert "hunter2" not in ran.out + ran.err
     code, screen = on_terminal("mcp", "list", "--agent", "mayor", "--reveal", cwd=quay)
     assert (code, "--token hunter2" in screen) == (0, True)
@@ -178,7 +178,7 @@ def test_a_server_that_answers_is_ok_and_tried_once_for_all(
     root = town(harbour())
     assert run("mcp", "check", cwd=root) == Ran(
         0,
-        "SERVER  STATUS  ANSWER\ndocs    ok      tests 1, 1 tool (mcp/docs.toml)\n",
+        "SERVER  STATUS  RESULT\ndocs    ok      tests 1, 1 tool (mcp/docs.toml)\n",
         "",
     )
     answer = run("mcp", "check", "--json", cwd=root).json
@@ -246,4 +246,4 @@ def test_a_server_that_is_slow_is_left_after_the_time_given(
 
 def test_a_time_that_is_none_is_a_usage_error(run: Command, town: Callable[..., Path]) -> None:
     ran = run("mcp", "check", "--timeout", "soon", cwd=town())
-    assert (ran.code, "`soon` is no duration" in ran.err) == (2, True)
+    assert (ran.code, "`soon` is not a duration such as 10s" in ran.err) == (2, True)

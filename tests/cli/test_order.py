@@ -37,7 +37,7 @@ def test_orders_are_listed_with_what_sets_them_off_and_the_rig_they_are_for(
 ) -> None:
     assert run("order", "list", cwd=town(FILES)) == Ran(
         0,
-        "3 orders, listed only: this version runs no orders.\n"
+        "3 orders (listed only; this version does not run orders):\n"
         "\n"
         "  bell   event ship.landed: exec\n"
         "         crew: packs/crew/formulas/orders/bell/order.toml\n"
@@ -48,7 +48,7 @@ def test_orders_are_listed_with_what_sets_them_off_and_the_rig_they_are_for(
         "\n"
         "  sweep  manual: exec\n"
         "         night, in rig dock: packs/night/orders/sweep/order.toml\n"
-        "         covers packs/crew/orders/sweep.toml\n",
+        "         overrides packs/crew/orders/sweep.toml\n",
         "",
     )
 

@@ -6,8 +6,8 @@ import pytest
 
 from tests.cli.shapes import OVERLAY_LIST, fits
 from tests.support.command import Command
-from tests.support.pictures import picture
-from tests.support.towns import Town
+from tests.support.planned_city import Town
+from tests.support.snapshots import picture
 
 PACK = {"packs/crew/pack.toml": '[pack]\nname = "crew"\n'}
 
@@ -91,7 +91,7 @@ def test_people_get_a_table(town: Town, run: Command) -> None:
         "PATH  LAYER  PROVIDER  MODE  SOURCE\n"
         "a     agent  -         0644  agents/mayor/overlay/a\n"
         "b     agent  -         0644  agents/mayor/overlay/b\n"
-        "covered: overlay/b, by agents/mayor/overlay/b\n"
+        "overridden: overlay/b (by agents/mayor/overlay/b)\n"
     )
 
 
@@ -147,7 +147,7 @@ def test_a_file_that_is_not_ours_is_kept_with_the_reason(town: Town) -> None:
     assert kept == {
         "path": "notes",
         "source": "agents/mayor/overlay/notes",
-        "reason": "it was there before",
+        "reason": "not managed by city",
     }
     shown = town.fine("overlay", "list", "--agent", "mayor").out
-    assert "kept out: notes, it was there before\n" in shown
+    assert "not written: notes (not managed by city)\n" in shown

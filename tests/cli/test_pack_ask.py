@@ -82,7 +82,7 @@ def test_an_import_of_a_rig_is_asked_for_as_the_list_shows_it(run: Command, plac
 
 def test_an_agent_of_the_city_itself_comes_from_no_import(run: Command, place: Path) -> None:
     ran = run("pack", "why", "mayor", cwd=place)
-    assert ran.out == "mayor is the city's own, or built in: no import brings it.\n"
+    assert ran.out == "mayor belongs to the city or is built in; it is not imported.\n"
 
 
 @pytest.mark.parametrize(("asked", "meant"), [("bsae", "`base`"), ("a.bas", "`a.base`")])
@@ -91,7 +91,7 @@ def test_what_nobody_knows_is_an_error_with_suggestions(
 ) -> None:
     ran = run("pack", "why", asked, cwd=place)
     assert (ran.code, ran.out) == (1, "")
-    assert f"no import, source or agent is `{asked}` [unknown-pack]" in ran.err
+    assert f"no import, source or agent is named `{asked}` [unknown-pack]" in ran.err
     assert meant in ran.err
     fits(run("pack", "why", asked, "--json", cwd=place).json, PROBLEMS)
 
@@ -166,7 +166,7 @@ def test_an_import_without_a_pin_is_an_error(run: Command, far: Path) -> None:
     (far / "packs.lock").unlink()
     checked = Checked(run, far)
     assert (checked.code, checked.found) == (1, {"far": ["error", "import-not-locked"]})
-    assert checked.problems["far"][0]["message"] == "packs.lock says nothing of `far`"
+    assert checked.problems["far"][0]["message"] == "packs.lock has no entry for `far`"
 
 
 def test_a_version_that_changed_since_is_told_with_both(run: Command, far: Path) -> None:
@@ -176,7 +176,7 @@ def test_a_version_that_changed_since_is_told_with_both(run: Command, far: Path)
     assert checked.code == 1
     assert checked.found["far"] == ["error", "import-not-locked"]
     said = checked.problems["far"][0]["message"]
-    assert said == "`far` was locked for `^1.0.0`, and now asks for `^1.1`"
+    assert said == "`far` is pinned for `^1.0.0`, but the import requests `^1.1`"
     assert checked.found["packs.lock"] == ["warning", "lock-stale"]
 
 
@@ -187,7 +187,7 @@ def test_all_versions_that_a_name_was_locked_for_are_told(run: Command, far: Pat
     text = (far / "city.toml").read_text()
     (far / "city.toml").write_text(text.replace("^1.0.0", "^1.1"))
     said = Checked(run, far).problems["far"][0]["message"]
-    assert said == "`far` was locked for `<2` and `^1.0.0`, and now asks for `^1.1`"
+    assert said == "`far` is pinned for `<2` and `^1.0.0`, but the import requests `^1.1`"
 
 
 def test_a_pack_that_is_not_in_the_cache_is_an_error(

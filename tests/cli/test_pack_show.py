@@ -81,7 +81,7 @@ def test_everything_that_comes_with_an_import_is_shown(run: Command, place: Path
         "Doctor entries:\n"
         "  git  Is git there?\n"
         "\n"
-        "Listed only, not run by this version: formulas, orders, commands, doctor\n"
+        "Listed only; this version does not run formulas, orders, commands, doctor\n"
         "entries.\n",
         "",
     )
@@ -148,7 +148,7 @@ def test_an_unknown_binding_gets_a_suggestion(run: Command, place: Path) -> None
     )
     answer = run("pack", "show", "other", "--json", cwd=place)
     fits(answer.json, PROBLEMS)
-    assert answer.json["problems"][0]["hint"] == "`city pack list` shows what is imported"
+    assert answer.json["problems"][0]["hint"] == "run `city pack list` to see the imports"
 
 
 def test_an_import_that_cannot_be_read_is_told(run: Command, town: Callable[..., Path]) -> None:
@@ -160,9 +160,7 @@ def test_an_import_that_cannot_be_read_is_told(run: Command, town: Callable[...,
 
 def test_an_empty_pack_says_so(run: Command, town: Callable[..., Path]) -> None:
     ran = run("pack", "show", cwd=town({"city.toml": '[workspace]\nname = "harbour"\n'}))
-    assert ran == Ran(
-        0, "Pack:       harbour (city)\nPath:       .\n\nThere is nothing in it.\n", ""
-    )
+    assert ran == Ran(0, "Pack:       harbour (city)\nPath:       .\n\nIt is empty.\n", "")
 
 
 def test_what_is_wrong_with_it_is_told_on_stderr_and_in_json(

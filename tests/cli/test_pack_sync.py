@@ -72,17 +72,17 @@ def test_what_was_installed_is_told(run: Command, place: Path, crew: Origin) -> 
     ran = run("pack", "install", cwd=place)
     assert ran == Ran(
         0,
-        f"crew: {crew.url} at v1.0.0 ({crew.head[:7]})\npacks.lock written\n",
+        f"crew: {crew.url} at v1.0.0 ({crew.head[:7]})\nupdated packs.lock\n",
         f"asking {crew.url}\nfetching {crew.url}\n",
     )
-    said = "1 pack installed; nothing had to be fetched.\n"
+    said = "1 pack installed; nothing to fetch.\n"
     assert run("pack", "install", cwd=place) == Ran(0, said, "")
 
 
 def test_a_city_without_repositories_is_told_so(run: Command, town: Callable[..., Path]) -> None:
     place = town({"city.toml": ""})
     for command in ("install", "update"):
-        assert run("pack", command, cwd=place) == Ran(0, "No imports of repositories.\n", "")
+        assert run("pack", command, cwd=place) == Ran(0, "No imports from repositories.\n", "")
 
 
 def test_with_a_warm_cache_nothing_is_asked_of_anyone(
@@ -146,7 +146,7 @@ def test_updating_moves_to_the_newest_that_fits_and_says_from_where(
     lock = (place / "packs.lock").read_bytes()
     ran = run("pack", "update", "--dry-run", cwd=place)
     moved = f"NAME  COMMIT\ncrew  v1.0.0 ({first[:7]}) -> v1.1.0 ({second[:7]})\n"
-    assert (ran.code, ran.out) == (0, f"{moved}packs.lock is as it was\n")
+    assert (ran.code, ran.out) == (0, f"{moved}packs.lock unchanged\n")
     assert (place / "packs.lock").read_bytes() == lock
     answer = run("pack", "update", "--json", cwd=place).json
     (update,) = answer["updates"]
@@ -155,7 +155,7 @@ def test_updating_moves_to_the_newest_that_fits_and_says_from_where(
     assert (answer["changed"], answer["dry_run"]) == (["packs.lock"], False)
     assert "crew.v1-1-0" in run("agent", "list", cwd=place).out
     ran = run("pack", "update", cwd=place)
-    assert ran.out == "Everything is at the newest commit that its import allows.\n"
+    assert ran.out == "All packs are at the newest allowed commit.\n"
 
 
 def test_only_the_named_pack_is_updated(
@@ -208,7 +208,7 @@ def test_a_deleted_tag_is_an_error_that_names_it_and_near_ones_and_the_lock_stay
     ran = run("pack", "update", cwd=place)
     assert ran.code == 1
     assert f"city.toml:3:11: error: {crew.url} has no tag `v1.0.0` [version-missing]" in ran.err
-    assert "hint: there is `v1.0.1`" in ran.err
+    assert "hint: available: `v1.0.1`" in ran.err
     assert contents(place) == before
     assert run("pack", "install", cwd=place).code == 0
     fits(run("pack", "update", "--json", cwd=place).json, PROBLEMS)
@@ -237,7 +237,7 @@ def test_one_that_cannot_be_updated_keeps_its_pin_and_stops_no_other(
     assert [row["commit"] for row in rows] == [first, newer, None]
     before = contents(place)
     ran = run("pack", "update", cwd=place)
-    assert (ran.code, ran.out) == (1, "packs.lock is as it was\n")
+    assert (ran.code, ran.out) == (1, "packs.lock unchanged\n")
     assert "[version-missing]" in ran.err
     assert contents(place) == before
 
@@ -294,8 +294,8 @@ def test_a_commit_that_is_not_there_is_told_at_its_version(
     (place / "city.toml").write_text(imported(crew, "sha:" + "0" * 40))
     ran = run("pack", "install", cwd=place)
     assert ran.code == 1
-    assert "city.toml:3:11: error: the commit 000000000000 is not in" in ran.err
-    assert "hint: see that `version` names a commit that is there" in ran.err
+    assert "city.toml:3:11: error: the commit 000000000000 does not exist in" in ran.err
+    assert "hint: check that `version` is the full name of an existing commit" in ran.err
 
 
 def test_a_lock_with_nothing_in_it_is_as_good_as_none(run: Command, place: Path) -> None:
@@ -311,7 +311,7 @@ def test_a_lock_that_is_a_link_to_nowhere_is_not_written_through(
     (place / "packs.lock").symlink_to(tmp_path / "nowhere")
     ran = run("pack", "install", cwd=place)
     assert ran.code == 1
-    assert "packs.lock: error: the link leads to" in ran.err
+    assert "packs.lock: error: broken symlink: " in ran.err
     assert not (tmp_path / "nowhere").exists()
     assert (place / "packs.lock").is_symlink()
 
@@ -344,7 +344,7 @@ def test_an_import_that_no_fetching_mends_is_pointed_out(
     (place / "city.toml").write_text(imported(crew, "^1") + odd)
     ran = run("pack", "install", cwd=place)
     assert ran.code == 1
-    assert "city: 1 import cannot be read; `city pack check` says why\n" in ran.err
+    assert "city: cannot read 1 import; run `city pack check` to see why\n" in ran.err
     assert (place / "packs.lock").exists()
     ran = run("pack", "check", cwd=place)
     assert "city.toml:6:1: error: `http://` is not followed [url-scheme]" in ran.err
@@ -362,7 +362,7 @@ def test_an_update_that_breaks_the_city_is_pointed_out(
     git(crew.root, "commit", "--quiet", "--message", "renamed")
     ran = run("pack", "update", cwd=place)
     assert ran.code == 0
-    assert "1 error; `city check` shows them" in ran.err
+    assert "1 error; run `city check` for details" in ran.err
 
 
 def test_with_json_nothing_but_the_answer_is_printed(run: Command, place: Path) -> None:
@@ -423,7 +423,7 @@ def test_on_a_terminal_a_bar_is_drawn_in_one_line_and_taken_away(place: Path, cr
     assert "\x1b" not in text
     assert screen(text)[:2] == [
         f"crew: {crew.url} at {crew.head[:7]}",
-        "packs.lock written",
+        "updated packs.lock",
     ]
 
 

@@ -7,8 +7,8 @@ import pytest
 from tests.cli.powerless import powerless
 from tests.cli.shapes import PLAN, fits
 from tests.support.git import repository, status
-from tests.support.pictures import picture
-from tests.support.towns import SKILL, Town, server
+from tests.support.planned_city import SKILL, Town, server
+from tests.support.snapshots import picture
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def test_the_difference_is_shown_as_a_diff(town: Town) -> None:
     out = town.fine("plan", "mayor").out
     assert "# write    CLAUDE.md" in out
     assert (
-        "(agent: agents/mayor/overlay/CLAUDE.md), its source changed\n"
+        "(agent: agents/mayor/overlay/CLAUDE.md): source changed\n"
         "--- a/CLAUDE.md\n"
         "+++ b/CLAUDE.md\n"
         "@@ -1,2 +1,2 @@\n"
@@ -86,7 +86,7 @@ def test_the_difference_is_shown_as_a_diff(town: Town) -> None:
         "-two\n"
         "+three\n"
     ) in out
-    assert "1 write; `city apply` does it" in out
+    assert "1 write; run `city apply` to apply" in out
 
 
 class TestCheck:
@@ -149,7 +149,7 @@ class TestWorktrees:
         )
         town.fine("apply")
         (step,) = town.rows("plan")["dock/pilot"]["steps"]
-        assert (step["op"], step["reason"]) == ("keep", "git tracks it")
+        assert (step["op"], step["reason"]) == ("keep", "tracked by git")
         assert (town.root / ".gc/worktrees/dock/pilot/notes.md").read_text() == "tracked\n"
 
     def test_what_is_covered_is_uncovered_when_that_is_turned_off(

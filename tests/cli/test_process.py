@@ -41,6 +41,12 @@ EVERYTHING = [
 ]
 
 
+@pytest.fixture
+def run(program: Command) -> Command:
+    """The process itself is under test here."""
+    return program
+
+
 def start(*arguments: str, cwd: Path, **options: object) -> "subprocess.Popen[bytes]":
     settings: dict[str, object] = {
         "stdin": subprocess.DEVNULL,
@@ -142,7 +148,7 @@ def test_init_in_a_pipe_asks_nothing_even_with_something_to_read(tmp_path: Path)
     process = start("init", "fresh", cwd=tmp_path, stdin=subprocess.PIPE)
     out, err = process.communicate(b"no\nno\nno\n", timeout=120)
     assert (process.returncode, err) == (0, b"")
-    assert out.startswith(b"Made city fresh")
+    assert out.startswith(b"Created city fresh")
 
 
 # --- signals ---------------------------------------------------------------------------------
@@ -238,7 +244,9 @@ builtins.__import__ = watching
 """
 
 
-@pytest.mark.parametrize("module", ["gascity.quick", "gascity.cli", "click", "gascity.pipeline"])
+@pytest.mark.parametrize(
+    "module", ["gascity.startup.answer_cache", "gascity.cli.main", "click", "gascity.pipeline"]
+)
 def test_an_interrupt_while_it_starts_shows_no_traceback(
     harbour: Path, tmp_path: Path, module: str
 ) -> None:
@@ -428,7 +436,7 @@ def bug(tmp_path: Path) -> dict[str, str]:
 
 
 def the_report(text: str) -> Path:
-    found = re.search(r"the report is in ([^\s\"]+)", text)
+    found = re.search(r"attach ([^\s\"]+)", text)
     assert found, text
     return Path(found[1])
 
@@ -440,9 +448,10 @@ def test_a_fault_of_ours_exits_3_and_leaves_a_report(
     assert (ran.code, ran.out) == (3, "")
     first, second = ran.err.splitlines()
     assert first == (
-        "city: error: this is a fault of ours, not yours: RuntimeError: the roof is on fire [bug]"
+        "city: error: internal error (this is a bug in city): "
+        "RuntimeError: the roof is on fire [bug]"
     )
-    assert second.startswith("  hint: the report is in ")
+    assert second.startswith("  hint: attach ")
     report = the_report(ran.err)
     assert report.parent == harbour / ".gc/reports"
     text = report.read_text()

@@ -69,7 +69,7 @@ def test_a_program_that_loads_what_was_planned_has_no_problems(
     installed("cline", ALL_LOADED)
     assert run("provider", "check", "cline", "--agent", "mayor", cwd=applied) == Ran(
         0,
-        "CHECK   STATUS  FOUND\n"
+        "CHECK   STATUS  RESULT\n"
         "mcp     ok      1 of 1 loaded\n"
         "skills  ok      1 of 1 loaded\n"
         "agents  ok      1 of 1 loaded\n",
@@ -99,7 +99,7 @@ def test_a_server_that_is_switched_off_is_an_error_with_the_program_s_words(
     code, rows = compare(run, applied)
     assert code == 1
     assert told(rows["mcp"]) == [
-        ("provider-disabled", "`cline` does not load the server `tide`; it says: disabled"),
+        ("provider-disabled", "`cline` does not load the server `tide`; it reports: disabled"),
     ]
 
 
@@ -112,8 +112,8 @@ def test_a_server_that_waits_for_approval_comes_with_the_command_that_gives_it(
     ran = run("provider", "check", "qwen", "--agent", "mayor", cwd=root)
     assert ran.code == 1
     assert ran.err.startswith(
-        "city: error: `qwen` does not load the server `tide`; it says: Pending approval"
-        " [provider-disabled]\n  hint: in that directory: `qwen mcp approve tide`\n"
+        "city: error: `qwen` does not load the server `tide`; it reports: Pending approval"
+        " [provider-disabled]\n  hint: in that directory, run `qwen mcp approve tide`\n"
     )
 
 
@@ -152,7 +152,7 @@ def test_what_a_program_shows_in_a_session_only_is_a_warning_if_there_is_somethi
     rows = {row["name"]: row for row in ran.json["results"]}
     assert (list(rows), rows["mcp"]["status"]) == (["mcp", "skills"], "ok")
     assert told(rows["skills"]) == [
-        ("provider-silent", "skills: `droid` shows them in a session only"),
+        ("provider-silent", "skills: `droid` lists them only in a session"),
     ]
 
 
@@ -169,7 +169,7 @@ def test_what_cannot_be_listed_does_not_matter_where_nothing_is_planned(
     installed("droid", "echo No MCP servers configured.")
     assert run("provider", "check", "droid", "--agent", "mayor", cwd=root) == Ran(
         0,
-        "CHECK   STATUS  FOUND\nmcp     ok      0 of 0 loaded\nskills  ok      nothing planned\n",
+        "CHECK   STATUS  RESULT\nmcp     ok      0 of 0 loaded\nskills  ok      nothing planned\n",
         "",
     )
 
@@ -195,7 +195,7 @@ def test_servers_that_each_launch_is_handed_cannot_be_listed(
     ran = run("provider", "check", "claude", "--agent", "mayor", "--json", cwd=root)
     assert ran.code == 0
     assert told(ran.json["results"][0]) == [
-        ("provider-silent", "`claude` is handed the servers of `mayor` at each launch"),
+        ("provider-silent", "`claude` gets the servers of `mayor` at each launch"),
     ]
 
 
@@ -216,8 +216,8 @@ def test_a_directory_that_was_never_made_is_said_to_be_missing(
     assert run("provider", "check", "cline", "--agent", "mayor", cwd=town(TOWN)) == Ran(
         1,
         "",
-        "city: error: .gc/work/mayor is not there yet [not-applied]\n"
-        "  hint: `city apply mayor` makes it\n",
+        "city: error: .gc/work/mayor does not exist yet [not-applied]\n"
+        "  hint: run `city apply mayor`\n",
     )
 
 
@@ -240,9 +240,9 @@ def test_a_program_that_is_not_installed_is_an_error_that_names_it(
 ) -> None:
     assert run("provider", "check", "cline", *agent, cwd=applied) == Ran(
         1,
-        "CHECK    STATUS  FOUND\nprogram  error   not found\n",
+        "CHECK    STATUS  RESULT\nprogram  error   not found\n",
         "city: error: `cline` is not on PATH [not-installed]\n"
-        "  hint: install it, or say where it is: `command` under [providers.cline]\n",
+        "  hint: install it, or set `command` under [providers.cline]\n",
     )
 
 
@@ -252,12 +252,12 @@ def test_without_an_agent_the_program_its_version_and_its_lists_are_shown(
     installed("droid", "echo 0.215.0")
     assert run("provider", "check", "droid", cwd=town(TOWN)) == Ran(
         0,
-        "CHECK    STATUS  FOUND\n"
+        "CHECK    STATUS  RESULT\n"
         f"program  ok      {programs}/droid\n"
         "version  ok      0.215.0\n"
-        "mcp      ok      compared with --agent, by `droid mcp list`\n"
-        "skills   ok      shown in a session only: cannot be compared with a plan\n"
-        "agents   ok      shown in a session only: cannot be compared with a plan\n",
+        "mcp      ok      compared with --agent, using `droid mcp list`\n"
+        "skills   ok      only visible in a session; cannot be compared\n"
+        "agents   ok      only visible in a session; cannot be compared\n",
         "",
     )
 
@@ -268,7 +268,7 @@ def test_another_version_than_the_facts_are_of_is_named(
     installed("cline", "echo cline 4.0.0")
     ran = run("provider", "check", "cline", "--json", cwd=town(TOWN))
     rows = {row["name"]: row["what"] for row in ran.json["results"]}
-    assert (ran.code, rows["version"]) == (0, "4.0.0; its facts were seen with 3.0.65")
+    assert (ran.code, rows["version"]) == (0, "4.0.0; its definition was tested with 3.0.65")
 
 
 def test_a_program_that_tells_no_version_is_a_warning(
@@ -295,7 +295,7 @@ def test_a_provider_without_a_program_is_a_warning(run: Command, town: Callable[
     ran = run("provider", "check", "vscode", cwd=town(TOWN))
     assert (ran.code, ran.err) == (
         0,
-        "city: warning: `vscode` has no program: files are written for it, nothing is launched"
+        "city: warning: `vscode` has no program; city writes files for it but cannot start it"
         " [not-installed]\n",
     )
 

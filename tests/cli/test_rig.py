@@ -39,7 +39,9 @@ def place(town: Callable[..., Path], tmp_path: Path) -> Path:
 
 def test_without_rigs_the_list_says_how_to_add_one(run: Command, town: Callable[..., Path]) -> None:
     root = town()
-    assert run("rig", "list", cwd=root) == Ran(0, "No rigs. `city rig add PATH` adds one.\n", "")
+    assert run("rig", "list", cwd=root) == Ran(
+        0, "No rigs; run `city rig add PATH` to add one.\n", ""
+    )
     assert run("rig", "list", "--json", cwd=root).json == {"schema": 1, "rigs": []}
 
 
@@ -49,8 +51,8 @@ def test_adding_declares_in_city_toml_and_puts_the_path_into_city_local_toml(
     ran = run("rig", "add", "../yard", cwd=place)
     assert ran == Ran(
         0,
-        f"rig yard: {tmp_path}/yard\n"
-        "  written to city.toml, city.local.toml\n"
+        f"Added rig yard: {tmp_path}/yard\n"
+        "  updated city.toml, city.local.toml\n"
         "Next: `city rig list`\n",
         "",
     )
@@ -83,7 +85,7 @@ def test_a_declared_rig_is_bound_and_city_toml_left_as_it_is(
 ) -> None:
     ran = run("rig", "add", "../dock-checkout", "--name", "dock", cwd=place)
     assert ran.code == 0
-    assert "  written to city.local.toml\n" in ran.out
+    assert "  updated city.local.toml\n" in ran.out
     assert (place / "city.toml").read_text() == CITY
     row = run("rig", "list", "--json", cwd=place).json["rigs"][0]
     assert (row["name"], row["path"]) == ("dock", f"{tmp_path}/dock-checkout")
@@ -95,7 +97,8 @@ def test_the_list_as_people_read_it(run: Command, place: Path) -> None:
     assert run("rig", "list", cwd=place) == Ran(
         0,
         "RIG     PREFIX  GIT  AGENTS  PATH\n"
-        "dock    dk      -    0       (nowhere on this machine)\n"
+        "dock    dk      -    0       (no path on this machine; run `city rig add PATH\n"
+        "                             --name dock`)\n"
         "inside  in      yes  0       inside\n",
         "",
     )
@@ -171,7 +174,7 @@ def test_adding_twice_says_so_and_writes_nothing(run: Command, place: Path, tmp_
     run("rig", "add", "../yard", cwd=place)
     before = contents(place)
     ran = run("rig", "add", "../yard", cwd=place)
-    assert ran == Ran(0, f"rig yard is already there: {tmp_path}/yard\n", "")
+    assert ran == Ran(0, f"Rig yard already exists: {tmp_path}/yard\n", "")
     assert contents(place) == before
     assert run("rig", "add", "../yard", "--json", cwd=place).json["changed"] == []
 
@@ -212,8 +215,8 @@ def test_a_directory_whose_name_is_no_rig_name_needs_one(
     assert run("rig", "add", "../my project", cwd=place) == Ran(
         1,
         "",
-        "city: error: `my project` cannot be a rig's name [bad-name]\n"
-        "  hint: give it one with --name: letters, digits, - _ and .\n",
+        "city: error: invalid rig name `my project` [bad-name]\n"
+        "  hint: pass --name with letters, digits, -, _ and .\n",
     )
     assert run("rig", "add", "../my project", "--name", "mine", cwd=place).code == 0
     assert run("rig", "list", "--json", cwd=place).json["rigs"][1]["path"] == str(
@@ -225,7 +228,7 @@ def test_removing_a_rig_leaves_the_project_alone(run: Command, place: Path, tmp_
     run("rig", "add", "../yard", cwd=place)
     before = contents(tmp_path / "yard")
     ran = run("rig", "remove", "yard", cwd=place)
-    assert ran == Ran(0, "rig yard removed from city.toml, city.local.toml\n", "")
+    assert ran == Ran(0, "Removed rig yard from city.toml, city.local.toml\n", "")
     assert contents(tmp_path / "yard") == before
     assert "yard" not in (place / "city.toml").read_text()
     assert "yard" not in (place / "city.local.toml").read_text()
@@ -247,8 +250,8 @@ def test_a_rig_with_patches_is_removed_only_by_force(run: Command, place: Path) 
     assert ran == Ran(
         1,
         "",
-        "city: error: city.toml says more about rig `dock`: patches [would-lose]\n"
-        "  hint: --force removes that too\n",
+        "city: error: city.toml has more settings for rig `dock`: patches [would-lose]\n"
+        "  hint: pass --force to discard them\n",
     )
     assert contents(place) == before
     assert run("rig", "remove", "dock", "--force", cwd=place).code == 0
@@ -286,7 +289,7 @@ def test_default_imports_are_copied_into_a_new_rig(run: Command, place: Path) ->
 def test_a_note_reminds_of_gitignore_in_a_repository(run: Command, place: Path) -> None:
     build_tree(place, {".git/HEAD": "ref: refs/heads/main\n"})
     ran = run("rig", "add", "../yard", cwd=place)
-    assert ran.err == "note: city.local.toml is this machine's own; add it to .gitignore\n"
+    assert ran.err == "note: city.local.toml holds paths of this machine; add it to .gitignore\n"
     (place / ".gitignore").write_text("city.local.toml\n")
     assert run("rig", "add", "../pier", cwd=place).err == ""
 

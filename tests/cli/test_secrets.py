@@ -44,7 +44,7 @@ def test_reveal_is_refused_in_a_pipe(
     ran = in_harbour("agent", command, name, "--reveal", *json)
     assert ran.code == 2
     assert SECRET not in ran.out + ran.err
-    assert "--reveal works on a terminal only" in (ran.out if json else ran.err)
+    assert "--reveal needs a terminal" in (ran.out if json else ran.err)
 
 
 @pytest.mark.parametrize("json", [(), ("--json",)], ids=["text", "json"])

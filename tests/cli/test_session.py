@@ -98,7 +98,7 @@ def test_json_has_all_sessions_and_text_the_last_ten_that_ended(
     out = in_harbour("session", "list").out
     shown = re.findall(r"mayor-\w+", out)
     assert shown == ["mayor-live", "mayor-late", *(f"mayor-{n}" for n in range(11, 1, -1))]
-    assert "2 more that ended" in out
+    assert "2 more ended sessions" in out
     everything = in_harbour("session", "list", "--all").out
     assert len(re.findall(r"mayor-\w+", everything)) == 14
 
@@ -171,8 +171,8 @@ def test_a_session_is_shown_with_its_work_and_runs(in_harbour: InHarbour, harbou
     session = a_session(pid=77, branch="city/mayor/w-1", workdir=f"{harbour}/.gc/work/mayor")
     put(harbour, session)
     with stored(harbour) as store:
-        work = store.put(NewWork("mayor", "Open the gate", "Open it."), time.time())
-        store.set_session(session.id, {"work": work.id}, time.time())
+        work = store.add_work(NewWork("mayor", "Open the gate", "Open it."), time.time())
+        store.update_session(session.id, {"work": work.id}, time.time())
     first = put_run(harbour, session, "", ended=time.time(), outcome="failed", exit_code=3)
     second = put_run(harbour, session, "", work=work.id)
     ran = in_harbour("session", "show", "mayor-1")
@@ -183,7 +183,7 @@ def test_a_session_is_shown_with_its_work_and_runs(in_harbour: InHarbour, harbou
         ".gc/work/mayor",
         f".gc/logs/{session.id}.1.log",
         "failed, exit 3",
-        "goes on",
+        "running",
     ):
         assert words in ran.out
     told = in_harbour("session", "show", "mayor-1", "--json").json
@@ -296,9 +296,9 @@ def test_a_pin_is_put_down_with_its_time_and_taken_off(
 @pytest.mark.parametrize(
     ("state", "interactive", "words"),
     [
-        pytest.param(RUNNING, False, "after what it does now", id="running"),
+        pytest.param(RUNNING, False, "after its current work", id="running"),
         pytest.param(IDLE, False, "at its next turn", id="idle"),
-        pytest.param(IDLE, True, "as soon as it is ready for input", id="terminal"),
+        pytest.param(IDLE, True, "when it is ready for input", id="terminal"),
         pytest.param(STOPPED, False, "when it runs again", id="stopped"),
     ],
 )
@@ -374,7 +374,7 @@ def test_a_session_that_is_there_needs_no_waking(in_harbour: InHarbour, harbour:
     session = a_session()
     put(harbour, session)
     ran = in_harbour("session", "wake", "mayor-1")
-    assert (ran.code, ran.out) == (0, "mayor-1 is running already.\n")
+    assert (ran.code, ran.out) == (0, "mayor-1 is already running.\n")
     assert get(harbour, session) == session
 
 

@@ -48,7 +48,7 @@ def test_a_session_that_ran_nothing_says_so(
     put(harbour, a_session(state=IDLE))
     ran = in_harbour("session", command, "mayor-1")
     assert ran.code == 1
-    assert "`mayor-1` has not run anything yet: it is idle [no-run]" in ran.err
+    assert "`mayor-1` has not run yet (it is idle) [no-run]" in ran.err
 
 
 # Ending, clearing, deleting without a controller
@@ -58,7 +58,7 @@ def test_a_session_that_is_stopped_needs_no_stop(in_harbour: InHarbour, harbour:
     put(harbour, a_session(state=STOPPED))
     ran = in_harbour("session", "stop", "mayor-1")
     assert (ran.code, ran.err) == (0, "")
-    assert "stopped already" in ran.out
+    assert "already stopped" in ran.out
 
 
 @pytest.mark.parametrize("command", ["clear", "reset"])
@@ -137,7 +137,7 @@ def test_a_shell_cannot_be_talked_to(
     _program(programs, "sh")
     ran = run("session", "new", "shell", "--attach", cwd=town())
     assert ran.code == 1
-    assert "`shell` cannot be talked to in a terminal [not-interactive]" in ran.err
+    assert "`shell` cannot run in a terminal [not-interactive]" in ran.err
     assert "city sling" in ran.err
 
 

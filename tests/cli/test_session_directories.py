@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from gascity.materialise.furnish import Furnished
 from gascity.model.work import POOL, RUNNING, STOPPED, Session
-from gascity.store.sqlite import open_store
+from gascity.store import open_store
+from gascity.workdir.prepare_session import PreparedSession
 from tests.support.git import branches
-from tests.support.pictures import picture
-from tests.support.quarters import Quarters
-from tests.support.towns import SKILL, server
+from tests.support.planned_city import SKILL, server
+from tests.support.session_workdirs import Quarters
+from tests.support.snapshots import picture
 
 pytestmark = pytest.mark.usefixtures("git_here")
 
@@ -27,7 +27,7 @@ def city(tmp_path: Path, git_here: None) -> Quarters:
 
 
 def session(
-    city: Quarters, done: Furnished | None, agent: str, slot: int, state: str = RUNNING
+    city: Quarters, done: PreparedSession | None, agent: str, slot: int, state: str = RUNNING
 ) -> Session:
     """A session on record."""
     one = Session(
@@ -50,10 +50,10 @@ def session(
 
 
 def test_a_bare_apply_leaves_sessions_directories_alone(city: Quarters) -> None:
-    done = [city.furnish(name, slot, work="w") for name in ("mayor", "dock/cat") for slot in (1, 2)]
+    done = [city.prepare(name, slot, work="w") for name in ("mayor", "dock/cat") for slot in (1, 2)]
     before = [picture(Path(one.workdir)) for one in done]
     ran = city.fine("apply")
-    assert ran.out == "Nothing to do: everything is as it should be.\n"
+    assert ran.out == "Nothing to do: everything is up to date.\n"
     assert [picture(Path(one.workdir)) for one in done] == before
     assert city.fine("plan", "--check").code == 0
 
@@ -62,7 +62,7 @@ def test_a_bare_apply_leaves_sessions_directories_alone(city: Quarters) -> None:
 def test_an_apply_brings_sessions_directories_up_to_date(
     city: Quarters, arguments: tuple[str, ...]
 ) -> None:
-    done = [city.furnish("mayor", slot) for slot in (1, 2)]
+    done = [city.prepare("mayor", slot) for slot in (1, 2)]
     city.write({"agents/mayor/overlay/a": "two\n"})
     rows = city.run("plan", "mayor", "--json").json["agents"]
     steps = [(row["workdir"], [step["path"] for step in row["steps"]]) for row in rows]
@@ -77,7 +77,7 @@ def test_an_apply_brings_sessions_directories_up_to_date(
 
 def test_a_bare_undo_does_not_undo_what_a_sessions_start_wrote(city: Quarters) -> None:
     city.fine("apply", "mayor")
-    done = city.furnish("mayor", 2)
+    done = city.prepare("mayor", 2)
     city.fine("undo")
     assert Path(done.workdir, "a").exists()
     assert not city.place("work/mayor/a").exists()
@@ -87,7 +87,7 @@ def test_a_bare_undo_does_not_undo_what_a_sessions_start_wrote(city: Quarters) -
 def test_directories_of_sessions_go_when_their_agent_is_gone(city: Quarters) -> None:
     for name in ("mayor", "dock/cat"):
         for slot in (1, 2):
-            city.furnish(name, slot, work=f"w-{slot}")
+            city.prepare(name, slot, work=f"w-{slot}")
     city.remove("agents/mayor")
     city.remove("agents/cat")
     city.fine("apply")
@@ -97,7 +97,7 @@ def test_directories_of_sessions_go_when_their_agent_is_gone(city: Quarters) -> 
 
 
 def test_what_a_live_session_works_in_stays_although_its_agent_is_gone(city: Quarters) -> None:
-    live, over = (city.furnish("mayor", slot) for slot in (1, 2))
+    live, over = (city.prepare("mayor", slot) for slot in (1, 2))
     session(city, live, "mayor", 1)
     session(city, over, "mayor", 2, STOPPED)
     city.remove("agents/mayor")
@@ -108,15 +108,15 @@ def test_what_a_live_session_works_in_stays_although_its_agent_is_gone(city: Qua
 
 def test_the_worktrees_of_a_removed_rig_go_with_it(city: Quarters) -> None:
     for slot in (1, 2):
-        city.furnish("dock/cat", slot, work=f"w-{slot}")
+        city.prepare("dock/cat", slot, work=f"w-{slot}")
     swept = city.run("rig", "remove", "dock", "--json").json["swept"]
     assert sorted(swept) == [".gc/worktrees/dock/cat", ".gc/worktrees/dock/cat~2"]
     assert branches(city.dock) == ["main"]
 
 
 def test_a_plan_for_a_session_is_of_its_directory_alone(city: Quarters) -> None:
-    city.furnish("mayor", 1)
-    one = session(city, city.furnish("mayor", 2), "mayor", 2)
+    city.prepare("mayor", 1)
+    one = session(city, city.prepare("mayor", 2), "mayor", 2)
     city.write({"agents/mayor/overlay/a": "two\n"})
     for reference in ("jack-2", one.id, one.id[:8]):
         answer = city.run("plan", "--session", reference, "--json").json
@@ -140,7 +140,7 @@ def test_servers_and_skills_of_a_session_are_those_of_its_agent(city: Quarters) 
     told = server("files", HERE="{{ .WorkDir }}")
     city.agent("clerk", **{"mcp/files.template.toml": told})
     city.write({"agents/clerk/skills/knots/SKILL.md": SKILL.format("knots")})
-    one = session(city, city.furnish("clerk", 2), "clerk", 2)
+    one = session(city, city.prepare("clerk", 2), "clerk", 2)
     servers = city.run("mcp", "list", "--session", "jack-2", "--json").json
     assert (servers["session"], servers["workdir"]) == (one.id, ".gc/work/clerk~2")
     by_agent = city.run("mcp", "list", "--agent", "clerk", "--json").json

@@ -25,7 +25,7 @@ def test_every_skill_is_listed_with_its_origin_and_what_it_covers(
         "\n"
         "  knots   Tie it our way.\n"
         "          city: skills/knots\n"
-        "          covers packs/crew/skills/knots\n"
+        "          overrides packs/crew/skills/knots\n"
         "\n"
         "  tides   Read the tide table.\n"
         "          city: skills/tides\n"
@@ -97,7 +97,7 @@ def test_a_filter_of_an_agent_narrows_its_skills(run: Command, harbour: Path) ->
     answer = run("skill", "list", "--agent", "clerk", "--json", cwd=harbour).json
     found = {skill["name"]: (skill["status"], skill["reason"]) for skill in answer["skills"]}
     assert found == {
-        "knots": ("skipped", "`skills_filter` leaves it out"),
+        "knots": ("skipped", "excluded by `skills_filter`"),
         "tides": ("ok", None),
     }
 
@@ -125,7 +125,7 @@ def test_an_agents_skills_have_a_sink_a_status_and_readers(in_harbour: Callable[
 def test_a_provider_that_reads_no_skills_has_no_sink(in_harbour: Callable[..., Ran]) -> None:
     answer = in_harbour("skill", "list", "--agent", "shell", "--json").json
     found = {(skill["sink"], skill["status"], skill["reason"]) for skill in answer["skills"]}
-    assert found == {(None, "skipped", "provider `shell` reads no skills")}
+    assert found == {(None, "skipped", "provider `shell` does not support skills")}
     assert in_harbour("skill", "list", "--agent", "shell").out.startswith(
         "0 skills, 2 skipped:\n\n  knots  Tie it our way.\n"
     )
@@ -160,17 +160,17 @@ def test_what_an_agent_gets_is_told_with_sink_skipped_ones_and_other_readers(
         "\n"
         "  ledger  (no description)\n"
         "          agent: agents/mayor/skills/ledger\n"
-        "          skipped: skill `ledger` does not say what it is for\n"
+        "          skipped: skill `ledger` has no description\n"
         "\n"
         "  mute    (no description)\n"
         "          city: skills/mute\n"
-        "          skipped: skill `mute` does not say what it is for\n"
+        "          skipped: skill `mute` has no description\n"
         "\n"
         "  pen     Write.\n"
         "          agent: agents/mayor/skills/pen\n"
         "\n"
         "Also read by clerk.\n",
-        "city: not as it should be: ledger, mute; `city skill check` says why\n",
+        "city: problems in ledger, mute; run `city skill check` for details\n",
     )
     guard = run("skill", "list", "--agent", "guard", "--json", cwd=root).json["skills"]
     assert [(skill["name"], skill["readers"]) for skill in guard] == [("knots", []), ("mute", [])]
@@ -192,7 +192,7 @@ def test_a_name_that_two_agents_of_one_sink_use_differently_is_skipped(
         knots = answer["skills"][0]
         assert (knots["status"], knots["reason"]) == (
             "skipped",
-            "skill `knots` in .claude/skills is not the same for all who share it "
+            "skill `knots` in .claude/skills differs between the agents that share it "
             "(`clerk`: agents/clerk/skills/knots; `mayor`: skills/knots)",
         )
 

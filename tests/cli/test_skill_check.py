@@ -58,15 +58,15 @@ def test_everything_wrong_is_shown_at_its_place_and_an_error_exits_1(
         1,
         "5 skills: 1 error, 1 warning\n",
         "packs/crew/skills/mute/SKILL.md:1:1: error: "
-        "skill `mute` does not say what it is for [skill-without-description]\n"
+        "skill `mute` has no description [skill-without-description]\n"
         "    ---\n"
         "    ^\n"
         "  hint: add `description:` to its front matter\n"
         "skills/tides/SKILL.md:3:1: warning: the front matter is not valid YAML: "
-        "a colon in plain text: put the text in quotes [skill-not-yaml]\n"
+        "unquoted text contains `: `; put the text in quotes [skill-not-yaml]\n"
         "    description: Use when: x\n"
         "    ^\n"
-        "  hint: it was read line by line; some providers leave such a skill out\n",
+        "  hint: it was read line by line; some providers ignore such a skill\n",
     )
     ran = run("skill", "check", "--json", cwd=faulty)
     assert (ran.code, ran.err) == (1, "")
@@ -117,7 +117,7 @@ def test_a_skill_is_shown_with_its_fields_and_files(run: Command, harbour: Path)
         "metadata:      author: me\n"
         "Origin:        city\n"
         "Path:          skills/knots\n"
-        "Covers:        packs/crew/skills/knots\n"
+        "Overrides:     packs/crew/skills/knots\n"
         "Files:         2\n"
         "  0644     90  SKILL.md\n"
         "  0755  2,010  scripts/tie\n",
@@ -161,9 +161,9 @@ def test_a_skill_is_shown_as_an_agent_has_it(run: Command, harbour: Path) -> Non
         "Description:   Mine.\n"
         "Origin:        agent\n"
         "Path:          agents/mayor/skills/tides\n"
-        "Covers:        skills/tides\n"
-        "Sink:          .claude/skills\n"
-        "Skipped:       `skills_filter` leaves it out\n"
+        "Overrides:     skills/tides\n"
+        "Directory:     .claude/skills\n"
+        "Skipped:       excluded by `skills_filter`\n"
         "Files:         1\n"
         "  0644  45  SKILL.md\n"
         "── agents/mayor/skills/tides/SKILL.md " + "─" * 42 + "\n" + MINE,
@@ -191,7 +191,7 @@ def test_a_name_that_only_agents_have_asks_whose(run: Command, harbour: Path) ->
         "",
         "city: error: `ledger` may mean agents/clerk/skills/ledger, agents/mayor/skills/ledger "
         "[ambiguous-name]\n"
-        "  hint: say whose with --agent\n",
+        "  hint: pass --agent to select one\n",
     )
     answer = run("skill", "show", "ledger", "--agent", "clerk", "--json", cwd=harbour).json
     assert answer["path"] == "agents/clerk/skills/ledger"

@@ -51,8 +51,8 @@ def test_a_skill_becomes_the_citys(
     source = outside / ".claude/skills/splice"
     assert promote("splice", "--to", "city", cwd=outside) == Ran(
         0,
-        f"skills/splice: 2 files from {source}\n"
-        f"Next: remove {source}, so that `city apply` can put the city's there\n",
+        f"skills/splice: 2 files copied from {source}\n"
+        f"Next: remove {source}, so that `city apply` can replace it\n",
         "",
     )
     assert contents(harbour / "skills/splice") == contents(source)
@@ -65,8 +65,8 @@ def test_a_skill_becomes_an_agents_own(
     ran = promote("splice", "--to", "agent", "clerk", cwd=dock)
     assert ran == Ran(
         0,
-        "agents/clerk/skills/splice: 2 files from rigs/dock/.claude/skills/splice\n"
-        "Next: `city skill list` shows it\n",
+        "agents/clerk/skills/splice: 2 files copied from rigs/dock/.claude/skills/splice\n"
+        "Next: `city skill list`\n",
         "",
     )
     answer = run("skill", "list", "--agent", "clerk", "--json", cwd=harbour).json
@@ -113,7 +113,7 @@ def test_what_is_the_same_is_already_there(
 ) -> None:
     promote("splice", "--to", "city", cwd=dock)
     before = contents(harbour)
-    done = Ran(0, "skills/splice is already there\n", "")
+    done = Ran(0, "skills/splice already exists\n", "")
     assert promote("splice", "--to", "city", cwd=dock) == done
     assert promote("splice", "--to", "city", "--rig", "dock") == done
     assert promote("splice", "--to", "city") == done, "the city's own, found in its root"
@@ -140,8 +140,8 @@ def test_what_differs_is_shown_and_kept(
     assert ran == Ran(
         1,
         diff,
-        "city: error: skills/splice is there already and differs [skill-exists]\n"
-        "  hint: take over by hand what you want of it, or rename one of them\n",
+        "city: error: skills/splice exists and differs [skill-exists]\n"
+        "  hint: merge the differences by hand, or rename one of the skills\n",
     )
     named = promote("splice", "--to", "city", "--rig", "dock")
     assert named == ran, "the city's own, found in its root, is no second one"
@@ -175,14 +175,14 @@ def test_a_link_of_ours_is_the_citys_already(
     link = tmp_path / "yard/.claude/skills/tides"
     link.symlink_to(harbour / "skills/tides")
     assert promote("tides", "--to", "city", cwd=tmp_path / "yard") == Ran(
-        0, "skills/tides is already there\n", ""
+        0, "skills/tides already exists\n", ""
     )
     assert promote("tides", "--to", "agent", "mayor", cwd=tmp_path / "yard") == Ran(
         1,
         "",
-        f"{link}: error: `tides` is a link to skills/tides: it is the city's already "
+        f"{link}: error: `tides` is a symlink to skills/tides, a skill of the city "
         "[already-ours]\n"
-        "  hint: copy that directory, if it should be elsewhere too\n",
+        "  hint: copy that directory to have it elsewhere too\n",
     )
     assert not (harbour / "agents/mayor/skills/tides").exists()
 
@@ -214,7 +214,7 @@ def test_a_link_out_of_the_project_is_refused(
     (tmp_path / "yard/.claude/skills/splice").symlink_to(tmp_path / "store/splice")
     ran = promote("splice", "--to", "city", cwd=tmp_path / "yard")
     assert (ran.code, "[link-leaves-skill]" in ran.err) == (1, True)
-    assert f"--from {tmp_path}/store takes it from there" in ran.err
+    assert f"--from {tmp_path}/store copies it from there" in ran.err
     assert promote("splice", "--to", "city", "--from", str(tmp_path / "store")).code == 0
     assert (harbour / "skills/splice/SKILL.md").read_text() == SPLICE
 
@@ -227,9 +227,9 @@ def test_a_link_in_the_skill_that_leads_out_is_refused(
     assert promote("splice", "--to", "city", cwd=dock) == Ran(
         1,
         "",
-        f"{link}: error: the link leads out of the skill, to ../../../README.md "
+        f"{link}: error: the symlink leaves the skill: ../../../README.md "
         "[link-leaves-skill]\n"
-        "  hint: put the file itself there: a link would lead elsewhere from the city\n",
+        "  hint: replace it with the file: from the city it would point elsewhere\n",
     )
     assert not (harbour / "skills/splice").exists()
 
@@ -261,7 +261,7 @@ def test_two_skills_of_one_name_are_not_chosen_between(
         "",
         f"city: error: `splice` may mean {outside}/.agents/skills/splice, "
         f"{outside}/.claude/skills/splice [ambiguous-name]\n"
-        "  hint: say which with --from and the directory it stands in\n",
+        "  hint: pass --from with the directory of one of them\n",
     )
     chosen = promote("splice", "--to", "city", "--from", ".agents/skills", cwd=outside)
     assert chosen.code == 0
@@ -285,7 +285,7 @@ def test_two_of_one_content_are_one(promote: Callable[..., Ran], outside: Path) 
         (
             ("other", "--to", "city"),
             "there is no skill `other` [unknown-skill]\n"
-            "  hint: --from DIR looks in another directory, --rig NAME in a rig",
+            "  hint: pass --from DIR to search another directory, --rig NAME to search a rig",
         ),
         (
             ("splice", "--to", "agent", "clrek"),
@@ -293,8 +293,8 @@ def test_two_of_one_content_are_one(promote: Callable[..., Ran], outside: Path) 
         ),
         (
             ("splice", "--to", "agent", "crew.pilot"),
-            "`dock/crew.pilot` is not the city's own: its directory is packs/crew/agents/pilot "
-            "[not-your-agent]\n  hint: `--to city` reaches it too",
+            "`dock/crew.pilot` is not defined by this city but in packs/crew/agents/pilot "
+            "[not-your-agent]\n  hint: pass `--to city`; all agents get those skills",
         ),
         (
             ("splice", "--to", "city", "--rig", "dokc"),
@@ -302,8 +302,8 @@ def test_two_of_one_content_are_one(promote: Callable[..., Ran], outside: Path) 
         ),
         (
             ("../splice", "--to", "city"),
-            "`../splice` cannot be a skill's name [bad-name]\n"
-            "  hint: it is the name of the skill's directory",
+            "invalid skill name `../splice` [bad-name]\n"
+            "  hint: NAME is the name of the skill's directory",
         ),
     ],
     ids=["skill", "skill-like-none", "agent", "imported-agent", "rig", "path"],
@@ -332,8 +332,8 @@ def test_a_rig_that_is_nowhere_and_a_directory_that_is_not_there_are_problems(
     ("arguments", "message"),
     [
         (("splice",), "Missing option '--to'"),
-        (("splice", "--to", "agent"), "`--to agent` needs an agent's name behind it"),
-        (("splice", "--to", "city", "clerk"), "`--to city` takes no `clerk`"),
+        (("splice", "--to", "agent"), "missing AGENT"),
+        (("splice", "--to", "city", "clerk"), "`--to city` does not take an agent (`clerk`)"),
         (("splice", "--to", "rig"), "'rig' is not one of"),
         (("splice", "--to", "city", "--force"), "No such option"),
     ],

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
-from gascity.cli.status_frame import changes, frame
-from gascity.cli.status_look import AgentRow, Look
-from gascity.control.client import ControllerState
-from gascity.control.inspect import at_rest
+from gascity.cli.status.frame import changes, frame
+from gascity.cli.status.snapshot import AgentStatus, CityStatus
+from gascity.control.ipc.client import ControllerState
+from gascity.control.status import at_rest
 from gascity.model.problems import Problem
 from gascity.model.work import (
     CRASHED,
@@ -24,10 +24,10 @@ from gascity.model.work import (
     RUNNING,
     STARTING,
     STOPPED,
+    ClaimToken,
     Decision,
     NewWork,
     Session,
-    Token,
 )
 from tests.cli.sessions import a_session, put, stored
 from tests.support.command import Command, Ran
@@ -58,7 +58,7 @@ def test_agents_have_their_bounds_sessions_and_queue(in_harbour: InHarbour, harb
     put(harbour, a_session(), a_session("mayor-2", IDLE), a_session("mayor-3", STOPPED))
     with stored(harbour) as store:
         for _ in range(3):
-            store.put(NewWork("mayor", "Open the gate", "Open it."), time.time())
+            store.add_work(NewWork("mayor", "Open the gate", "Open it."), time.time())
     agents = {one["name"]: one for one in in_harbour("status", "--json").json["agents"]}
     mayor, pilot = agents["mayor"], agents["dock/crew.pilot"]
     assert [mayor[key] for key in ("live", "min", "max", "queued")] == [2, 0, 3, 3]
@@ -76,14 +76,14 @@ def test_counts_tell_what_became_of_work(in_harbour: InHarbour, harbour: Path) -
     session = a_session()
     with stored(harbour) as store:
         store.add_session(session)
-        items = [store.put(NewWork("mayor", f"{n}", "."), now) for n in range(5)]
+        items = [store.add_work(NewWork("mayor", f"{n}", "."), now) for n in range(5)]
         store.finish(items[0].id, "done", None, now, token=None)
         store.finish(items[1].id, "failed", None, now, token=None)
         store.finish(items[2].id, "cancelled", None, now, token=None)
-        store.claim(Token(session.id, session.generation), now, agent="mayor")
+        store.claim(ClaimToken(session.id, session.generation), now, agent="mayor")
     counts = in_harbour("status", "--json").json["counts"]
     assert counts == {"open": 1, "claimed": 1, "done": 1, "failed": 1, "cancelled": 1}
-    assert "1 open, 1 claimed, 1 done, 1 failed, 1 cancelled" in in_harbour("status").out
+    assert "1 queued, 1 running, 1 done, 1 failed, 1 cancelled" in in_harbour("status").out
 
 
 def test_why_an_agent_does_not_start_is_its_reason(
@@ -104,16 +104,16 @@ def test_why_an_agent_does_not_start_is_its_reason(
         }
     )
     with stored(root) as store:
-        store.put(NewWork("busy", "x", "x"), time.time())
-        store.put(NewWork("gone", "x", "x"), time.time())
+        store.add_work(NewWork("busy", "x", "x"), time.time())
+        store.add_work(NewWork("gone", "x", "x"), time.time())
     ran = run("status", "--json", cwd=root)
     reasons = {one["name"]: one["reason"] for one in ran.json["agents"]}
     assert ran.code == 0
     assert "suspended" in reasons["asleep"]
     assert "no_such_key" in reasons["broken"]
     assert "`codex` is not on PATH" in reasons["absent"]
-    assert reasons["busy"] == "no controller is running"
-    assert reasons["gone"] == "the city has no such agent"
+    assert reasons["busy"] == "controller is not running (to start it: `city start`)"
+    assert reasons["gone"] == "agent does not exist"
     assert reasons["shell"] == ""
 
 
@@ -141,13 +141,13 @@ def test_what_a_controller_that_is_gone_could_not_read_is_no_news(
     in_harbour: InHarbour, harbour: Path
 ) -> None:
     with stored(harbour) as store:
-        store.note("config-problem", "city.toml cannot be read")
+        store.set_note("config-problem", "city.toml cannot be read")
     assert in_harbour("status", "--json").json["problems"] == []
 
 
 def test_what_was_decided_is_told(in_harbour: InHarbour, harbour: Path) -> None:
     with stored(harbour) as store:
-        store.decide([Decision(time.time(), "mayor", "wait", "claude is not installed")])
+        store.record_decisions([Decision(time.time(), "mayor", "wait", "claude is not installed")])
     (one,) = in_harbour("status", "--json").json["decisions"]
     assert (one["subject"], one["action"]) == ("mayor", "wait")
     assert one["at"].endswith("Z")
@@ -164,7 +164,7 @@ def test_text_fits_80_columns_and_leaves_out_who_has_nothing_to_do(
     ran = run("status", cwd=root, env={"COLUMNS": "80"})
     assert "loud" in ran.out
     assert "quiet-1" not in ran.out
-    assert "6 other agents have nothing to do." in ran.out
+    assert "6 agents idle." in ran.out
     assert [line for line in ran.out.splitlines() if len(line) > 80] == []
 
 
@@ -175,7 +175,7 @@ def test_one_moment_is_json_and_the_live_view_is_not(in_harbour: InHarbour) -> N
 # The picture
 
 
-def _city(**values: object) -> Look:
+def _city(**values: object) -> CityStatus:
     running = a_session("polecat-1", RUNNING, id="1", agent="polecat", work="w-7")
     sessions = (
         running._replace(started=NOW - 12, reason="w-7 waits"),
@@ -187,15 +187,17 @@ def _city(**values: object) -> Look:
             id="6", alias="clerk", state=CRASHED, work="", reason="exit 1", updated=NOW - 5
         ),
     )
-    whole = Look(
+    whole = CityStatus(
         ControllerState(True, 4242, NOW - 8000),
         (
-            AgentRow("mayor", 1, 1, 1, 0, "idle"),
-            AgentRow("polecat", 3, 0, 5, 24, "3 running, 24 waiting: polecat has 3 of 5 sessions"),
-            AgentRow("dock/crew.pilot", 0, 0, None, 2, "rate-limited for 14m"),
-            AgentRow("swarm", 30, 0, 100, 0, "30 running"),
-            AgentRow("clerk", 0, 0, 1, 0, ""),
-            AgentRow("scribe", 0, 0, 1, 0, "idle"),
+            AgentStatus("mayor", 1, 1, 1, 0, "idle"),
+            AgentStatus(
+                "polecat", 3, 0, 5, 24, "3 running, 24 waiting: polecat has 3 of 5 sessions"
+            ),
+            AgentStatus("dock/crew.pilot", 0, 0, None, 2, "rate-limited for 14m"),
+            AgentStatus("swarm", 30, 0, 100, 0, "30 running"),
+            AgentStatus("clerk", 0, 0, 1, 0, ""),
+            AgentStatus("scribe", 0, 0, 1, 0, "idle"),
         ),
         {"open": 26, "claimed": 3, "done": 120, "failed": 1, "cancelled": 0},
         sessions,
@@ -215,7 +217,10 @@ def _city(**values: object) -> Look:
         pytest.param(_city(), 120, 40, id="120x40"),
         pytest.param(_city(), 40, 12, id="40x12"),
         pytest.param(
-            Look(ControllerState(False), (), dict.fromkeys(_city().counts, 0)), 80, 8, id="nothing"
+            CityStatus(ControllerState(False), (), dict.fromkeys(_city().counts, 0)),
+            80,
+            8,
+            id="nothing",
         ),
         pytest.param(
             _city(problems=(Problem("config-problem", "city.toml: the last good one counts"),)),
@@ -226,13 +231,13 @@ def _city(**values: object) -> Look:
     ],
 )
 def test_the_picture_of_a_city(
-    look: Look, width: int, height: int, snapshot: SnapshotAssertion
+    look: CityStatus, width: int, height: int, snapshot: SnapshotAssertion
 ) -> None:
     assert "\n".join(frame(look, NOW, width, height, colour=False)) == snapshot
 
 
 rows = st.builds(
-    AgentRow,
+    AgentStatus,
     st.text(max_size=40),
     st.integers(0, 200),
     st.integers(0, 3),
@@ -255,7 +260,7 @@ looks = st.builds(
 
 @given(looks, st.integers(20, 200), st.integers(5, 60), st.booleans())
 def test_the_picture_always_fits_the_terminal(
-    look: Look, width: int, height: int, colour: bool
+    look: CityStatus, width: int, height: int, colour: bool
 ) -> None:
     lines = frame(look, NOW, width, height, colour)
     plain = [re.sub(r"\x1b\[\d+m", "", line) for line in lines]
@@ -266,7 +271,7 @@ def test_the_picture_always_fits_the_terminal(
 
 
 @given(looks, st.integers(20, 200), st.integers(5, 60))
-def test_colour_changes_no_letter(look: Look, width: int, height: int) -> None:
+def test_colour_changes_no_letter(look: CityStatus, width: int, height: int) -> None:
     coloured = frame(look, NOW, width, height, colour=True)
     plain = [re.sub(r"\x1b\[\d+m", "", line).rstrip() for line in coloured]
     assert plain == frame(look, NOW, width, height, colour=False)
@@ -288,12 +293,12 @@ def test_a_line_for_everything_that_is_not_as_it_was() -> None:
     assert list(changes(before, after)) == [
         "polecat  3 live, 23 queued: 3 running, 24 waiting: polecat has 3 of 5 sessions",
         "polecat-1  stopped: nothing left to do",
-        "work  25 open, 3 claimed, 120 done, 1 failed",
+        "work  25 queued, 3 running, 120 done, 1 failed",
     ]
 
 
 @given(looks)
-def test_what_stays_as_it_is_gives_no_line(look: Look) -> None:
+def test_what_stays_as_it_is_gives_no_line(look: CityStatus) -> None:
     assert list(changes(look, look)) == []
 
 

@@ -109,11 +109,11 @@ def test_in_a_pipe_every_change_is_a_line(harbour: Path, watching: Callable[...,
     session = a_session()
     put(harbour, session)
     pipe = watching(terminal=False)
-    pipe.until("work  0 open")
+    pipe.until("work  0 queued")
     with stored(harbour) as store:
-        store.put(NewWork("mayor", "Open the gate", "."), time.time())
-        store.set_session(session.id, {"state": IDLE, "reason": "waits"}, time.time())
-    text = pipe.until("work  1 open")
+        store.add_work(NewWork("mayor", "Open the gate", "."), time.time())
+        store.update_session(session.id, {"state": IDLE, "reason": "waits"}, time.time())
+    text = pipe.until("work  1 queued")
     assert "mayor-1  running: w-1 waits\n" in text
     assert "mayor-1  idle: waits\n" in text
     assert re.search(r"^mayor  1 live, 1 queued", text, re.M)
@@ -128,15 +128,15 @@ def test_it_ends_by_itself_once_nothing_is_left_to_do(
     session = a_session()
     with stored(harbour) as store:
         store.add_session(session)
-        work = store.put(NewWork("mayor", "Open the gate", "."), time.time())
+        work = store.add_work(NewWork("mayor", "Open the gate", "."), time.time())
     pipe = watching("--until-idle", terminal=False)
-    pipe.until("work  1 open")
+    pipe.until("work  1 queued")
     assert pipe.process.poll() is None
     with stored(harbour) as store:
         store.finish(work.id, "done", None, time.time(), token=None)
-        store.set_session(session.id, {"state": STOPPED}, time.time())
+        store.update_session(session.id, {"state": STOPPED}, time.time())
     assert pipe.ended() == 0
-    assert "work  0 open, 0 claimed, 1 done" in pipe.text
+    assert "work  0 queued, 0 running, 1 done" in pipe.text
 
 
 @pytest.mark.parametrize("key", [b"q", b"\x03"], ids=["q", "Ctrl-C"])
@@ -145,7 +145,7 @@ def test_the_live_view_gives_the_terminal_back(
 ) -> None:
     put(harbour, a_session())
     view = watching(terminal=True)
-    view.until("q quits")
+    view.until("q to quit")
     assert not view.is_as_before()
     assert "\x1b[?1049h" in view.text
     view.type(key)
@@ -160,7 +160,7 @@ def test_a_view_that_is_ended_from_outside_gives_the_terminal_back(
 ) -> None:
     put(harbour, a_session())
     view = watching(terminal=True)
-    view.until("q quits")
+    view.until("q to quit")
     view.process.send_signal(number)
     assert view.ended() == 128 + number
     assert "\x1b[?1049l" in view.text
@@ -173,10 +173,10 @@ def test_the_live_view_writes_only_what_changed(
     session = a_session(reason="", started=time.time() - 7200)
     put(harbour, session, a_session("mayor-2", IDLE, reason="", started=time.time() - 7200))
     view = watching(terminal=True)
-    view.until("q quits")
+    view.until("q to quit")
     view.text = ""
     with stored(harbour) as store:
-        store.set_session(session.id, {"state": DRAINING}, time.time())
+        store.update_session(session.id, {"state": DRAINING}, time.time())
     text = view.until("draining")
     assert "mayor-1" in text
     assert "mayor-2" not in text
@@ -189,11 +189,11 @@ def test_the_live_view_is_drawn_anew_when_the_terminal_changes_its_size(
 ) -> None:
     put(harbour, a_session())
     view = watching(terminal=True)
-    view.until("q quits")
+    view.until("q to quit")
     view.text = ""
     view.resize(60, 12)
     view.process.send_signal(signal.SIGWINCH)
-    text = view.until("q quits")
+    text = view.until("q to quit")
     assert "\x1b[2J" in text
     assert "\x1b[12;1H" in text
     assert "\x1b[13;1H" not in text

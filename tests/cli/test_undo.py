@@ -7,8 +7,8 @@ import pytest
 from tests.cli.shapes import APPLIED, fits
 from tests.support.command import Command
 from tests.support.git import git, repository, status
-from tests.support.pictures import scratch
-from tests.support.towns import SKILL, Town, server
+from tests.support.planned_city import SKILL, Town, server
+from tests.support.snapshots import scratch
 
 
 @pytest.fixture
@@ -43,10 +43,10 @@ def test_an_undo_is_one_object_with_what_was_put_back(town: Town, desk: Path) ->
     (row,) = done.json["agents"]
     assert (row["name"], row["workdir"], row["kept"]) == ("mayor", "desk", [])
     assert [(step["op"], step["path"], step["reason"]) for step in row["done"]] == [
-        ("remove", ".claude/settings.json", "it was not there before"),
-        ("remove", ".claude/skills/knots", "it was not there before"),
-        ("write", ".mcp.json", "as it was before"),
-        ("remove", "new/a", "it was not there before"),
+        ("remove", ".claude/settings.json", "created by apply"),
+        ("remove", ".claude/skills/knots", "created by apply"),
+        ("write", ".mcp.json", "previous content"),
+        ("remove", "new/a", "created by apply"),
     ]
     assert town.seen("desk") == before
     assert list((town.root / ".gc/mcp-managed").iterdir()) == []
@@ -60,7 +60,7 @@ def test_the_program_itself_says_so_and_then_that_nothing_is_left(
     town.fine("apply")
     done = run("undo", "mayor", cwd=town.root)
     assert (done.code, done.err) == (0, "")
-    assert done.out.startswith("desk  (mayor)\n  remove   .claude/settings.json, it was not")
+    assert done.out.startswith("desk  (mayor)\n  remove   .claude/settings.json (created by apply)")
     again = run("undo", cwd=town.root)
     assert (again.code, again.out, again.err) == (0, "Nothing to undo.\n", "")
     assert town.run("undo", "--json").json["agents"] == []
@@ -97,7 +97,7 @@ def test_what_changed_since_is_kept_and_named(town: Town, desk: Path) -> None:
     assert done.code == 0
     (row,) = done.json["agents"]
     assert [(step["op"], step["path"], step["reason"]) for step in row["kept"]] == [
-        ("keep", "new/a", "it changed since")
+        ("keep", "new/a", "modified since")
     ]
     assert "new/a" not in [step["path"] for step in row["done"]]
     assert (desk / "new/a").read_text() == "edited\n"
@@ -181,7 +181,7 @@ class TestInGit:
         town.agent("pilot", 'scope = "rig"', **{"overlay/notes.md": "ours\n", "overlay/n": "x\n"})
         town.fine("apply")
         done = town.fine("undo")
-        assert "removed the worktree" in done.err
+        assert "removed worktree" in done.err
         assert not (town.root / ".gc/worktrees/dock").exists()
         assert git(rig, "worktree", "list", "--porcelain").count("worktree ") == 1
         town.fine("apply")
@@ -205,7 +205,7 @@ class TestInGit:
         worktree = town.root / ".gc/worktrees/dock/pilot"
         (worktree / "result.txt").write_text("work\n")
         done = town.fine("undo")
-        assert "stays: not committed: `result.txt`" in done.err
+        assert "kept worktree .gc/worktrees/dock/pilot: uncommitted: `result.txt`" in done.err
         assert (worktree / "result.txt").read_text() == "work\n"
         assert (worktree / "notes.md").read_text() == "tracked\n"
         assert git(worktree, "ls-files", "-t", "notes.md") == "H notes.md"

@@ -1,14 +1,21 @@
 """Usage errors: exit 2, one line that says what is wrong, an object under --json."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import cast
 
+import click
 import pytest
 
 import gascity
+from gascity.cli.command import HelpCommand
+from gascity.cli.lazy_groups import LazyGroup
+from gascity.cli.main import city
 from tests.cli.shapes import PROBLEMS, fits
 from tests.support.command import Command, Ran
+
+ROOT = Path(__file__).resolve().parents[2]
 
 WRONG = [
     pytest.param(("agnt",), "there is no command `agnt`; did you mean `agent`?", id="command"),
@@ -54,7 +61,7 @@ def test_an_unknown_command_is_answered_in_three_lines(in_harbour: Callable[...,
     assert in_harbour("agnt").err == (
         "Usage: city [OPTIONS] COMMAND [ARGS]...\n"
         "city: error: there is no command `agnt`; did you mean `agent`? [usage]\n"
-        "  hint: `city --help` shows what it takes\n"
+        "  hint: `city --help` shows its usage\n"
     )
 
 
@@ -66,7 +73,7 @@ def test_a_group_without_a_command_shows_its_help_once(
     assert ran.code == 2
     text = ran.out + ran.err
     assert text.count("Usage: ") == 1
-    assert "Commands:" in text
+    assert ("Start here:" if not group else "Commands:") in text
     assert "error: Usage" not in text
 
 
@@ -158,3 +165,46 @@ def test_every_command_that_fails_under_json_prints_an_object_with_problems(
         assert (problem["code"], problem["file"], problem["line"]) == ("bad-toml", "city.toml", 1)
     else:
         assert problem["code"] == "no-city"
+
+
+def _commands(group: LazyGroup, path: str) -> Iterator[tuple[str, str, click.Command]]:
+    """Every built-in command with the help text of its group's table."""
+    context = click.Context(group, info_name=path)
+    for name, (_, _, text) in group.commands_at.items():
+        command = group.get_command(context, name)
+        assert command is not None
+        if text:
+            yield f"{path} {name}", text, command
+        if isinstance(command, LazyGroup):
+            yield from _commands(command, f"{path} {name}")
+
+
+COMMANDS = list(_commands(cast(LazyGroup, city), "city"))
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "command"), COMMANDS, ids=[path for path, _, _ in COMMANDS]
+)
+def test_help_has_one_line_examples_and_a_page(
+    path: str, text: str, command: click.Command
+) -> None:
+    assert (command.help or "").splitlines()[0] == text
+    assert text[0].isupper()
+    assert text.endswith(".")
+    page = getattr(command, "page", "")
+    assert (ROOT / "docs" / f"{page}.md").is_file()
+    context = click.Context(command, info_name=path, terminal_width=80)
+    shown = command.get_help(context)
+    assert shown.endswith(f"\n\nLearn more: docs/{page}.md")
+    assert max(map(len, shown.splitlines())) <= 80
+    if isinstance(command, HelpCommand):
+        assert f"\nExamples:\n  {command.examples[0]}\n" in shown
+        assert all(path.split()[1] in example for example in command.examples)
+
+
+def test_the_help_of_the_program_groups_its_commands(run: Command) -> None:
+    ran = run("--help")
+    titles = ["Start here", "Agents", "Working directories", "Rigs and packs", "Run", "Inspect"]
+    at = [ran.out.index(f"\n{title}:\n") for title in (*titles, "For agents")]
+    assert at == sorted(at)
+    assert "Configure, inspect and run coding agents from a directory tree." in ran.out

@@ -27,7 +27,7 @@ def test_without_a_store_an_agent_has_no_history_and_none_is_made(
     answer = in_harbour("why", "pilot", "--json").json
     fits(answer, WHY)
     assert (answer["subject"], answer["decisions"]) == ("dock/crew.pilot", [])
-    assert "Nothing was decided about it yet." in in_harbour("why", "pilot").out
+    assert "No scheduling decision yet." in in_harbour("why", "pilot").out
     assert not (harbour / ".gc" / "city.db").exists()
 
 
@@ -37,7 +37,7 @@ def told(kept: Kept) -> Kept:
     session, work, other = kept.session("ash"), kept.sling(), kept.sling(title="Other")
     at = time.time() + 10
     subjects = (work.id, "mayor", session.id, "clerk", other.id, "mayor")
-    kept.store.decide(
+    kept.store.record_decisions(
         Decision(at + number, subject, "wait", f"reason {number}")
         for number, subject in enumerate(subjects)
     )
@@ -70,7 +70,7 @@ def test_work_that_is_settled_is_not_explained_by_what_its_agent_waits_for(told:
 
 
 def test_what_was_decided_before_the_work_was_there_explains_nothing_about_it(kept: Kept) -> None:
-    kept.store.decide([Decision(time.time() - 60, "mayor", "wait", "long ago")])
+    kept.store.record_decisions([Decision(time.time() - 60, "mayor", "wait", "long ago")])
     work = kept.sling()
     assert kept("why", work.id, "--json").json["decisions"] == []
     assert len(kept("why", "mayor", "--json").json["decisions"]) == 1
@@ -81,9 +81,9 @@ def test_the_present_comes_before_the_past(told: Kept) -> None:
     waiting = told.sling(title="Then", depends_on=(first.id,))
     lines = told("why", waiting.id).out.splitlines()
     at = {line.partition(":")[0]: number for number, line in enumerate(lines)}
-    assert lines[at["Status"]] == "Status:     open"
-    assert lines[at["Waits for"]] == f"Waits for:  {first.id} (open)"
-    assert at["Status"] < at["Waits for"] < at["Decisions, the latest first"]
+    assert lines[at["Status"]] == "Status:       queued"
+    assert lines[at["Waits for"]] == f"Waits for:    {first.id} (queued)"
+    assert at["Status"] < at["Waits for"] < at["Decisions, latest first"]
 
 
 def test_work_that_nobody_takes_says_what_is_in_its_way(kept: Kept) -> None:
@@ -91,40 +91,41 @@ def test_work_that_nobody_takes_says_what_is_in_its_way(kept: Kept) -> None:
     waiting = kept.sling(depends_on=(first.id,))
     answer = kept("why", waiting.id, "--json").json
     assert [one["code"] for one in answer["blocked_by"]] == ["dependency", "no-controller"]
-    assert "no controller is running" in kept("why", first.id).out
+    assert "controller is not running" in kept("why", first.id).out
 
 
 def test_a_session_tells_its_state_its_reason_and_what_is_pending(kept: Kept) -> None:
     again = time.time() + 100
     session = kept.session("ash", state=RATE_LIMITED, retry_at=again)
     changes = {"reason": "the provider said so", "pending": "restart pending: its model changed"}
-    kept.store.set_session(session.id, changes, time.time())
+    kept.store.update_session(session.id, changes, time.time())
     lines = kept("why", "ash").out.splitlines()
-    assert "State:      rate-limited: the provider said so" in lines
-    assert "Pending:    restart pending: its model changed" in lines
-    assert any(line.startswith("Again at:") for line in lines)
+    assert "State:        rate-limited: the provider said so" in lines
+    assert "Pending:      restart pending: its model changed" in lines
+    assert any(line.startswith("Retry at:") for line in lines)
     assert kept("why", session.id, "--json").json["subject"] == session.id
 
 
 def test_an_agent_tells_its_queue_and_its_sessions(told: Kept) -> None:
     lines = told("why", "mayor").out.splitlines()
-    assert "Queue:      2 open, 0 claimed" in lines
-    assert "Sessions:   ash (running)" in lines
+    assert "Queue:        2 queued, 0 running" in lines
+    assert "Sessions:     ash (running)" in lines
 
 
 def test_the_same_decision_again_is_told_once_with_how_often(kept: Kept) -> None:
     now = time.time()
-    kept.store.decide(Decision(now + n, "mayor", "wait", "no room") for n in range(3))
+    kept.store.record_decisions(Decision(now + n, "mayor", "wait", "no room") for n in range(3))
     (one,) = kept("why", "mayor", "--json").json["decisions"]
     assert one["times"] == 3
-    assert "wait: no room (so 3 times)" in kept("why", "mayor").out
+    assert "wait: no room (×3)" in kept("why", "mayor").out
 
 
 @pytest.mark.parametrize("reference", ["mayr", "w-99"])
 def test_a_word_that_means_nothing_is_a_problem(told: Kept, reference: str) -> None:
     assert code_of(told("why", reference, "--json")) == "unknown-agent"
     assert (
-        f"error: there is no work, session or agent `{reference}` [" in told("why", reference).err
+        f"error: no work item, session or agent is named `{reference}` ["
+        in told("why", reference).err
     )
 
 

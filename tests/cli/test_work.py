@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gascity.model.work import Result, Token
+from gascity.model.work import ClaimToken, WorkResult
 from tests.cli.kept import WORK, WORK_LIST, WORK_SHOW, Kept, code_of, kept
 from tests.cli.powerless import powerless
 from tests.cli.shapes import PROBLEMS, fits
@@ -90,12 +90,12 @@ def test_a_misspelt_name_is_no_empty_list(
 
 
 def test_people_see_the_newest_fifty_and_are_told_so(kept: Kept) -> None:
-    with kept.store.writing():
+    with kept.store.transaction():
         for number in range(52):
             kept.sling(title=f"item {number}")
     ran = kept("work", "list")
     assert len(ran.out.splitlines()) == 51
-    assert ran.err == "note: these are the newest 50; --limit N shows more\n"
+    assert ran.err == "note: showing the newest 50 items (--limit N shows more)\n"
     assert len(kept("work", "list", "--limit", "51").out.splitlines()) == 52
     assert len(kept("work", "list", "--json").json["work"]) == 52
 
@@ -108,19 +108,19 @@ def test_an_item_is_shown_with_what_it_waits_for_and_its_text(kept: Kept) -> Non
     (one,) = answer["work"]
     assert (one["waits_for"], one["position"], one["body"]) == ([first.id], 1, second.body)
     lines = kept("work", "show", second.id).out.splitlines()
-    assert f"Waits for:  {first.id} (open)" in lines
-    assert "Status:     open" in lines
+    assert f"Waits for:    {first.id} (queued)" in lines
+    assert "Status:       queued" in lines
     assert lines[-1] == "Then paint it."
-    assert "Queue:      it is next" in kept("work", "show", first.id).out.splitlines()
+    assert "Queue:        next" in kept("work", "show", first.id).out.splitlines()
 
 
 def test_an_item_that_was_worked_on_is_shown_with_its_session_log_and_result(kept: Kept) -> None:
     session, work = kept.session(), kept.sling()
     kept.claim(session, work)
     places = {"log": f"{kept.root}/.gc/logs/1.log", "branch": "city/mayor/w-1", "commits": 2}
-    kept.store.note_work(work.id, {**places, "workdir": "/elsewhere"}, time.time())
-    token = Token(session.id, session.generation)
-    came = Result(0, "It is open.", {"input": 12}, 0.25)
+    kept.store.update_work(work.id, {**places, "workdir": "/elsewhere"}, time.time())
+    token = ClaimToken(session.id, session.generation)
+    came = WorkResult(0, "It is open.", {"input": 12}, 0.25)
     kept.store.finish(work.id, "done", came, time.time(), token=token, reason="it exited with 0")
     (one,) = kept("work", "show", work.id, "--json").json["work"]
     assert one["result"] == {
@@ -137,12 +137,12 @@ def test_an_item_that_was_worked_on_is_shown_with_its_session_log_and_result(kep
     )
     text = kept("work", "show", work.id).out
     for line in (
-        "Status:     done: it exited with 0",
-        f"Session:    mayor-1 ({session.id})",
-        "Branch:     city/mayor/w-1 (2 commits)",
-        "Log:        .gc/logs/1.log",
-        "Result:     It is open.",
-        "Cost:       $0.25",
+        "Status:       done: it exited with 0",
+        f"Session:      mayor-1 ({session.id})",
+        "Branch:       city/mayor/w-1 (2 commits)",
+        "Log:          .gc/logs/1.log",
+        "Result:       It is open.",
+        "Cost:         $0.25",
     ):
         assert line in text.splitlines()
 
@@ -151,7 +151,7 @@ def test_an_item_that_was_worked_on_is_shown_with_its_session_log_and_result(kep
     ("id", "hint"),
     [
         pytest.param("w1", "did you mean `w-1`?", id="misspelt"),
-        pytest.param("w-2", "`city work list` shows what there is", id="another-number"),
+        pytest.param("w-2", "run `city work list` to see the work items", id="another-number"),
     ],
 )
 def test_an_unknown_id_is_answered_with_what_was_meant(kept: Kept, id: str, hint: str) -> None:
@@ -165,7 +165,7 @@ def test_an_unknown_id_is_answered_with_what_was_meant(kept: Kept, id: str, hint
 @pytest.mark.parametrize(
     ("arguments", "status", "reason"),
     [
-        (("done", "--summary", "Opened."), "done", "a person said so"),
+        (("done", "--summary", "Opened."), "done", "set by user"),
         (("fail", "--reason", "It is stuck."), "failed", "It is stuck."),
         (("cancel", "--reason", "Not today."), "cancelled", "Not today."),
     ],
@@ -191,10 +191,10 @@ def test_a_person_may_settle_whatever_is_not_settled(
 def test_settling_again_the_same_way_is_fine_and_another_way_is_refused(kept: Kept) -> None:
     work = kept.sling()
     assert kept("work", "done", work.id) == Ran(0, f"{work.id} is done\n", "")
-    assert kept("work", "done", work.id) == Ran(0, f"{work.id} is done already\n", "")
+    assert kept("work", "done", work.id) == Ran(0, f"{work.id} is already done\n", "")
     ran = kept("work", "fail", work.id, "--json")
     assert code_of(ran) == "already-settled"
-    assert ran.json["problems"][0]["message"] == f"{work.id} is done: a person said so"
+    assert ran.json["problems"][0]["message"] == f"{work.id} is done: set by user"
     assert len([one for one in kept.store.events() if one.type == "work.done"]) == 1
 
 
@@ -205,7 +205,7 @@ def test_a_session_settles_what_it_holds_without_naming_it(kept: Kept) -> None:
     assert ran == Ran(0, f"{work.id} is done\n", "")
     found = kept.store.work(work.id)
     assert found is not None
-    assert found.result == Result(summary="Opened.")
+    assert found.result == WorkResult(summary="Opened.")
     (event,) = [one for one in kept.store.events() if one.type == "work.done"]
     assert event.actor == session.id
 
@@ -215,7 +215,7 @@ def test_a_session_that_settled_its_work_may_say_so_again(kept: Kept) -> None:
     kept.claim(session, work)
     session = session._replace(work=work.id)
     assert kept("work", "fail", as_=session).code == 0
-    assert kept("work", "fail", as_=session) == Ran(0, f"{work.id} is failed already\n", "")
+    assert kept("work", "fail", as_=session) == Ran(0, f"{work.id} is already failed\n", "")
 
 
 def test_what_a_session_holds_by_now_goes_before_what_it_was_started_with(kept: Kept) -> None:
@@ -246,7 +246,7 @@ def test_a_session_settles_nothing_that_is_open_or_another_ones(kept: Kept, word
 def test_a_start_of_a_session_that_was_replaced_settles_nothing(kept: Kept, word: str) -> None:
     session, work = kept.session(), kept.sling()
     kept.claim(session, work)
-    kept.store.set_session(session.id, {"generation": 2}, time.time())
+    kept.store.update_session(session.id, {"generation": 2}, time.time())
     ran = kept("work", word, work.id, "--json", as_=session)
     assert code_of(ran) == "stale-session"
     assert kept.status(work) == "claimed"
@@ -262,15 +262,15 @@ def test_a_session_that_is_gone_settles_nothing(kept: Kept) -> None:
 def test_without_a_session_the_work_has_to_be_named(kept: Kept) -> None:
     ran = kept("work", "done")
     assert ran.code == 2
-    assert "name the work" in ran.err
+    assert "missing WORK" in ran.err
 
 
 @pytest.mark.parametrize("status", ["failed", "cancelled"])
 def test_work_that_failed_or_was_cancelled_can_be_tried_again(kept: Kept, status: str) -> None:
     work = kept.sling()
     kept.store.finish(work.id, status, None, time.time(), token=None)
-    note = "note: no controller is running; `city start` starts one\n"
-    assert kept("work", "retry", work.id) == Ran(0, f"{work.id} is open again\n", note)
+    note = "note: the controller is not running; run `city start` to start it\n"
+    assert kept("work", "retry", work.id) == Ran(0, f"{work.id} is queued again\n", note)
     (one,) = kept("work", "show", work.id, "--json").json["work"]
     assert (one["status"], one["attempts"]) == ("open", 0)
     fits(one, WORK)

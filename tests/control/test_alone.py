@@ -2,7 +2,7 @@
 
 import os
 
-from gascity.control.client import ask, controller_state
+from gascity.control.ipc.client import controller_state, send_request
 from gascity.model.work import DONE
 from tests.support.running import RunningCity
 
@@ -16,7 +16,7 @@ def test_a_controller_whose_lock_was_deleted_leaves_to_the_next(awake: RunningCi
     assert awake.run("start").code == 0
     awake.until(lambda: controller_state(str(awake.root)).pid not in (None, first))
     awake.until(lambda: not os.path.exists(f"/proc/{first}/fd/0"))
-    awake.until(lambda: ask(str(awake.root), {"op": "ping"}) == {"pid": awake.pid})
+    awake.until(lambda: send_request(str(awake.root), {"op": "ping"}) == {"pid": awake.pid})
     (awake.root / "go").touch()
     [work] = awake.settled(id)
     assert (work.status, work.attempts) == (DONE, 1)

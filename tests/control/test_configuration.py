@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from gascity.control.client import ask
+from gascity.control.ipc.client import send_request
 from tests.support.running import POOL, RunningCity
 
 GO = "while [ ! -e ../go ]; do sleep 0.02; done"
@@ -35,7 +35,7 @@ def test_a_lowered_limit_lets_everybody_finish(town: RunningCity) -> None:
 
 def test_what_was_edited_before_a_sling_counts_for_it(awake: RunningCity) -> None:
     awake.write({"city.toml": f"{POOL.format(3)}suspended = true\n"})
-    reply = ask(str(awake.root), {"op": "sling", "agent": "shell", "text": "true"})
+    reply = send_request(str(awake.root), {"op": "sling", "agent": "shell", "text": "true"})
     assert reply is not None
     assert [one["code"] for one in reply["blocked_by"]] == ["suspended"]
 
@@ -73,19 +73,19 @@ def test_a_definition_that_breaks_leaves_the_last_good_one_in_force(town: Runnin
 def test_a_city_that_cannot_be_read_stays_as_it_was(awake: RunningCity) -> None:
     before = (awake.root / "city.toml").read_text()
     (awake.root / "city.toml").write_text("not toml at all [")
-    awake.until(lambda: awake.store.noted("config-problem"))
+    awake.until(lambda: awake.store.get_note("config-problem"))
     assert awake.settled(awake.sling("true"))[0].status == "done"
     done = awake.run("reload")
     assert done.code == 1
-    assert "the last good city stays" in done.out
+    assert "the last valid city stays active" in done.out
     (awake.root / "city.toml").write_text(before)
-    awake.until(lambda: not awake.store.noted("config-problem"))
+    awake.until(lambda: not awake.store.get_note("config-problem"))
 
 
 def test_what_one_controller_could_not_read_is_no_problem_of_the_next(awake: RunningCity) -> None:
     before = (awake.root / "city.toml").read_text()
     (awake.root / "city.toml").write_text("not toml at all [")
-    awake.until(lambda: awake.store.noted("config-problem"))
+    awake.until(lambda: awake.store.get_note("config-problem"))
     awake.stop()
     (awake.root / "city.toml").write_text(before)
     awake.start()
@@ -262,7 +262,7 @@ def test_an_agent_of_a_rig_whose_file_breaks_stays_where_it_was(town: RunningCit
     (town.root / "agents/hand/agent.toml").write_text("rigs = [[[")
     town.until(lambda: any(e.type == "agent.broken" for e in town.store.events()))
     assert town.settled(town.sling("true", agent="dome/hand"))[0].status == "done"
-    assert "last good definition" in town.run("status").err
+    assert "uses its last valid definition" in town.run("status").err
     (town.root / "agents/hand/agent.toml").write_text(good)
     town.until(lambda: any(e.type == "agent.mended" for e in town.store.events()))
     assert town.settled(town.sling("true", agent="dome/hand"))[0].status == "done"

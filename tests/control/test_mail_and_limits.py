@@ -65,7 +65,7 @@ def test_a_run_that_broke_off_has_failed(town: RunningCity) -> None:
     model(town, """printf '%s\\n' '{"type":"system","subtype":"init","session_id":"c-1"}'""")
     town.start()
     [work] = town.settled(town.sling("please", agent="asked"))
-    assert (work.status, work.reason.startswith("its output broke off")) == (FAILED, True)
+    assert (work.status, work.reason.startswith("its output is incomplete")) == (FAILED, True)
 
 
 def test_an_error_result_fails_the_work_although_the_program_ended_well(
@@ -81,7 +81,7 @@ def test_unread_mail_wakes_an_agent_once(town: RunningCity) -> None:
     model(town, 'printf "%s\\n" "$text" >> ../heard\n' + answer("read it"))
     town.start()
     assert town.run("mail", "send", "asked", "The kettle boils.").code == 0
-    town.until(lambda: not town.store.unread())
+    town.until(lambda: not town.store.unread_counts())
     town.until(lambda: not town.sessions())
     assert told(town, "heard").count("The kettle boils.") == 1
 
@@ -90,7 +90,7 @@ def test_a_run_that_fails_over_its_mail_is_not_run_for_ever(town: RunningCity) -
     model(town, "echo run >> ../heard; exit 1")
     town.start()
     town.run("mail", "send", "asked", "The kettle boils.")
-    town.until(lambda: not town.store.unread())
+    town.until(lambda: not town.store.unread_counts())
     town.until(lambda: not town.sessions())
     assert told(town, "heard") == "run\n"
 
@@ -192,8 +192,8 @@ def test_a_missing_variable_keeps_a_session_from_starting(town: RunningCity) -> 
     model(town, answer("ok"), agent=env)
     town.start()
     slung = town.run("sling", "asked", "please", "--json").json
-    town.until(lambda: town.store.noted("blocked asked"))
-    assert town.store.noted("blocked asked").startswith("missing-env")
+    town.until(lambda: town.store.get_note("blocked asked"))
+    assert town.store.get_note("blocked asked").startswith("missing-env")
     assert town.work(slung["work"]).attempts == 0
     again = town.run("sling", "asked", "please", "--json").json
     assert [one["code"] for one in again["blocked_by"]] == ["missing-env"]
@@ -205,7 +205,7 @@ def test_mail_to_one_session_wakes_that_one_once(town: RunningCity) -> None:
     town.start()
     town.until(lambda: len(town.sessions()) == 2)
     assert town.run("mail", "send", "asked-2", "The kettle boils.").code == 0
-    town.until(lambda: not town.store.unread())
+    town.until(lambda: not town.store.unread_counts())
     assert [one.about for one in town.store.runs()] == ["mail 1"]
     assert told(town, "heard").startswith("asked-2: You have a new message.")
 
@@ -216,7 +216,7 @@ def test_a_run_about_mail_that_a_person_stops_is_not_run_again(town: RunningCity
     town.run("mail", "send", "asked", "The kettle boils.")
     session = town.until(lambda: next((s for s in town.sessions() if s.pid), None))
     assert town.run("session", "stop", session.id).code == 0
-    assert not town.store.unread()
+    assert not town.store.unread_counts()
     assert len(town.store.runs()) == 1
 
 
@@ -228,6 +228,6 @@ def test_mail_that_a_run_was_told_of_is_remembered_over_a_restart(town: RunningC
     town.until(lambda: any(one.pid for one in town.sessions()))
     assert town.run("restart").code == 0
     (town.root / ".gc/work/go").touch()
-    town.until(lambda: not town.store.unread())
+    town.until(lambda: not town.store.unread_counts())
     town.until(lambda: not town.sessions())
     assert told(town, "heard") == "run\n"

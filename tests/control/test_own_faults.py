@@ -22,8 +22,8 @@ def test_a_fault_about_one_agent_leaves_the_others_at_work(town: RunningCity) ->
     town.start()
     assert [one.status for one in town.settled("w-2", town.sling("true"))] == ["done", "done"]
     said = (town.root / ".gc/logs/controller.log").read_text()
-    assert "a fault of ours about cook: Traceback" in said
+    assert "internal error about cook (this is a bug in city): Traceback" in said
     status = town.run("status", "--json").json
     (cook,) = [one for one in status["agents"] if one["name"] == "cook"]
-    assert "a fault of ours, see the log" in cook["reason"]
+    assert "internal error, see the controller log" in cook["reason"]
     assert not town.sessions("cook")

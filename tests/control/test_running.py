@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from gascity.control.client import ask, controller_state
+from gascity.control.ipc.client import controller_state, send_request
 from gascity.model.work import CANCELLED, DONE, FAILED, OPEN
 from tests.support.git import repository
 from tests.support.running import POOL, RunningCity
@@ -25,7 +25,7 @@ def test_slung_work_is_done_in_the_agents_directory_and_its_session_ends(
     assert (awake.root / ".gc/work/shell/made").exists()
     awake.until(lambda: not awake.sessions())
     [session] = awake.sessions(live=None)
-    assert (session.state, session.reason) == ("stopped", "nothing left to do")
+    assert (session.state, session.reason) == ("stopped", "stopped (idle)")
 
 
 def test_a_session_knows_who_it_is(awake: RunningCity) -> None:
@@ -134,7 +134,7 @@ def test_a_run_that_takes_too_long_fails_its_work(town: RunningCity) -> None:
     town.start()
     [work] = town.settled(town.sling("trap '' INT TERM; sleep 1000"))
     assert work.status == FAILED
-    assert "longer" in work.reason
+    assert work.reason == "time limit exceeded"
     town.until(lambda: town.leftovers() == [])
 
 
@@ -147,7 +147,7 @@ def test_stop_ends_everything_even_what_ignores_being_asked(town: RunningCity) -
     town.running(daemon)
     done = town.stop()
     assert done.code == 0, done.err
-    assert "2 runs were ended" in done.out
+    assert "2 sessions ended" in done.out
     assert town.leftovers() == []
     assert not controller_state(str(town.root)).running
     assert [town.work(id).status for id in (stubborn, daemon)] == [OPEN, OPEN]
@@ -221,7 +221,7 @@ session_live = ["echo live {{ .Session }}"]
     assert town.settled(id)[0].status == DONE
     lines = [line for line in town.log(id).splitlines() if not line.startswith("city: ")]
     assert lines == ["before hand in hand", "setup", "live hand", "run"]
-    assert "city: failed with status 124, going on: timeout 0.3 sh -c" in town.log(id)
+    assert "city: failed with status 124, continuing: timeout 0.3 sh -c" in town.log(id)
 
 
 def test_a_command_that_must_succeed_first_fails_the_work(town: RunningCity) -> None:
@@ -265,7 +265,7 @@ def test_a_directory_that_does_not_get_ready_is_given_up(town: RunningCity, tmp_
     in_rig(town, tmp_path, hook, '[session]\nstartup_timeout = "300ms"\n')
     town.start()
     id = town.sling("true", agent="dome/shell")
-    town.until(lambda: town.store.noted("blocked dome/shell").startswith("start-timeout"))
+    town.until(lambda: town.store.get_note("blocked dome/shell").startswith("start-timeout"))
     assert (town.work(id).status, town.work(id).attempts) == (OPEN, 0)
     assert not town.sessions()
     go.touch()
@@ -331,7 +331,7 @@ def test_why_a_run_was_ended_outlives_the_controller(town: RunningCity) -> None:
     town.start()
     [work] = town.settled(id)
     assert work.status == FAILED
-    assert "longer" in work.reason
+    assert work.reason == "time limit exceeded"
 
 
 def test_many_rigs_may_have_an_agent_of_one_name(town: RunningCity) -> None:
@@ -358,7 +358,7 @@ def test_a_controller_in_the_foreground_can_be_the_first_thing_in_a_city(
     words = [sys.executable, "-m", "gascity", "start", "--foreground"]
     process = subprocess.Popen(words, cwd=town.root, stderr=subprocess.DEVNULL)
     try:
-        town.until(lambda: ask(str(town.root), {"op": "ping"}))
+        town.until(lambda: send_request(str(town.root), {"op": "ping"}))
         town.settled(town.sling("true"))
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=30) == 0
@@ -397,8 +397,8 @@ def test_controllers_started_at_once_come_to_one(town: RunningCity) -> None:
     told = [process.communicate(timeout=60) for process in started]
     assert [process.returncode for process in started] == [0] * 4, told
     assert {out for out, _ in told} <= {
-        f"The controller runs (pid {town.pid}); `city status` shows what it does.\n".encode(),
-        f"The controller runs already (pid {town.pid}).\n".encode(),
+        f"Controller started (pid {town.pid}).\n".encode(),
+        f"Controller is already running (pid {town.pid}).\n".encode(),
     }
 
 

@@ -85,7 +85,7 @@ def test_a_stop_says_what_became_of_the_work(town: RunningCity, how: tuple[str, 
     town.run("reload")
     ran = town.run("session", "stop", session.id, *how)
     assert (ran.code, ran.err) == (0, "")
-    assert f"Its work {id} is open again" in ran.out
+    assert f"Its work item {id} is queued again." in ran.out
     after = town.store.session(session.id)
     assert after is not None
     assert (after.state, after.pid, after.asked) == (STOPPED, 0, "")
@@ -97,7 +97,7 @@ def test_clear_ends_what_a_live_session_does_and_forgets_the_conversation(
     awake: RunningCity,
 ) -> None:
     session = awake.running(awake.sling("sleep 60"))
-    awake.store.set_session(session.id, {"conversation": "c-1"}, time.time())
+    awake.store.update_session(session.id, {"conversation": "c-1"}, time.time())
     ran = awake.run("session", "clear", session.id, "--json")
     assert ran.code == 0, ran.err
     after = ran.json["session"]
@@ -159,7 +159,7 @@ def test_status_is_told_by_the_controller(awake: RunningCity) -> None:
     assert told["controller"]["since"].endswith("Z")
     (shell,) = [one for one in told["agents"] if one["name"] == "shell"]
     assert [shell[key] for key in ("live", "min", "max", "queued")] == [3, 0, 3, 2]
-    assert "shell has 3 of 3 sessions" in shell["reason"]
+    assert "shell session limit reached (3 of 3)" in shell["reason"]
     assert told["counts"]["open"] + told["counts"]["claimed"] == len(ids)
     assert {one["work"] for one in told["sessions"]} <= set(ids)
 
@@ -186,7 +186,7 @@ def test_work_is_watched_until_nothing_is_left_to_do(awake: RunningCity) -> None
         awake.sling(f"echo {number}")
     ran = awake.run("status", "--until-idle")
     assert ran.code == 0
-    assert ran.out.splitlines()[-1] == "work  0 open, 0 claimed, 5 done, 0 failed"
+    assert ran.out.splitlines()[-1] == "work  0 queued, 0 running, 5 done, 0 failed"
     assert not [one for one in awake.sessions() if one.state != IDLE]
 
 
@@ -275,7 +275,7 @@ def test_a_stopped_session_is_started_for_whoever_attaches(talking: RunningCity)
     assert talking.run("session", "stop", "pal").code == 0
     person = Terminal("session", "attach", "pal", cwd=talking.root)
     try:
-        person.until("pal is stopped: starting it")
+        person.until("pal is stopped; starting it")
         person.until("\x1b[?1049h")
         person.type("back again\r")
         talking.until(lambda: _shown(talking).count("back again") == 2)
@@ -288,7 +288,7 @@ def test_a_stopped_session_is_started_for_whoever_attaches(talking: RunningCity)
 def test_a_nudge_is_typed_into_a_terminal(talking: RunningCity) -> None:
     assert talking.run("session", "new", "chat", "--name", "pal").code == 0
     ran = talking.run("session", "nudge", "pal", "Look at the tide.")
-    assert "as soon as it is ready for input" in ran.out
+    assert "when it is ready for input" in ran.out
     talking.until(lambda: "Look at the tide." in _shown(talking))
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gascity.slung import parse
+from gascity.cli.fast_sling import OPTIONS, parse, result_lines
+from gascity.cli.sling import sling
 from tests.support.running import POOL, RunningCity
 
 KEYS = {
@@ -72,11 +73,36 @@ def test_both_ways_say_the_same(awake: RunningCity) -> None:
         return ran.out.replace("w-1", "w-N").replace("w-2", "w-N")
 
     short = said("shell", "true")
-    assert said("shell", "true", "--no-start").replace("1 before it", "next in line") == short
+    assert said("shell", "true", "--no-start") == short
     assert short == (
-        "w-N slung to shell: waits\n"
-        "  waits: `shell` may have no sessions: max_active_sessions = 0 [agent-cap]\n"
+        "w-N queued for shell, blocked: shell session limit is 0 (max_active_sessions = 0)"
+        " [agent-cap]\n"
     )
+
+
+def test_click_and_the_fast_path_have_the_same_options() -> None:
+    flags = {flag for param in sling.params for flag in param.opts if flag.startswith("--")}
+    assert flags == {option.flag for option in OPTIONS} | {"--json"}
+    for option in OPTIONS:
+        request, _ = parse(["shell", "true", option.flag, "1"])
+        assert (request is not None) == option.fast
+
+
+@pytest.mark.parametrize(
+    ("position", "mode", "blocked", "lines"),
+    [
+        (0, "", [], ["w-1 queued for shell (next)"]),
+        (2, "auto", [], ["w-1 queued for shell (2 ahead, mode auto)"]),
+        (0, "auto", ["a"], ["w-1 queued for shell (mode auto), blocked: why a [a]"]),
+        (0, "", ["a", "b"], ["w-1 queued for shell, blocked: why a [a]", "  blocked: why b [b]"]),
+    ],
+)
+def test_the_result_says_position_mode_and_why_it_is_blocked(
+    position: int, mode: str, blocked: list[str], lines: list[str]
+) -> None:
+    reasons = [{"code": code, "message": f"why {code}"} for code in blocked]
+    result = {"work": "w-1", "agent": "shell", "position": position}
+    assert result_lines({**result, "permission_mode": mode, "blocked_by": reasons}) == lines
 
 
 def test_the_object_has_what_the_contract_says(awake: RunningCity) -> None:
@@ -105,7 +131,7 @@ def test_text_may_come_from_a_file_or_from_standard_input(awake: RunningCity) ->
 def test_wait_tells_failure_by_its_exit_code(awake: RunningCity) -> None:
     ran = awake.run("sling", "hand", "echo sorry; exit 4", "--wait")
     assert ran.code == 1
-    assert ran.out == "w-1 failed: it ended with status 4\nsorry\n"
+    assert ran.out == "w-1 failed: exited with status 4\nsorry\n"
 
 
 @pytest.mark.parametrize(
@@ -149,7 +175,7 @@ def test_the_name_of_a_provider_that_is_not_configured_is_accepted(town: Running
 def test_what_is_too_long_to_be_told_is_in_the_log(awake: RunningCity) -> None:
     ran = awake.run("sling", "hand", "seq 1 300", "--wait")
     assert ran.out.endswith("299\n300\n")
-    assert "`city work logs w-1` shows all of it" in ran.err
+    assert "output truncated; full log: `city work logs w-1`" in ran.err
     whole = awake.run("work", "logs", "w-1").out
     assert whole == "".join(f"{n}\n" for n in range(1, 301))
     assert awake.run("work", "logs", "w-1", "--lines", "2").out == "299\n300\n"

@@ -86,7 +86,7 @@ def test_a_nudge_that_nobody_was_there_to_type_is_typed_later(talking: RunningCi
 def test_mail_is_typed_into_a_terminal_where_nobody_works(talking: RunningCity) -> None:
     assert talking.run("mail", "send", "mayor", "The kettle boils.").code == 0
     talking.until(lambda: "heard The kettle boils.\n" in heard(talking))
-    assert not talking.store.unread()
+    assert not talking.store.unread_counts()
 
 
 def test_a_changed_definition_restarts_it_and_a_pinned_one_waits(talking: RunningCity) -> None:

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from gascity.control.client import controller_state
+from gascity.control.ipc.client import controller_state
 from gascity.model.work import CLAIMED, OPEN
 from tests.support.running import RunningCity
 
@@ -45,11 +45,11 @@ def test_waiting_ends_where_only_a_person_can_help(
     assert (told.json["status"], told.json["result"]) == (OPEN, None)
     assert town.work("w-1").status == OPEN, "it is kept"
     said = town.run("sling", "shell", "true", "--wait")
-    assert (said.code, said.out.startswith("w-2 open: ")) == (1, True)
+    assert (said.code, said.out.startswith("w-2 queued, blocked: ")) == (1, True)
     assert f"[{code}]" in said.out
     watched = town.run("status", "--until-idle")
     assert watched.code == 1
-    assert "w-1, w-2 cannot go on: " in watched.err
+    assert "w-1, w-2 blocked: " in watched.err
 
 
 def test_an_agent_that_was_broken_from_the_start_is_not_waited_for(town: RunningCity) -> None:
@@ -63,10 +63,10 @@ def test_what_comes_after_a_failure_is_not_waited_for(awake: RunningCity) -> Non
     awake.sling("true", after=["w-1"])
     told = awake.run("sling", "shell", "true", "--after", "w-2", "--wait")
     assert told.code == 1
-    assert told.out == "w-3 open: it comes after w-1, which is failed [dependency]\n"
+    assert told.out == "w-3 queued, blocked: depends on w-1 (failed) [dependency]\n"
     watched = awake.run("status", "--watch", "--until-idle")
     assert watched.code == 1
-    assert watched.err == "w-2, w-3 cannot go on: it comes after w-1, which is failed\n"
+    assert watched.err == "w-2, w-3 blocked: depends on w-1 (failed)\n"
 
 
 def test_a_long_row_of_work_is_seen_to_its_beginning(awake: RunningCity) -> None:
@@ -87,10 +87,15 @@ def test_without_a_controller_that_one_may_start_nothing_is_waited_for(town: Run
 @pytest.mark.parametrize(
     ("how", "said"),
     [
-        ((), b"w-1 open: the city was stopped; `city start` starts it again [no-controller]\n"),
+        (
+            (),
+            b"w-1 queued, blocked: the city was stopped (to start it: `city start`)"
+            b" [no-controller]\n",
+        ),
         (
             ("--keep-sessions",),
-            b"w-1 claimed: no controller runs; `city start` starts one [no-controller]\n",
+            b"w-1 running, blocked: controller is not running (to start it: `city start`)"
+            b" [no-controller]\n",
         ),
     ],
 )
@@ -139,5 +144,5 @@ def test_work_for_a_provider_that_is_not_configured_has_its_reason(town: Running
     town.run("sling", "vscode", "look", "--no-start", env=env)
     for _ in range(2):
         rows = {one["name"]: one for one in town.run("status", "--json", env=env).json["agents"]}
-        assert "has no launcher" in rows["vscode"]["reason"]
+        assert "city only writes its files" in rows["vscode"]["reason"]
         town.start()

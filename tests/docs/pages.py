@@ -1,24 +1,29 @@
-"""Pages that can be run: their files are written, their commands called, their output compared.
+"""Execute the documentation: write its files, run its commands, compare their output.
 
-A comment near the top of a page says what it begins with:
+A comment near the top of a page selects the starting point:
 
-    <!-- city: new -->        an empty city made by `city init`
+    <!-- city: new -->        an empty city created by `city init`
     <!-- city: example -->    the example city
     <!-- city: none -->       an empty home directory
 
-With `, each section` every `##` heading begins anew. A TOML block whose first line is a comment
-with a path (`# city.toml`) is that file; `# city.toml, at the end` is added to it. In a console
-block `$ ` begins a command, `> ` goes on with it, and what follows is the output; `…` stands for
-anything. `<!-- not run -->` above a block leaves it alone, `<!-- with errors -->` near the top of a
-page allows the city to have some, `<!-- needs: tmux -->` leaves the page alone where there is no
-such program. `<!-- at rest -->` above a block waits until what was slung before it has come to its
-end. For git, `https://git.example.org/` is the directory `~/git/`. Whatever a page starts is ended
-with it. After a deliberate change of the program:
+With `, each section`, every `##` section starts again from there. A TOML block whose first line is
+a comment with a path (`# city.toml`) is written to that file; `# city.toml, at the end` is appended
+to it. In a console block, `$ ` starts a command, `> ` continues it, and the lines below it are its
+output, in which `…` matches anything. These comments change how a block or page is treated:
+
+    <!-- not run -->          above a block: do not run it
+    <!-- at rest -->          above a block: first wait until all queued work has finished
+    <!-- with errors -->      near the top: the city may have errors
+    <!-- needs: tmux -->      near the top: skip the page if this program is not installed
+
+For git, `https://git.example.org/` is the directory `~/git/`. All processes that a page starts are
+stopped at its end. To update the output in pages after an intended change:
 
     python -m tests.docs.pages README.md docs/tutorial/*.md
 """
 
 import atexit
+import difflib
 import functools
 import os
 import re
@@ -42,7 +47,7 @@ _GIT = {
     "GIT_CONFIG_NOSYSTEM": "1",
     **{f"GIT_{who}_NAME": "You" for who in ("AUTHOR", "COMMITTER")},
     **{f"GIT_{who}_EMAIL": "you@example.org" for who in ("AUTHOR", "COMMITTER")},
-    # So that a commit has the same name whenever and wherever a page is run.
+    # Fixed dates, so that commits have the same id on every run.
     **{f"GIT_{who}_DATE": "2026-01-02T03:04:05+00:00" for who in ("AUTHOR", "COMMITTER")},
 }
 _FENCE = re.compile(r"^(\s*)```(\S*)\s*$")
@@ -53,7 +58,7 @@ _START = re.compile(r"<!-- city: (new|example|none)(, each section)? -->")
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block: `line` is that of its first line, `section` the `##` heading above it."""
+    """A fenced block; `line` is the line of its content, `section` the `##` heading above it."""
 
     kind: str
     lines: tuple[str, ...]
@@ -64,14 +69,14 @@ class Block:
 
     @property
     def file(self) -> tuple[str, bool] | None:
-        """The path it names in its first line, and whether it is added to that file."""
+        """Return the path in its first line, and whether to append to that file."""
         found = _FILE.match(self.lines[0]) if self.kind == "toml" and self.lines else None
         return (found[1], bool(found[2])) if found else None
 
 
 @dataclass
 class Step:
-    """One command of a console block with the output the page shows, from line `at` on."""
+    """One command of a console block, with the output that the page shows from line `at`."""
 
     command: str
     at: int = 0
@@ -80,7 +85,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Page:
-    """A page of the documentation."""
+    """One Markdown page."""
 
     path: Path
     text: str
@@ -91,7 +96,7 @@ class Page:
 
     @property
     def start(self) -> tuple[str, bool]:
-        """What it begins with, and whether every section begins anew."""
+        """Return the starting point, and whether each section starts again from it."""
         found = _START.search(self.text)
         return (found[1], bool(found[2])) if found else ("new", False)
 
@@ -101,7 +106,7 @@ class Page:
 
     @property
     def missing(self) -> str:
-        """A program it needs that is not installed here; nothing if it can be run."""
+        """Return the first required program that is not installed, or an empty string."""
         needed = _NEEDS.findall(self.text)
         return next((name for name in needed if shutil.which(name) is None), "")
 
@@ -109,14 +114,14 @@ class Page:
         return list(_blocks(self.text.splitlines()))
 
     def sections(self) -> list[str]:
-        """Headings that have something to run; one nameless section where all run as one."""
+        """Return the sections to run; a single empty name if the page runs as a whole."""
         if not self.start[1]:
             return [""]
         return list(dict.fromkeys(b.section for b in self.blocks() if b.kind == "console"))
 
 
 def all_pages() -> list[Page]:
-    """README and everything under docs/."""
+    """Return README and all pages under docs/."""
     paths = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     return [Page(path, path.read_text()) for path in paths]
 
@@ -141,7 +146,7 @@ def _blocks(lines: list[str]) -> Iterator[Block]:
 
 
 def steps(block: Block) -> list[Step]:
-    """The commands of a console block."""
+    """Return the commands of a console block."""
     found: list[Step] = []
     for at, line in enumerate(block.lines, 1):
         if line.startswith("$ "):
@@ -155,7 +160,7 @@ def steps(block: Block) -> list[Step]:
 
 
 def matches(shown: list[str], printed: list[str]) -> bool:
-    """Is this what was printed, if `…` stands for anything?"""
+    """Return whether the shown lines match the printed ones; `…` matches anything."""
     parts = []
     for line in shown:
         if line.strip() == "…":
@@ -165,8 +170,8 @@ def matches(shown: list[str], printed: list[str]) -> bool:
     return re.fullmatch("".join(parts), "".join(line + "\n" for line in printed)) is not None
 
 
-class Desk:
-    """A home directory with `city`, a few tools, and a `claude` that does nothing on its PATH."""
+class Sandbox:
+    """A temporary home directory whose PATH has `city`, a few tools and a stub `claude`."""
 
     def __init__(self, scratch: Path) -> None:
         self.home = scratch / "home" / "you"
@@ -180,17 +185,17 @@ class Desk:
         for tool in _TOOLS:
             if found := shutil.which(tool):
                 os.symlink(found, self.bin / tool)
-        self._program("city", f'exec "{sys.executable}" -m gascity "$@"')
-        self._program("python3", f'exec "{sys.executable}" "$@"')
-        self._program("claude", "exit 0")
-        self._where = scratch / "where"
+        self._add_program("city", f'exec "{sys.executable}" -m gascity "$@"')
+        self._add_program("python3", f'exec "{sys.executable}" "$@"')
+        self._add_program("claude", "exit 0")
+        self._directory_file = scratch / "directory"
 
-    def _program(self, name: str, line: str) -> None:
+    def _add_program(self, name: str, line: str) -> None:
         (self.bin / name).write_text(f"#!/bin/sh\n{line}\n")
         (self.bin / name).chmod(0o755)
 
-    def begin(self, start: str) -> None:
-        """What the reader of the page is supposed to have."""
+    def prepare(self, start: str) -> None:
+        """Create the starting point of the page."""
         if start != "none":
             base = _base(start)
             self.here = Path(shutil.copytree(base, self.home / base.name))
@@ -205,9 +210,9 @@ class Desk:
         path.write_text(before + "\n".join(lines) + "\n")
 
     def run(self, command: str) -> list[str]:
-        """The lines a command prints, with the scratch directory under its public name."""
+        """Run a command; return its output lines with `/home/you` as the home directory."""
         done = subprocess.run(
-            ["sh", "-c", f'{command}\nstatus=$?; pwd >"{self._where}"; exit $status'],
+            ["sh", "-c", f'{command}\nstatus=$?; pwd >"{self._directory_file}"; exit $status'],
             cwd=self.here,
             env={
                 "HOME": str(self.home),
@@ -222,18 +227,18 @@ class Desk:
             stdin=subprocess.DEVNULL,
             timeout=60,
         )
-        self.here = Path(self._where.read_text().rstrip("\n"))
+        self.here = Path(self._directory_file.read_text().rstrip("\n"))
         text = done.stdout.decode().replace(str(self.home), HOME)
         return [line.rstrip() for line in text.splitlines()]
 
-    def rest(self) -> None:
-        """Wait until nobody works, and nothing is there that somebody could take."""
+    def wait_until_idle(self) -> None:
+        """Wait until no session works and no work item can be claimed."""
         for city in self._cities():
             city.until(city.at_rest)
             city.close()
 
-    def end(self) -> None:
-        """Nothing that was started here goes on: no controller, no session, no terminal."""
+    def stop(self) -> None:
+        """Stop everything that was started here: controllers, sessions, terminals."""
         for city in self._cities():
             self.run(f'city --city "{city.root}" stop --force')
             city.end()
@@ -245,40 +250,42 @@ class Desk:
 
 @functools.cache
 def _base(start: str) -> Path:
-    """A city as `city init` makes it; made once, copied for every page that begins with it."""
+    """Create a starting city once; every page gets a copy."""
     scratch = Path(tempfile.mkdtemp(prefix="city-docs-"))
     atexit.register(shutil.rmtree, scratch)
-    desk = Desk(scratch)
+    sandbox = Sandbox(scratch)
     words = "--example hilltop" if start == "example" else "shop"
-    desk.run(f"city init {words} && cd {words.split()[-1]}")
-    return desk.here
+    sandbox.run(f"city init {words} && cd {words.split()[-1]}")
+    return sandbox.here
 
 
 def differences(page: Page, section: str, scratch: Path) -> Iterator[tuple[Block, Step, list[str]]]:
-    """Run a page, or one section of it; every step that prints something else than is shown."""
-    desk = Desk(scratch)
+    """Run a page or one of its sections; yield every step whose output differs."""
+    sandbox = Sandbox(scratch)
     try:
-        yield from _differences(page, section, desk)
+        yield from _differences(page, section, sandbox)
     finally:
-        desk.end()
+        sandbox.stop()
 
 
-def _differences(page: Page, section: str, desk: Desk) -> Iterator[tuple[Block, Step, list[str]]]:
-    desk.begin(page.start[0])
+def _differences(
+    page: Page, section: str, sandbox: Sandbox
+) -> Iterator[tuple[Block, Step, list[str]]]:
+    sandbox.prepare(page.start[0])
     for block in page.blocks():
         if not block.run or (section and block.section != section):
             continue
         if block.file is not None:
-            desk.write(block)
+            sandbox.write(block)
         elif block.kind == "console":
             if block.at_rest:
-                desk.rest()
+                sandbox.wait_until_idle()
             for step in steps(block):
-                printed = desk.run(step.command)
+                printed = sandbox.run(step.command)
                 if not matches(_trimmed(step.shown), _trimmed(printed)):
                     yield block, step, printed
-    if not page.may_have_errors and (desk.here / "city.toml").exists():
-        printed = desk.run("city check")
+    if not page.may_have_errors and (sandbox.here / "city.toml").exists():
+        printed = sandbox.run("city check")
         if any(": error: " in line for line in printed):
             nowhere = Block("console", (), 0, section)
             yield nowhere, Step("city check"), printed
@@ -290,7 +297,7 @@ def _trimmed(lines: list[str]) -> list[str]:
 
 
 def rewrite(path: Path) -> int:
-    """Put what is printed now into a page; the number of outputs that changed."""
+    """Write the current output into a page; return the number of changed outputs."""
     page = Page(path, path.read_text())
     lines = page.text.splitlines()
     changes: list[tuple[int, int, list[str]]] = []
@@ -301,13 +308,56 @@ def rewrite(path: Path) -> int:
                     print(f"{page.name}: {section}: the city has errors:", *printed, sep="\n  ")
                     continue
                 first = block.line - 1 + step.at
-                changes.append((first, first + len(step.shown), _trimmed(printed)))
+                new = keep_ellipses(_trimmed(step.shown), _trimmed(printed))
+                changes.append((first, first + len(step.shown), new))
     for start, end, printed in sorted(changes, reverse=True):
         lines[start:end] = printed
     path.write_text("\n".join(lines) + "\n")
     return len(changes)
 
 
+def keep_ellipses(shown: list[str], printed: list[str]) -> list[str]:
+    """Return the printed lines, abbreviated with `…` where the shown lines are.
+
+    The two are aligned with the usual edit distance, in which a line of `…` alone stands for any
+    number of printed lines. Without this, rewriting one changed line would also put process ids
+    and timings into the page, which differ with every run.
+    """
+    rows, columns = len(shown) + 1, len(printed) + 1
+    best: list[list[tuple[float, list[str]]]] = [[(0.0, [])] * columns for _ in range(rows)]
+    for i in range(rows):
+        for j in range(columns):
+            options = [(0.0, [])] if i == j == 0 else []
+            if i and shown[i - 1].strip() == "…":
+                cost, lines = best[i - 1][j]
+                options.append((cost, [*lines, shown[i - 1]]))
+                if j:
+                    cost, lines = best[i][j - 1]
+                    options.append((cost + 0.01, lines))
+            elif i:
+                options.append((best[i - 1][j][0] + 1, best[i - 1][j][1]))
+            if j:
+                options.append((best[i][j - 1][0] + 1, [*best[i][j - 1][1], printed[j - 1]]))
+            if i and j and shown[i - 1].strip() != "…":
+                cost, lines = best[i - 1][j - 1]
+                distance, line = _abbreviate(shown[i - 1], printed[j - 1])
+                options.append((cost + distance, [*lines, line]))
+            best[i][j] = min(options, key=lambda option: option[0])
+    return best[-1][-1][1]
+
+
+def _abbreviate(shown: str, printed: str) -> tuple[float, str]:
+    """How much two lines differ, and the printed one with `…` where the shown one has it."""
+    if matches([shown], [printed]):
+        return 0.0, shown
+    old, new = re.findall(r"\s+|\S+", shown), re.findall(r"\s+|\S+", printed)
+    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
+    for kind, start, end, first, last in matcher.get_opcodes():
+        if kind == "replace" and "…" in "".join(old[start:end]):
+            new[first:last] = [re.sub(r"\w*\d[\w.:]*\w|\d", "…", word) for word in new[first:last]]
+    return 1.0 - difflib.SequenceMatcher(None, shown, printed).ratio(), "".join(new)
+
+
 if __name__ == "__main__":
     for name in sys.argv[1:]:
-        print(f"{name}: {rewrite(Path(name).resolve())} outputs written")
+        print(f"{name}: {rewrite(Path(name).resolve())} outputs updated")

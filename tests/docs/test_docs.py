@@ -1,4 +1,4 @@
-"""The documentation is true: what it shows is what happens, and nothing is left out."""
+"""Checks that the documentation matches the program and is complete."""
 
 import ast
 import os
@@ -14,9 +14,19 @@ from pathlib import Path
 import click
 import pytest
 
-from gascity.cli import city
-from gascity.control.slinging import cap_code
-from tests.docs.pages import ROOT, Block, Desk, Page, all_pages, differences, matches, steps
+from gascity.cli.main import city
+from gascity.control.decide.reasons import cap_code
+from tests.docs.pages import (
+    ROOT,
+    Block,
+    Page,
+    Sandbox,
+    all_pages,
+    differences,
+    keep_ellipses,
+    matches,
+    steps,
+)
 
 PAGES = all_pages()
 OTHERS = [ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "AGENTS.md")]
@@ -24,18 +34,18 @@ ERRORS = next(page for page in PAGES if page.name == "docs/reference/errors.md")
 WAITING = next(page for page in PAGES if page.name == "docs/reference/waiting.md")
 
 _MAKERS = frozenset(
-    "Problem warning TomlFault StoreFault SourceFault PackFault Bad refuse _refuse _note skipped"
-    " NotWritable".split()
+    "Problem warning city_error TomlError StoreError SourceAddressError PackError Rejection"
+    " refuse _refuse _note skipped skipped_server NotWritableError".split()
 )
 _CAPS = {cap_code(what) for what in ("city", "rig name", "agent name")}
 _CODE = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*\Z")
-_WRONG_ON_PURPOSE = "usage"
-# Words for layers, and a command of a later version that a reason in `ignored.py` points to.
-_NO_COMMANDS = ("city defaults", "city patch", "city events")
+_INTENDED_USAGE_ERROR = "usage"
+# Layer names that look like commands.
+_NOT_COMMANDS = ("city defaults", "city patch", "city events")
 
 
-def codes_in_the_program() -> set[str]:
-    """Every code that a problem is made with."""
+def problem_codes() -> set[str]:
+    """Return every code with which the program creates a problem."""
     found: set[str] = set()
     for tree in _program():
         named = _constants(tree)
@@ -45,8 +55,8 @@ def codes_in_the_program() -> set[str]:
     return found
 
 
-def codes_of_waiting() -> set[str]:
-    """Every code that says what is in the way of work."""
+def blocked_codes() -> set[str]:
+    """Return every code that explains why work is blocked."""
     nodes = (node for tree in _program() for node in ast.walk(tree))
     return {code for node in nodes for code in _made(node, {"Blocked"}, {})} | _CAPS
 
@@ -58,7 +68,7 @@ def _program() -> Iterator[ast.Module]:
 
 
 def _constants(tree: ast.Module) -> dict[str, str]:
-    """Texts that have a name in a module."""
+    """Return the string constants of a module by name."""
     found = {}
     for node in tree.body:
         match node:
@@ -68,7 +78,7 @@ def _constants(tree: ast.Module) -> dict[str, str]:
 
 
 def _made(node: ast.AST, makers: Set[str], named: Mapping[str, str]) -> Iterator[str]:
-    """The first text that something is made with."""
+    """Yield the first string argument of a call to one of `makers`."""
     match node:
         case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=args):
             if name in makers:
@@ -97,12 +107,12 @@ def headings(page: Page) -> list[str]:
     return re.findall(r"^## (.+)$", page.text, re.MULTILINE)
 
 
-def test_every_problem_code_has_a_heading_and_every_heading_a_code():
-    assert set(headings(ERRORS)) == codes_in_the_program()
+def test_every_problem_code_has_a_section_and_every_section_a_code():
+    assert set(headings(ERRORS)) == problem_codes()
 
 
-def test_everything_that_work_waits_for_has_a_heading():
-    assert set(headings(WAITING)) == codes_of_waiting()
+def test_every_blocked_code_has_a_section():
+    assert set(headings(WAITING)) == blocked_codes()
 
 
 @pytest.mark.parametrize("page", [ERRORS, WAITING], ids=lambda page: page.name)
@@ -111,7 +121,7 @@ def test_codes_are_in_alphabetical_order(page: Page):
 
 
 @pytest.mark.parametrize("code", headings(ERRORS))
-def test_the_section_of_a_code_shows_it(code: str):
+def test_every_section_shows_its_code(code: str):
     shown = [line for b in ERRORS.blocks() if b.section == code for line in b.lines]
     assert any(f"[{code}]" in line or f'"code": "{code}"' in line for line in shown)
 
@@ -125,28 +135,28 @@ def test_the_section_of_a_code_shows_it(code: str):
         if any(block.run and block.kind in ("console", "toml") for block in page.blocks())
     ],
 )
-def test_a_page_shows_what_the_program_prints(page: Page, section: str, tmp_path: Path):
+def test_a_page_shows_the_output_of_the_program(page: Page, section: str, tmp_path: Path):
     if page.missing:
         pytest.skip(f"{page.missing} is not installed")
-    told = [
+    wrong = [
         f"{page.name}:{block.line}: $ {step.command}\n" + "\n".join(printed)
         for block, step, printed in differences(page, section, tmp_path)
     ]
-    assert not told, "\n\n".join(told)
+    assert not wrong, "\n\n".join(wrong)
 
 
 def blocks(kind: str) -> list[tuple[Page, Block]]:
     return [(page, block) for page in PAGES for block in page.blocks() if block.kind == kind]
 
 
-def test_every_toml_block_says_which_file_it_is():
+def test_every_toml_block_names_its_file():
     nameless = [f"{p.name}:{b.line}" for p, b in blocks("toml") if b.run and b.file is None]
     assert nameless == []
 
 
 def shown_commands() -> Iterator[tuple[str, str]]:
     for page, block in blocks("console"):
-        if block.section != _WRONG_ON_PURPOSE:
+        if block.section != _INTENDED_USAGE_ERROR:
             for step in steps(block):
                 for part in parts_of(step.command):
                     if part[:1] == ["city"]:
@@ -154,7 +164,7 @@ def shown_commands() -> Iterator[tuple[str, str]]:
 
 
 def parts_of(command: str) -> Iterator[list[str]]:
-    """The words of each command that a line of a shell calls."""
+    """Yield the words of each command in a shell command line."""
     words = shlex.shlex(command, posix=True, punctuation_chars="|&;()<>\n")
     words.whitespace_split = True
     words.whitespace = " \t"
@@ -174,12 +184,12 @@ def mentioned_commands() -> Iterator[tuple[str, str]]:
     for name, text in texts:
         prose = re.sub(r"^\s*```.*?^\s*```", "", text, flags=re.MULTILINE | re.DOTALL)
         for command in re.findall(r"`(city [^`]+)`", prose):
-            if command not in _NO_COMMANDS:
+            if command not in _NOT_COMMANDS:
                 yield name, command
 
 
-def fault_of(command: str, *, whole: bool) -> str | None:
-    """What click would not know of a command line; `whole` also counts its arguments."""
+def usage_error(command: str, *, whole: bool) -> str | None:
+    """Return what is wrong with a command line; `whole` also checks for missing arguments."""
     words = shlex.split(command)[1:]
     here: click.Command = city
     context = click.Context(city, info_name="city")
@@ -208,29 +218,52 @@ def fault_of(command: str, *, whole: bool) -> str | None:
     return None
 
 
-def test_commands_that_are_shown_exist():
-    faults = [(at, fault_of(command, whole=True)) for at, command in shown_commands()]
+def test_commands_in_console_blocks_are_valid():
+    faults = [(at, usage_error(command, whole=True)) for at, command in shown_commands()]
     assert [fault for fault in faults if fault[1]] == []
 
 
-def test_commands_that_are_mentioned_exist():
-    faults = [(at, fault_of(command, whole=False)) for at, command in mentioned_commands()]
+def test_commands_in_prose_are_valid():
+    faults = [(at, usage_error(command, whole=False)) for at, command in mentioned_commands()]
     assert [fault for fault in faults if fault[1]] == []
 
 
-def test_a_command_that_does_not_exist_would_be_noticed():
-    assert fault_of("city agent lst", whole=True)
-    assert fault_of("city agent list --jsn", whole=True)
-    assert fault_of("city agent show", whole=True)
-    assert fault_of("city agent show a b", whole=True)
-    assert not fault_of("city --city x agent set a b=c d=e --unset f", whole=True)
+def all_commands(group: click.Group, context: click.Context) -> Iterator[click.Command]:
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if command is not None:
+            yield command
+            if isinstance(command, click.Group):
+                yield from all_commands(command, context)
 
 
-def test_dots_stand_for_anything_and_nothing_else_does():
+def test_help_refers_to_pages_that_exist():
+    commands = all_commands(city, click.Context(city, info_name="city"))
+    pages = {page for command in commands if (page := getattr(command, "page", ""))}
+    assert pages
+    assert [page for page in sorted(pages) if not (ROOT / "docs" / f"{page}.md").exists()] == []
+
+
+def test_invalid_commands_are_detected():
+    assert usage_error("city agent lst", whole=True)
+    assert usage_error("city agent list --jsn", whole=True)
+    assert usage_error("city agent show", whole=True)
+    assert usage_error("city agent show a b", whole=True)
+    assert not usage_error("city --city x agent set a b=c d=e --unset f", whole=True)
+
+
+def test_only_an_ellipsis_matches_anything():
     assert matches(["a", "…", "d…"], ["a", "b", "c", "d e"])
     assert matches(["…"], [])
     assert not matches(["a", "…"], ["b", "a"])
     assert not matches(["a.c"], ["abc"])
+
+
+def test_rewriting_keeps_ellipses():
+    shown = ["started (pid …).", "…", "w-1  done  …  echo"]
+    printed = ["running (pid 42).", "a", "b", "w-1  done  3s  echo"]
+    assert keep_ellipses(shown, printed) == ["running (pid …).", "…", "w-1  done  …  echo"]
+    assert keep_ellipses(["a", "b"], ["a", "x", "b"]) == ["a", "x", "b"]
 
 
 def test_generated_pages_are_up_to_date():
@@ -244,19 +277,19 @@ def test_generated_pages_are_up_to_date():
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 
-def test_the_navigation_names_every_page_and_no_other():
+def test_the_navigation_lists_every_page():
     named = re.findall(r"^\s*- .+: (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
     there = [str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").rglob("*.md")]
     assert sorted(named) == sorted(there)
 
 
 @pytest.mark.parametrize("path", [ROOT / "README.md", *OTHERS], ids=lambda path: path.name)
-def test_links_of_pages_outside_docs_lead_somewhere(path: Path):
+def test_links_in_pages_outside_docs_are_valid(path: Path):
     links = re.findall(r"\]\(([^)#]+)[^)]*\)", path.read_text())
     assert [link for link in links if "://" not in link and not (ROOT / link).exists()] == []
 
 
-def test_no_page_holds_a_path_of_the_machine_it_was_written_on():
+def test_no_page_contains_a_path_of_this_machine():
     machine = (str(ROOT), tempfile.gettempdir() + "/")
     assert [page.name for page in PAGES if any(path in page.text for path in machine)] == []
 
@@ -265,39 +298,39 @@ def test_agents_md_fits_one_page():
     assert len((ROOT / "AGENTS.md").read_text().splitlines()) <= 60
 
 
-def test_agents_md_has_the_layers_of_the_contract():
+def test_agents_md_and_architecture_list_the_import_layers():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     layers = project["tool"]["importlinter"]["contracts"][0]["layers"]
     assert "\n".join(f"    {layer}" for layer in layers) in (ROOT / "AGENTS.md").read_text()
     assert "\n".join(layers) in (ROOT / "docs/architecture.md").read_text()
 
 
-def test_every_dependency_says_why_it_is_there():
+def test_every_dependency_is_explained():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     text = (ROOT / "docs/explanation/dependencies.md").read_text()
-    run, _, rest = text.partition("## To work on it")
-    work = rest.partition("## Deliberately")[0]
+    run, _, rest = text.partition("## Development")
+    work = rest.partition("## Not used")[0]
     wanted = [(name, run) for name in project["dependencies"]]
     wanted += [(name, work) for name in project["optional-dependencies"]["dev"]]
     names = [(re.split(r"[<>=]", name)[0], section) for name, section in wanted]
     assert [name for name, section in names if not re.search(rf"\| .*{name}", section)] == []
 
 
-def test_the_demo_works_in_a_pipe_and_leaves_nothing(tmp_path: Path):
-    desk = Desk(tmp_path)
+def test_the_demo_runs_in_a_pipe_and_cleans_up(tmp_path: Path):
+    sandbox = Sandbox(tmp_path)
     for tool in ("mktemp", "unlink"):
         found = Path("/usr/bin") / tool
-        os.symlink(found, desk.bin / tool)
+        os.symlink(found, sandbox.bin / tool)
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    printed = "\n".join(desk.run(f'TMPDIR="{scratch}" sh "{ROOT}/docs/demo.sh"; echo "exit $?"'))
+    printed = "\n".join(sandbox.run(f'TMPDIR="{scratch}" sh "{ROOT}/docs/demo.sh"; echo "exit $?"'))
     assert "exit 0" in printed
     assert "\x1b" not in printed
     assert "(rig patch)" in printed
     assert "(pack patch)" in printed
-    assert "merge    .mcp.json  (city: mcp/star-catalog.toml), servers: star-catalog" in printed
-    assert "0 open, 0 claimed, 20 done, 0 failed" in printed
+    assert "merge    .mcp.json  (city: mcp/star-catalog.toml): servers: star-catalog" in printed
+    assert "0 queued, 0 running, 20 done, 0 failed" in printed
     assert printed.index("controller  not running") < printed.rindex("controller  running")
-    assert printed.count("controller.started") == 3  # the command, and two that came
-    assert "Result:     field 20: 20260 stars" in printed
+    assert printed.count("controller.started") == 3  # the command itself, and two controllers
+    assert "Result:       field 20: 20260 stars" in printed
     assert list(scratch.iterdir()) == []

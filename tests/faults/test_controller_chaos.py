@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from gascity.control.client import ask, controller_state
+from gascity.control.ipc.client import controller_state, send_request
 from gascity.model.work import DONE, FAILED, IDLE, Work
 from gascity.runtimes.tmux import TmuxRuntime
+from tests.support.forkserver import ForkServer, gone
 from tests.support.git import repository
-from tests.support.nursery import Nursery, gone
 from tests.support.running import POOL, RunningCity
 
 # How often the controller is killed; a hundred times takes about a minute.
@@ -51,7 +51,7 @@ class Storm:
         self.city.write({"city.toml": SETTINGS})
         self.log = root / ".gc/logs/controller.log"
         self.log.parent.mkdir(parents=True)
-        self.nursery = Nursery(root)
+        self.nursery = ForkServer(root)
         self.slingers: list[int] = []
         self.started: list[int] = []
         assert self.city.store.list_work() == []
@@ -63,7 +63,7 @@ class Storm:
         return pid
 
     def answers(self) -> None:
-        self.city.until(lambda: ask(str(self.city.root), {"op": "ping"}))
+        self.city.until(lambda: send_request(str(self.city.root), {"op": "ping"}))
 
     def kill(self) -> None:
         """Kill whoever is the controller now, or about to be."""
@@ -124,7 +124,7 @@ class Storm:
         assert {work.status for [work] in items.values()} == {DONE}
         assert {line: n for line, n in trace.items() if n != 1} == {}
         assert trace.keys() == {f"{what} {name}" for name in items for what in ("start", "end")}
-        assert self.city.store.faults() == []
+        assert self.city.store.integrity_errors() == []
         return len(items)
 
     def tried_again(self) -> int:
@@ -234,7 +234,7 @@ def test_of_several_controllers_that_start_at_once_one_stays(storm: Storm) -> No
         storm.city.until(lambda: sum(not gone(pid) for pid in storm.started) == 1)
         assert [pid for pid in storm.started if not gone(pid)] == [storm.city.pid]
         storm.kill()
-    assert "a controller of this city runs already" in storm.log.read_text()
+    assert "a controller of this city is already running" in storm.log.read_text()
     storm.calm()
     assert storm.tried_again() == 0
 

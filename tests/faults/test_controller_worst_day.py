@@ -13,18 +13,18 @@ from pathlib import Path
 
 import pytest
 
-from gascity.control.client import ask, controller_state
+from gascity.control.ipc.client import controller_state, send_request
 from gascity.model.work import DONE, FAILED, Session
+from tests.support.forkserver import DIE, HANG, ForkServer, gone
 from tests.support.git import repository
-from tests.support.nursery import DIE, HANG, Nursery, gone
 from tests.support.running import POOL, RunningCity
 
 QUICK = '[session]\nshutdown_timeout = "100ms"\n'
 IMPATIENT = {
-    "gascity.store.book:BUSY_SECONDS": 0.2,
-    "gascity.store.locks:Turn.take.__defaults__": [0.2],
-    "gascity.control.client:_PATIENCE": 0.5,
-    "gascity.control.controller:_AGAIN": 0.1,
+    "gascity.store.sqlite.connection:BUSY_SECONDS": 0.2,
+    "gascity.store.sqlite.write_lock:WriteLock.acquire.__defaults__": [0.2],
+    "gascity.control.ipc.client:_PATIENCE": 0.5,
+    "gascity.control.loop:_RETRY": 0.1,
 }
 
 
@@ -34,7 +34,7 @@ class Town(RunningCity):
     def __init__(self, root: Path, gate: Path) -> None:
         super().__init__(root)
         self.gate = gate
-        self.nursery = Nursery(root)
+        self.nursery = ForkServer(root)
         self.said = root / ".gc/logs/controller.log"
         self.made: list[int] = []
 
@@ -42,7 +42,7 @@ class Town(RunningCity):
         self.said.parent.mkdir(parents=True, exist_ok=True)
         patches = {} if patient else IMPATIENT
         self.made.append(self.nursery.controller(self.said, clock=clock, patches=patches))
-        self.until(lambda: ask(str(self.root), {"op": "ping"}))
+        self.until(lambda: send_request(str(self.root), {"op": "ping"}))
         return self
 
     def waits(self, name: str = "go", then: str = "echo done") -> str:
@@ -202,7 +202,7 @@ class TestLocked:
         other.execute("BEGIN EXCLUSIVE")
         town.let_go()
         assert "[store-busy]" in fails(town, "sling", "shell", "echo x")
-        town.hears("has been locked by another process for too long; trying again")
+        town.hears("city.db for more than 0.2 seconds; trying again")
         other.execute("ROLLBACK")
         other.close()
         [work] = town.settled(id)
@@ -270,13 +270,13 @@ class TestThingsThatAreGone:
         id = town.waits()
         pid = town.running(id).pid
         (town.root / ".gc/run/control.sock").unlink()
-        assert ask(str(town.root), {"op": "ping"}) is None
+        assert send_request(str(town.root), {"op": "ping"}) is None
         done = town.nursery.run("sling", "shell", "echo new", "--wait")
         assert done.code == 0, done.out
         assert "Controller: running" in town.nursery.run("status").out
         done = town.run("restart")
         assert done.code == 0, done.err
-        assert ask(str(town.root), {"op": "ping"}) is not None
+        assert send_request(str(town.root), {"op": "ping"}) is not None
         assert town.running(id).pid == pid
         town.let_go()
         [work] = town.settled(id)
@@ -401,7 +401,7 @@ class TestDamage:
             out.write(b"\xff" * len(good))
         (town.gate / "touched").touch()
         town.let_go()
-        town.hears("is damaged or not ours")
+        town.hears("is damaged or not a city database")
         assert "[store-broken]" in fails(town, "work", "list")
         done = town.nursery.run("stop", "--keep-sessions", patches=IMPATIENT)
         town.until(lambda: not controller_state(str(town.root)).running)
@@ -488,7 +488,7 @@ class TestInterrupted:
         town.running(town.sling("trap '' INT TERM; while :; do sleep 1000; done"))
         asks = _city(town, "stop")
         assert asks.stderr
-        assert "ending 1 run" in asks.stderr.readline()
+        assert "stopping 1 session" in asks.stderr.readline()
         asks.send_signal(signal.SIGINT)
         _, err = asks.communicate(timeout=60)
         assert (asks.returncode, err.strip()) == (130, "interrupted")
@@ -500,7 +500,7 @@ class TestInterrupted:
         text = f"while [ ! -e {town.gate}/go ]; do sleep 0.02; done"
         waits = _city(town, "sling", "shell", text, "--wait")
         assert waits.stderr
-        assert "slung to shell" in waits.stderr.readline()
+        assert "queued for shell" in waits.stderr.readline()
         waits.send_signal(signal.SIGINT)
         waits.communicate(timeout=60)
         assert waits.returncode == 130
@@ -519,7 +519,7 @@ class TestInterrupted:
         _, err = follows.communicate(timeout=60)
         assert follows.returncode == 130
         assert "Traceback" not in err
-        assert ask(str(town.root), {"op": "ping"}) is not None
+        assert send_request(str(town.root), {"op": "ping"}) is not None
 
 
 def _city(town: Town, *arguments: str) -> "subprocess.Popen[str]":
@@ -599,9 +599,9 @@ class TestWorktrees:
 
     def test_what_a_run_left_is_kept_until_it_was_read(self, rigged: Town) -> None:
         rigged.said.parent.mkdir(parents=True)
-        slow = {"gascity.control.endings:commits": HANG}
+        slow = {"gascity.control.finish:commits": HANG}
         rigged.made.append(rigged.nursery.controller(rigged.said, patches=slow))
-        rigged.until(lambda: ask(str(rigged.root), {"op": "ping"}))
+        rigged.until(lambda: send_request(str(rigged.root), {"op": "ping"}))
         id = rigged.sling("exit 7", agent="rig/shell")
         rigged.until(lambda: [one for one in rigged.store.runs(work=id) if gone(one.pid)])
         later = rigged.sling("true")
@@ -618,7 +618,7 @@ class TestWorktrees:
 
 def test_work_is_kept_once_although_its_controller_dies_before_it_can_say_so(town: Town) -> None:
     town.said.parent.mkdir(parents=True)
-    deadly = {"gascity.control.server:Server.tell": DIE}
+    deadly = {"gascity.control.ipc.server:ControlServer.reply": DIE}
     pid = town.nursery("start", "--detached", log=town.said, patches=deadly)
     town.until(lambda: town.events("controller.started"))
     done = town.nursery.run("sling", "shell", "echo once", "--no-start", "--json")

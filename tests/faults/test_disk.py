@@ -12,9 +12,9 @@ import pytest
 
 from tests.cli.powerless import prefix
 from tests.support.command import Ran
-from tests.support.inside import Inside
+from tests.support.in_process import InProcess
 from tests.support.killer import FULL, Killer
-from tests.support.pictures import picture, scratch
+from tests.support.snapshots import picture, scratch
 from tests.support.trees import build_tree
 
 SERVER = 'name = "{}"\ndescription = "A server."\ncommand = "npx"\n'
@@ -37,7 +37,7 @@ class Town:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.desk = root / "desk"
-        self.run = Inside(root)
+        self.run = InProcess(root)
 
     def fine(self, *arguments: str) -> Ran:
         done = self.run(*arguments)
@@ -244,7 +244,7 @@ class TestInTheWay:
             assert picture(outside) == before
         done = town.run("apply")
         assert done.code == 1
-        assert "desk/notes is a link or a file" in done.err
+        assert "desk/notes is a symlink or a file" in done.err
         assert "[symlinked-target]" in done.err
 
     def test_a_file_of_ours_that_became_a_link_is_not_written_through(
@@ -274,7 +274,7 @@ class TestInTheWay:
         for text in ("two\n", "three\n"):
             overlay.write_text(text)
             done = town.fine("apply")
-            assert "kept: desk/CLAUDE.md: it was changed by hand since" in done.err
+            assert "kept: desk/CLAUDE.md: modified locally" in done.err
         overlay.unlink()
         assert "kept: desk/CLAUDE.md" in town.fine("apply").err
         assert (town.desk / "CLAUDE.md").read_text() == "mine\n"
@@ -300,7 +300,7 @@ class TestLostThings:
             town.root / "agents/mayor/overlay", {"CLAUDE.md": "two\n", "notes/one.md": "2\n"}
         )
         done = town.fine("apply")
-        assert "kept: desk/CLAUDE.md: it was there before" in done.err
+        assert "kept: desk/CLAUDE.md: not managed by city" in done.err
         assert picture(town.desk) == before
         (town.root / "agents/mayor/overlay/CLAUDE.md").unlink()
         town.fine("apply")
@@ -318,7 +318,7 @@ class TestLostThings:
         for arguments in (("plan",), ("apply",), ("apply", "mayor"), ("apply", "--force")):
             done = town.run(*arguments)
             assert done.code == 1
-            assert f"{ledger} is not what was written there [damaged-state]" in done.err
+            assert f"{ledger} is damaged [damaged-state]" in done.err
             assert "move it away" in done.err
         assert picture(town.root, but=()) == before
         ledger.unlink()
@@ -331,7 +331,7 @@ class TestLostThings:
         before = picture(town.desk)
         done = town.run("undo")
         assert done.code == 1
-        assert f"{record} is not what was written there [damaged-state]" in done.err
+        assert f"{record} is damaged [damaged-state]" in done.err
         assert picture(town.desk) == before
 
 

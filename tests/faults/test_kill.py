@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.git import git, repository
 from tests.support.killer import Died, Killer
-from tests.support.pictures import Picture, picture, scratch
+from tests.support.snapshots import Picture, picture, scratch
 from tests.support.trees import build_tree
 
 SKILL = "---\nname: {0}\ndescription: About {0}.\n---\nDo it.\n"

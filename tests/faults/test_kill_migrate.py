@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.first import first_city
 from tests.support.killer import FULL, Killer
-from tests.support.pictures import Picture, picture, scratch
+from tests.support.snapshots import Picture, picture, scratch
 from tests.support.trees import build_tree
+from tests.support.v1_cities import v1_city
 
 CITY = {
     "city.toml": """\
@@ -89,7 +89,7 @@ class Town:
         """After one command that looks at the city."""
         begun = (self.root / ".gc/backup/unfinished.json").exists()
         told = self.killer("check", cwd=self.root)
-        assert begun == ("was interrupted; all is as it was before" in told.err), (at, told.err)
+        assert begun == ("was interrupted and has been rolled back" in told.err), (at, told.err)
         assert self.seen() in (self.before, self.after), at
         assert told.code == (0 if self.seen() == self.after else 1), (at, told.err)
         assert not begun or self.seen() == self.before, at
@@ -133,7 +133,7 @@ def test_killed_before_any_write_the_city_is_the_old_or_the_new_one(town: Town) 
 def test_a_large_city_killed_somewhere_is_the_old_or_the_new_one(
     root: Path, killer: Killer
 ) -> None:
-    first_city(root, 25)
+    v1_city(root, 25)
     town = Town(root, killer)
     moments = random.Random(7).sample(range(1, 450), 10)
     for at in town.deaths(iter(sorted(moments))):

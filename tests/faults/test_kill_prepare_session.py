@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from gascity.materialise.furnish import standing
+from gascity.workdir.prepare_session import current_branch
 from tests.support.git import branches, commit, git, status
 from tests.support.killer import Killer
-from tests.support.pictures import picture, scratch
-from tests.support.quarters import Quarters
-from tests.support.towns import SKILL, server
+from tests.support.planned_city import SKILL, server
+from tests.support.session_workdirs import Quarters
+from tests.support.snapshots import picture, scratch
 
 FILES = {
     "overlay/CLAUDE.md": "ours\n",
@@ -55,7 +55,7 @@ class Deaths:
         raise AssertionError
 
     def is_right(self, work: str, at: int) -> None:
-        assert standing(str(self.workdir), os.environ) == f"city/cat/{work}", at
+        assert current_branch(str(self.workdir), os.environ) == f"city/cat/{work}", at
         assert sorted(picture(self.workdir)) == [
             ".claude",
             ".claude/skills",

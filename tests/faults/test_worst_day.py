@@ -172,7 +172,7 @@ def test_a_file_of_ours_that_a_person_committed_is_theirs(
     git(rig, "commit", "-qm", "Take the notes in")
     build_tree(town, {"overlay/NOTES": "two\n"})
     ran = run("apply", "shop/w", cwd=town)
-    assert "NOTES: git tracks it" in ran.err
+    assert "NOTES: tracked by git" in ran.err
     assert (rig / "NOTES").read_text() == "one\n"
 
 

@@ -9,7 +9,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
-from gascity.compose.catalogues import agent_shelves
+from gascity.compose.asset_dirs import agent_asset_dirs
 from gascity.model.city import City
 from gascity.pipeline import open_city
 from gascity.resources import data_dir
@@ -87,17 +87,17 @@ def test_a_city_reads_the_same_twice(case: str, tmp_path: Path) -> None:
 def covers_lines(city: City) -> Iterator[str]:
     """Which directories of the same name lie below each agent's own."""
     for agent in city.agents:
-        if agent.covers:
-            yield f"{agent.name} covers {', '.join(agent.covers)}"
+        if agent.overridden:
+            yield f"{agent.name} covers {', '.join(agent.overridden)}"
 
 
 def catalogue_lines(city: City) -> Iterator[str]:
     """Which catalogues each agent sees, the nearest last."""
     for agent in city.agents:
         seen = [
-            f"{shelf.path(kind)} ({shelf.origin})"
-            for shelf in agent_shelves(city, agent)
-            for kind in sorted(shelf.catalogues)
+            f"{asset_dir.path(kind)} ({asset_dir.origin})"
+            for asset_dir in agent_asset_dirs(city, agent)
+            for kind in sorted(asset_dir.catalogues)
         ]
         if seen:
             yield f"{agent.name} sees {', '.join(seen)}"
@@ -111,7 +111,7 @@ def provider_lines(city: City) -> Iterator[str]:
             yield f"provider {name} of family {provider.family or '(none)'}"
             written = {key.removesuffix("_append") for layer in own for key in layer.values}
             for key in sorted(written):
-                yield f"  {key} = {provider.settings()[key].value!r}"
+                yield f"  {key} = {provider.all_settings()[key].value!r}"
 
 
 def anywhere(text: str, tmp_path: Path) -> str:

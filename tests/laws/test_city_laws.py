@@ -55,7 +55,7 @@ def town(
 
 
 def told(agent: Agent) -> dict[str, object]:
-    return {name: setting.value for name, setting in agent.settings().items()}
+    return {name: setting.value for name, setting in agent.all_settings().items()}
 
 
 def in_rig(city: City, rig: str | None) -> dict[str, dict[str, object]]:

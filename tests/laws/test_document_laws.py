@@ -10,10 +10,12 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from gascity.jsonc import edit
+from gascity.mcp import documents
+from gascity.mcp.documents import DocumentError
+from gascity.model.document_text import same
 from gascity.model.plan import Shape
-from gascity.render import documents, jsonc
-from gascity.render.documents import DocumentFault
-from gascity.render.settings import apply_settings, layered, merge
+from gascity.workdir.decide.json_settings import apply_settings, layered, merge
 
 words = st.sampled_from(["a", "b", "c", "amp.x", "", "é\n", 'q"', "mcpServers"])
 numbers = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
@@ -95,7 +97,7 @@ def passes_objects(document: Any, path: tuple[str, ...]) -> bool:
 
 @given(odd_texts())
 def test_comments_and_blanks_say_nothing(text: str) -> None:
-    assert jsonc.parse(text) == json.loads(re.sub(r",([}\]])", r"\1", bare(text)))
+    assert edit.parse(text) == json.loads(re.sub(r",([}\]])", r"\1", bare(text)))
 
 
 def bare(text: str) -> str:
@@ -108,20 +110,20 @@ def bare(text: str) -> str:
 def test_putting_a_value_changes_that_value_alone(
     text: str, path: tuple[str, ...], value: object
 ) -> None:
-    before = jsonc.parse(text)
+    before = edit.parse(text)
     assume(passes_objects(before, path))
-    after = jsonc.put(text, path, value)
-    assert jsonc.same(jsonc.parse(after), with_value(before, path, value))
-    assert jsonc.put(after, path, value) == after
+    after = edit.put(text, path, value)
+    assert same(edit.parse(after), with_value(before, path, value))
+    assert edit.put(after, path, value) == after
 
 
 @given(texts, paths, values)
 def test_a_key_that_is_added_takes_no_comment_away_and_turns_no_line_end(
     text: str, path: tuple[str, ...], value: object
 ) -> None:
-    before = jsonc.parse(text)
+    before = edit.parse(text)
     assume(passes_objects(before, path) and without(before, path) == before)
-    after = jsonc.put(text, path, value)
+    after = edit.put(text, path, value)
     assert comments(after) == comments(text)
     if "\n" in text and "\n" not in text.replace("\r\n", ""):
         assert "\n" not in after.replace("\r\n", "")
@@ -132,39 +134,39 @@ def test_a_key_that_is_added_takes_no_comment_away_and_turns_no_line_end(
 def test_what_is_put_and_dropped_again_leaves_the_same(
     text: str, path: tuple[str, ...], value: object
 ) -> None:
-    before = jsonc.parse(text)
+    before = edit.parse(text)
     assume(passes_objects(before, path) and without(before, path) == before)
-    added = jsonc.put(text, path, value)
-    dropped = jsonc.drop(added, path)
-    assert jsonc.same(jsonc.parse(dropped), without(jsonc.parse(added), path))
+    added = edit.put(text, path, value)
+    dropped = edit.drop(added, path)
+    assert same(edit.parse(dropped), without(edit.parse(added), path))
     assert comments(dropped) == comments(text)
     if len(path) == 1:
-        assert jsonc.same(jsonc.parse(dropped), before)
+        assert same(edit.parse(dropped), before)
 
 
 @given(texts, paths)
 def test_dropping_a_key_leaves_all_others(text: str, path: tuple[str, ...]) -> None:
-    before = jsonc.parse(text)
+    before = edit.parse(text)
     assume(passes_objects(before, path))
-    after = jsonc.drop(text, path)
-    assert jsonc.same(jsonc.parse(after), without(before, path))
+    after = edit.drop(text, path)
+    assert same(edit.parse(after), without(before, path))
     if without(before, path) == before:
         assert after == text
 
 
 @given(texts, objects)
 def test_a_text_says_what_was_applied_to_it(text: str, after: dict[str, Any]) -> None:
-    before = jsonc.parse(text)
-    assert jsonc.same(jsonc.parse(apply_settings(text, before, after)), after)
+    before = edit.parse(text)
+    assert same(edit.parse(apply_settings(text, before, after)), after)
     assert apply_settings(text, before, before) == text
 
 
 @given(texts, st.data())
 def test_a_change_of_one_key_anywhere_is_applied_alone(text: str, data: st.DataObject) -> None:
-    before = jsonc.parse(text)
+    before = edit.parse(text)
     after = merge(None, before, data.draw(objects)).value
     new = apply_settings(text, before, after)
-    assert jsonc.same(jsonc.parse(new), after)
+    assert same(edit.parse(new), after)
     assert comments(new) == comments(text)
 
 
@@ -177,10 +179,10 @@ def test_any_text_is_read_or_refused_with_a_place(text: str) -> None:
         assert 1 <= fault.col <= len(lines[fault.line - 1]) + 1
 
 
-def fault_of(text: str) -> jsonc.JsoncFault | None:
+def fault_of(text: str) -> edit.JsoncError | None:
     try:
-        jsonc.parse(text)
-    except jsonc.JsoncFault as fault:
+        edit.parse(text)
+    except edit.JsoncError as fault:
         return fault
     return None
 
@@ -254,12 +256,12 @@ def test_only_the_servers_named_are_changed(
     text = data.draw(toml_texts(is_list=is_list) if shape.format == "toml" else texts)
     try:
         before = documents.servers(documents.read(text, shape.format), shape)
-    except DocumentFault:
+    except DocumentError:
         assume(False)
     new = documents.edit_servers(text, shape, puts, drops)
     after = documents.servers(documents.read(new, shape.format), shape)
     kept = {name: value for name, value in before.items() if name not in drops}
-    assert jsonc.same(after, {**kept, **puts})
+    assert same(after, {**kept, **puts})
     assert documents.edit_servers(text, shape, {}, []) == text
     if shape.format == "toml":
         rest = tomllib.loads(new)
@@ -335,7 +337,7 @@ def test_merging_again_changes_nothing(theirs: dict[str, Any], ours: dict[str, A
     first = merge(None, theirs, ours)
     for base in (ours, first.base):
         again = merge(base, first.value, ours)
-        assert jsonc.same(again.value, first.value)
+        assert same(again.value, first.value)
         assert list(again.value) == list(first.value)
         assert set(again.theirs) == set(first.theirs)
 
@@ -348,14 +350,14 @@ def test_twenty_merges_are_one(
     one = first
     for _ in range(20):
         one = merge(one.base, one.value, ours)
-        assert jsonc.same(one.value, first.value)
-        assert jsonc.same(merge(base, one.value, ours).value, first.value)
+        assert same(one.value, first.value)
+        assert same(merge(base, one.value, ours).value, first.value)
 
 
 @given(full_settings, settings)
 def test_when_ours_goes_the_file_is_as_before(theirs: dict[str, Any], ours: dict[str, Any]) -> None:
     merged = merge(None, theirs, ours)
-    assert jsonc.same(merge(merged.base, merged.value, None).value, theirs)
+    assert same(merge(merged.base, merged.value, None).value, theirs)
 
 
 @given(full_settings, settings, settings)
@@ -364,7 +366,7 @@ def test_nothing_is_left_of_many_updates(
 ) -> None:
     one = merge(None, theirs, first)
     two = merge(one.base, one.value, second)
-    assert jsonc.same(merge(two.base, two.value, None).value, theirs)
+    assert same(merge(two.base, two.value, None).value, theirs)
 
 
 @given(settings, settings, settings)
@@ -374,7 +376,7 @@ def test_what_a_person_has_and_we_never_wrote_stays(
     value = merge(base, theirs, ours).value
     for key in theirs.keys() - base.keys():
         if key != "hooks" and not isinstance(theirs[key], dict):
-            assert jsonc.same(value[key], theirs[key])
+            assert same(value[key], theirs[key])
     for event, found in theirs.get("hooks", {}).items():
         known = [*base.get("hooks", {}).get(event, []), *ours.get("hooks", {}).get(event, [])]
         foreign = [one for one in found if one not in known]
@@ -389,11 +391,11 @@ def test_the_lower_layers_may_be_put_together_first(
 ) -> None:
     cut = data.draw(st.integers(0, len(layers)))
     whole = layered(layers)
-    assert jsonc.same(layered([layered(layers[:cut]), *layers[cut:]]), whole)
-    assert jsonc.same(layered([*layers, *layers[-1:]]), whole)
+    assert same(layered([layered(layers[:cut]), *layers[cut:]]), whole)
+    assert same(layered([*layers, *layers[-1:]]), whole)
 
 
 @given(values, values)
 def test_values_are_the_same_exactly_if_their_digests_are(one: object, other: object) -> None:
-    assert jsonc.same(one, other) == (documents.digest(one) == documents.digest(other))
+    assert same(one, other) == (documents.digest(one) == documents.digest(other))
     assert documents.digest(one) == documents.digest(json.loads(json.dumps(one)))

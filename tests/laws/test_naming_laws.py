@@ -10,7 +10,7 @@ from gascity.model.names import (
     IMPORTED,
     OWN,
     AgentName,
-    Named,
+    NameCandidate,
     did_you_mean,
     is_name,
     is_rig_name,
@@ -32,7 +32,7 @@ few_names = st.builds(
     st.none() | st.sampled_from(["web", "Tables.jl"]),
 )
 things = st.dictionaries(few_names, st.sampled_from([OWN, IMPORTED, IMPLICIT]), max_size=8).map(
-    lambda found: [Named(name, rank, str(name)) for name, rank in found.items()]
+    lambda found: [NameCandidate(name, rank, str(name)) for name, rank in found.items()]
 )
 
 
@@ -67,14 +67,14 @@ def test_what_may_be_a_name_survives_reading(text: str) -> None:
 
 
 @given(things)
-def test_an_exact_name_always_means_that_agent(found: list[Named[str]]) -> None:
+def test_an_exact_name_always_means_that_agent(found: list[NameCandidate[str]]) -> None:
     for thing in found:
         assert resolve(str(thing.name), found).found == thing.item
 
 
 @given(things, few_names, st.randoms(use_true_random=False))
 def test_what_a_name_means_does_not_depend_on_order(
-    found: list[Named[str]], name: AgentName, random: object
+    found: list[NameCandidate[str]], name: AgentName, random: object
 ) -> None:
     shuffled = list(found)
     random.shuffle(shuffled)  # type: ignore[attr-defined]
@@ -83,7 +83,7 @@ def test_what_a_name_means_does_not_depend_on_order(
 
 @given(things, few_names)
 def test_a_name_means_one_thing_or_is_refused_with_a_reason(
-    found: list[Named[str]], name: AgentName
+    found: list[NameCandidate[str]], name: AgentName
 ) -> None:
     resolved = resolve(str(name), found)
     if resolved.found is not None:
@@ -94,14 +94,16 @@ def test_a_name_means_one_thing_or_is_refused_with_a_reason(
 
 
 @given(things, few_names)
-def test_candidates_can_each_be_written_in_full(found: list[Named[str]], name: AgentName) -> None:
+def test_candidates_can_each_be_written_in_full(
+    found: list[NameCandidate[str]], name: AgentName
+) -> None:
     for candidate in resolve(str(name), found).candidates:
         assert resolve(candidate, found).found == candidate
 
 
 @given(things, few_names)
 def test_a_reference_never_means_something_it_does_not_say(
-    found: list[Named[str]], wanted: AgentName
+    found: list[NameCandidate[str]], wanted: AgentName
 ) -> None:
     meant = resolve(str(wanted), found).found
     if meant is not None:
@@ -113,7 +115,7 @@ def test_a_reference_never_means_something_it_does_not_say(
 
 @given(things, few)
 def test_your_own_agent_comes_before_an_imported_and_that_before_an_implicit_one(
-    found: list[Named[str]], word: str
+    found: list[NameCandidate[str]], word: str
 ) -> None:
     city_level = [t for t in found if t.name.rig is None and t.name.bare == word]
     others = [t for t in city_level if t.name.binding is not None]

@@ -10,10 +10,10 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gascity.model.plan import KEEP, Wanted
-from tests.support.benches import Bench
-from tests.support.pictures import Picture, picture, scratch
-from tests.support.plots import document, file, link
+from gascity.model.plan import KEEP, WantedPath
+from tests.support.disk_state import document, file, link
+from tests.support.snapshots import Picture, picture, scratch
+from tests.support.workdir_bench import Bench
 
 NAMES = ("a", "b", "d", "d/a", "d/e", "d/e/f", "x/y")
 MCP, SETTINGS = ".mcp.json", ".claude/settings.json"
@@ -55,7 +55,7 @@ persons = st.tuples(
 Person = tuple[Mapping[str, str], str | None, str | None, int]
 
 
-def wanted(source: Source) -> list[Wanted]:
+def wanted(source: Source) -> list[WantedPath]:
     """What a source asks for; where a file and a directory have one name, the directory stays."""
     files, servers, shared = source
     found = []

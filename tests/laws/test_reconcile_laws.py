@@ -3,7 +3,14 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gascity.control.world import Blocked, Demand, Facts, Named, Pool, Room
+from gascity.control.decide.types import (
+    Blocked,
+    Demand,
+    Headroom,
+    NamedSlot,
+    ObservedSession,
+    Pool,
+)
 from gascity.model.work import (
     CRASHED,
     DRAINING,
@@ -21,7 +28,7 @@ from gascity.model.work import (
     UNKNOWN,
     Session,
 )
-from tests.support.verdicts import Asked, check_verdict
+from tests.support.reconcile_rules import Asked, check_verdict
 
 NOW = 1000.0
 _NAMES = ("mayor", "deputy")
@@ -30,7 +37,7 @@ _TIMES = st.sampled_from([None, 0.0, NOW - 1, NOW, NOW + 1, NOW + 500])
 
 
 @st.composite
-def sessions(draw: st.DrawFn, number: int) -> Facts:
+def sessions(draw: st.DrawFn, number: int) -> ObservedSession:
     """A session that a store could have: only live ones have a run, and only those hold work."""
     state = draw(st.sampled_from([*LIVE, STOPPED, CRASHED, QUARANTINED, RATE_LIMITED]))
     origin = draw(st.sampled_from([POOL, POOL, NAMED, MANUAL]))
@@ -62,7 +69,7 @@ def sessions(draw: st.DrawFn, number: int) -> Facts:
         busy_until=draw(_TIMES) if interactive else None,
     )
     drift = draw(st.sampled_from(["", "", "restart", "hot", "next start"]))
-    return Facts(one, drift, ("prompt",) if drift else ())
+    return ObservedSession(one, drift, ("prompt",) if drift else ())
 
 
 @st.composite
@@ -83,7 +90,9 @@ def cases(draw: st.DrawFn) -> Asked:
         minimum=draw(st.integers(0, 2)),
         maximum=most,
         names=draw(st.sampled_from([(), ("ash", "oak")])),
-        named=tuple(Named(name, draw(st.booleans())) for name in _NAMES[: draw(st.integers(0, 2))]),
+        named=tuple(
+            NamedSlot(name, draw(st.booleans())) for name in _NAMES[: draw(st.integers(0, 2))]
+        ),
         idle_timeout=draw(st.sampled_from([None, 100.0])),
         sleep_after_idle=draw(st.sampled_from([None, 50.0])),
         run_timeout=draw(st.sampled_from([None, 100.0])),
@@ -100,33 +109,31 @@ def cases(draw: st.DrawFn) -> Asked:
         mail=draw(st.integers(0, 1)),
         next_due=draw(_TIMES),
     )
-    room = Room(
+    room = Headroom(
         tuple(
             (draw(st.integers(-2, 5)), Blocked("cap", "full"))
             for _ in range(draw(st.integers(0, 2)))
         )
     )
     leaving = sum(f.session.state in (DRAINING, STOPPING) for f in facts)
-    return Asked(
-        pool, tuple(facts), demand, room._replace(leaving=(leaving,) * len(room.caps)), NOW
-    )
+    return Asked(pool, tuple(facts), demand, room._replace(ending=(leaving,) * len(room.caps)), NOW)
 
 
 @given(cases())
 def test_a_verdict_keeps_its_laws_and_a_second_look_asks_for_nothing(asked: Asked) -> None:
-    check_verdict(asked, asked.verdict())
+    check_verdict(asked, asked.result())
 
 
 @given(cases())
 def test_the_order_in_which_sessions_are_told_does_not_matter(asked: Asked) -> None:
     turned = asked._replace(facts=asked.facts[::-1])
-    assert turned.verdict() == asked.verdict()
+    assert turned.result() == asked.result()
 
 
 @given(cases())
 def test_what_is_left_waiting_is_explained(asked: Asked) -> None:
-    verdict = asked.verdict()
-    given_out = {action.work for action in verdict.actions if hasattr(action, "work")}
+    result = asked.result()
+    given_out = {action.work for action in result.actions if hasattr(action, "work")}
     if set(asked.demand.items) - given_out:
-        assert verdict.blocked, verdict
-        assert verdict.reason != "idle"
+        assert result.blocked, result
+        assert result.reason != "idle"

@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from tests.support.happenings import Life
+from tests.support.simulated_events import Life
 
 _SEEDS = [int(seed) for seed in os.environ.get("SIMULATION_SEEDS", "1 2 3").split()]
 _STEPS = int(os.environ.get("SIMULATION_STEPS", "10000"))

@@ -6,10 +6,10 @@ from itertools import pairwise
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from gascity.model.lock import Locked, find, lock_text
+from gascity.model.lock import LockedPack, find, lock_text
 from gascity.model.repositories import (
     Remote,
-    SourceFault,
+    SourceAddressError,
     canonical,
     check_path,
     is_remote,
@@ -19,11 +19,11 @@ from gascity.model.repositories import (
 from gascity.model.versions import (
     Refs,
     Version,
-    VersionFault,
-    Wanted,
+    VersionError,
+    VersionRequest,
     default_version,
     nearest,
-    parse_wanted,
+    parse_version_request,
     pick,
     version_of,
 )
@@ -85,21 +85,21 @@ def test_what_comes_before_a_release_is_lower_than_it_and_higher_than_the_last(
 
 @given(ranges, refs)
 def test_a_picked_tag_is_within_the_range(version: str, found: Refs) -> None:
-    picked = pick(parse_wanted(version), found)
+    picked = pick(parse_version_request(version), found)
     if picked is None:
         return
     assert picked.commit == found.tags[picked.name]
     alone = Refs("", "", {picked.name: picked.commit}, {})
     for part in version.split():
         if "-" not in picked.name:
-            assert pick(parse_wanted(part), alone) == picked
+            assert pick(parse_version_request(part), alone) == picked
 
 
 @given(ranges, refs)
 def test_a_pre_release_is_picked_only_if_one_of_its_release_is_named(
     version: str, found: Refs
 ) -> None:
-    picked = pick(parse_wanted(version), found)
+    picked = pick(parse_version_request(version), found)
     if picked is not None and not _version(picked.name).is_release:
         release = picked.name.removeprefix("v").partition("-")[0]
         assert f"{release}-" in version
@@ -109,7 +109,7 @@ def test_a_pre_release_is_picked_only_if_one_of_its_release_is_named(
 def test_a_tag_outside_the_range_changes_nothing(
     version: str, found: Refs, tag: str, commit: str
 ) -> None:
-    wanted = parse_wanted(version)
+    wanted = parse_version_request(version)
     assume(tag not in found.tags)
     assume(pick(wanted, Refs("", "", {tag: commit}, {})) is None)
     more = found._replace(tags={**found.tags, tag: commit})
@@ -118,7 +118,7 @@ def test_a_tag_outside_the_range_changes_nothing(
 
 @given(ranges, refs)
 def test_no_tag_within_the_range_is_higher_than_the_picked_one(version: str, found: Refs) -> None:
-    wanted = parse_wanted(version)
+    wanted = parse_version_request(version)
     picked = pick(wanted, found)
     for tag, commit in found.tags.items():
         if pick(wanted, Refs("", "", {tag: commit}, {})) is not None:
@@ -133,28 +133,31 @@ def test_the_order_of_tags_does_not_matter(
     shuffled = list(found.items())
     random.shuffle(shuffled)  # type: ignore[attr-defined]
     one, two = Refs("", "", found, {}), Refs("", "", dict(shuffled), {})
-    assert pick(parse_wanted(version), one) == pick(parse_wanted(version), two)
+    assert pick(parse_version_request(version), one) == pick(parse_version_request(version), two)
 
 
 @given(refs)
 def test_the_version_that_is_written_for_an_importer_means_the_newest(found: Refs) -> None:
-    asked, newest = pick(parse_wanted(default_version(found)), found), pick(Wanted("newest"), found)
+    asked, newest = (
+        pick(parse_version_request(default_version(found)), found),
+        pick(VersionRequest("newest"), found),
+    )
     assert asked is not None
     assert newest is not None
     assert asked.commit == newest.commit
 
 
-def _wanted(version: str, ref: str) -> Wanted | VersionFault:
+def _wanted(version: str, ref: str) -> VersionRequest | VersionError:
     try:
-        return parse_wanted(version, ref)
-    except VersionFault as fault:
+        return parse_version_request(version, ref)
+    except VersionError as fault:
         return fault
 
 
 @given(st.text() | st.text("v1.x*^~<>=, -+rc:tagbrnchs", max_size=12), st.text(max_size=8), refs)
 def test_any_text_is_a_version_or_refused(version: str, ref: str, found: Refs) -> None:
     wanted = _wanted(version, ref)
-    if isinstance(wanted, VersionFault):
+    if isinstance(wanted, VersionError):
         assert wanted.message.isprintable()
         return
     pick(wanted, found)
@@ -207,10 +210,10 @@ def test_what_was_read_of_an_address_can_be_written_as_one(source: str) -> None:
     assert shown(source) == source
 
 
-def _remote(source: str) -> Remote | SourceFault:
+def _remote(source: str) -> Remote | SourceAddressError:
     try:
         return parse_remote(source)
-    except SourceFault as fault:
+    except SourceAddressError as fault:
         return fault
 
 
@@ -219,7 +222,7 @@ def _remote(source: str) -> Remote | SourceFault:
 @example("ssh://git@host/a#-b")
 def test_no_text_becomes_an_address_with_a_secret_or_an_option_in_it(source: str) -> None:
     remote = _remote(source)
-    if isinstance(remote, SourceFault):
+    if isinstance(remote, SourceAddressError):
         assert remote.code in ("url-scheme", "url-credentials", "url-unsafe", "bad-url")
         assert "pw" not in remote.message + remote.hint
         return
@@ -264,7 +267,7 @@ def test_what_can_be_read_as_an_address_is_not_taken_for_a_directory(source: str
 texts = st.text(max_size=8)
 locks = st.lists(
     st.builds(
-        Locked,
+        LockedPack,
         texts,
         sources,
         st.just("") | paths,
@@ -278,7 +281,7 @@ locks = st.lists(
 )
 
 
-def _read(text: str) -> tuple[Locked, ...]:
+def _read(text: str) -> tuple[LockedPack, ...]:
     disk = Disk("/city", {"/city/packs.lock": text.encode()})
     found = read_lock(disk)
     assert disk.problems == []
@@ -286,7 +289,7 @@ def _read(text: str) -> tuple[Locked, ...]:
 
 
 @given(locks)
-def test_a_lock_that_was_written_is_read_as_it_was(found: list[Locked]) -> None:
+def test_a_lock_that_was_written_is_read_as_it_was(found: list[LockedPack]) -> None:
     assert _read(lock_text(found)) == tuple(sorted(found))
     assert lock_text(found) == lock_text(reversed(found))
     assert lock_text(found).endswith("\n")
@@ -294,7 +297,7 @@ def test_a_lock_that_was_written_is_read_as_it_was(found: list[Locked]) -> None:
 
 
 @given(locks, st.text("0123456789abcdef", min_size=40, max_size=40))
-def test_every_pin_is_found_by_what_was_asked(found: list[Locked], commit: str) -> None:
+def test_every_pin_is_found_by_what_was_asked(found: list[LockedPack], commit: str) -> None:
     for locked in found:
         remote = parse_remote(locked.source)._replace(path=locked.path)
         others = [one._replace(version=f"{one.version}!", commit=commit) for one in found]

@@ -1,4 +1,4 @@
-"""Migrations done the plain way: a copy of a tree, and the steps on it one after the other."""
+"""Applies migration plans in the simplest way, to check them against expected trees."""
 
 import os
 import shutil
@@ -8,11 +8,11 @@ from pathlib import Path
 
 from gascity.pipeline import open_city
 from gascity_migrate.changes import Change
+from gascity_migrate.execute import apply_migration
 from gascity_migrate.plan import plan_migration
-from gascity_migrate.stage import perform
 
 # By path: what it is, who may execute it, and its content or where it leads.
-Tree = dict[str, tuple[str, bool, bytes]]
+PackTree = dict[str, tuple[str, bool, bytes]]
 
 
 QUIET = "implicit_agents = false\n"
@@ -62,9 +62,9 @@ def _remove(path: Path) -> None:
         path.unlink()
 
 
-def tree_of(root: Path) -> Tree:
+def tree_of(root: Path) -> PackTree:
     """Everything below a directory but what a program keeps there for itself."""
-    found: Tree = {}
+    found: PackTree = {}
     for place, folders, names in os.walk(root):
         folders[:] = [one for one in folders if one != ".gc"]
         links = [one for one in folders if (Path(place) / one).is_symlink()]
@@ -85,7 +85,7 @@ def migrated(root: Path, key: str) -> dict[str, object]:
     """What each agent's setting is after a migration that verified itself."""
     plan = plan_migration(str(root), os.environ)
     assert plan.problems == ()
-    perform(str(root), os.environ, plan)
+    apply_migration(str(root), os.environ, plan)
     city = open_city(str(root), os.environ)
-    assert [one for one in city.everything_wrong if one.is_error] == []
-    return {str(agent.name): agent.value(key) for agent in city.agents}
+    assert [one for one in city.all_problems if one.is_error] == []
+    return {str(agent.name): agent.setting(key).value for agent in city.agents}

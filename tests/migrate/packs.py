@@ -1,4 +1,4 @@
-"""Packs of the first layout, made up for tests: every shape that published ones have."""
+"""V1 packs for tests, covering every form that published packs use."""
 
 # Tables with each key that published tables carry, prompts and fragments of the older suffix,
 # overlays that agents name, and parts that this program carries and does not run.

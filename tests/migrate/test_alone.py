@@ -1,11 +1,11 @@
-"""`city migrate` in the directory of a pack that is in no city."""
+"""`city migrate` in a pack that is not part of a city."""
 
 from pathlib import Path
 
 import pytest
 
-from tests.support.inside import Inside
-from tests.support.pictures import picture
+from tests.support.in_process import InProcess
+from tests.support.snapshots import picture
 from tests.support.trees import build_tree
 
 PACK = """\
@@ -44,7 +44,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def test_it_is_migrated_from_wherever_in_it_somebody_stands(root: Path) -> None:
-    done = Inside(root / "docs")("migrate", "--json")
+    done = InProcess(root / "docs")("migrate", "--json")
     assert done.code == 0, done.err
     assert done.json["verified"] is True
     assert sorted(picture(root, but=(".gc",))) == sorted(
@@ -53,37 +53,39 @@ def test_it_is_migrated_from_wherever_in_it_somebody_stands(root: Path) -> None:
         "agents/tug/agent.toml agents/tug/prompt.md docs docs/about.md pack.toml".split()
     )
     assert "[[agent]]" not in (root / "pack.toml").read_text()
-    again = Inside(root)("migrate")
+    again = InProcess(root)("migrate")
     assert again.code == 0
-    assert again.out.startswith("Nothing to do: the pack is in today's layout.\n")
+    assert again.out.startswith("Nothing to migrate: the pack has no v1 tables.\n")
 
 
 def test_what_it_brings_along_stays_as_it_is_and_is_named(root: Path) -> None:
     before = picture(root.parent / "yard", but=())
-    answer = Inside(root)("migrate", "--json").json
+    answer = InProcess(root)("migrate", "--json").json
     assert picture(root.parent / "yard", but=()) == before
-    assert any("lies outside the pack" in note for note in answer["notes"])
+    assert any("is outside the pack" in note for note in answer["notes"])
     reasons = {one["key"]: one["reason"] for one in answer["not_carried"]}
-    assert reasons["defaults"] == "what a new rig imports is for the city to say"
+    assert reasons["defaults"] == "only a city can set the imports of new rigs"
 
 
 def test_a_dry_run_writes_nothing(root: Path) -> None:
     before = picture(root, but=())
-    done = Inside(root)("migrate", "--dry-run")
+    done = InProcess(root)("migrate", "--dry-run")
     assert done.code == 0, done.err
     assert "agents/tug/" in done.out
     assert picture(root, but=()) == before
 
 
 def test_agents_of_rigs_are_compared_too(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from gascity_migrate import stage
+    from gascity_migrate import execute
 
     seen: list[str] = []
-    look = stage.look
+    read_configuration = execute.read_configuration
     monkeypatch.setattr(
-        stage, "look", lambda *args: seen.extend((found := look(*args)).agents) or found
+        execute,
+        "read_configuration",
+        lambda *args: seen.extend((found := read_configuration(*args)).agents) or found,
     )
-    Inside(root)("migrate", "--yes")
+    InProcess(root)("migrate", "--yes")
     assert "rig/tug" in seen
 
 
@@ -91,20 +93,20 @@ def test_inside_a_city_it_is_the_city_that_is_migrated(root: Path) -> None:
     build_tree(
         root.parent, {"city.toml": 'implicit_agents = false\n[imports.h]\nsource = "harbour"\n'}
     )
-    done = Inside(root)("migrate", "--json").json
+    done = InProcess(root)("migrate", "--json").json
     assert done["verified"] is True
     assert (root.parent / done["backup"]).is_dir()
     assert not (root / ".gc").exists()
 
 
 def test_where_there_is_neither_it_says_so(tmp_path: Path) -> None:
-    done = Inside(tmp_path)("migrate")
+    done = InProcess(tmp_path)("migrate")
     assert done.code == 1
     assert "[no-city]" in done.err
 
 
 def test_a_pack_can_be_named(root: Path, tmp_path: Path) -> None:
-    done = Inside(tmp_path)("--city", str(root), "migrate", "--yes")
+    done = InProcess(tmp_path)("--city", str(root), "migrate", "--yes")
     assert done.code == 0, done.err
     assert (root / "agents/tug/prompt.md").is_file()
 
@@ -112,6 +114,6 @@ def test_a_pack_can_be_named(root: Path, tmp_path: Path) -> None:
 def test_what_was_fetched_is_not_changed_in_the_cache() -> None:
     tree = build_tree(Path.home() / ".cache/gascity/packs/0123456789abcdef/tree", FILES) / "harbour"
     before = picture(tree, but=())
-    ran = Inside(tree)("migrate")
+    ran = InProcess(tree)("migrate")
     assert (ran.code, "[pack-changed]" in ran.err) == (1, True)
     assert picture(tree, but=()) == before

@@ -1,4 +1,4 @@
-"""`city migrate`: shown, asked, done whole and checked; or nothing at all."""
+"""`city migrate`: plan, confirmation, result, and rollback on failure."""
 
 import fcntl
 import os
@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from gascity.apply import transaction
-from gascity.control.places import lock_file
+from gascity.control.paths import lock_file
 from gascity.model.problems import Problem
-from gascity_migrate import stage
+from gascity.workdir.write import transaction
+from gascity_migrate import execute
 from tests.cli.powerless import powerless
 from tests.cli.terminal import on_terminal
 from tests.support.command import Command
-from tests.support.first import first_city
-from tests.support.inside import Inside
-from tests.support.pictures import Picture, picture
+from tests.support.in_process import InProcess
+from tests.support.snapshots import Picture, picture
 from tests.support.trees import build_tree
+from tests.support.v1_cities import v1_city
 
 CASES = Path(__file__).parents[2] / "migrate/cases"
 CITY = """\
@@ -61,8 +61,8 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def city(root: Path) -> Inside:
-    return Inside(root)
+def city(root: Path) -> InProcess:
+    return InProcess(root)
 
 
 def town(root: Path) -> Picture:
@@ -74,20 +74,20 @@ def everything(root: Path) -> Picture:
 
 
 class TestWhatIsSaid:
-    def test_the_plan_then_the_deed_then_the_way_back(self, root: Path, city: Inside) -> None:
+    def test_the_plan_then_the_deed_then_the_way_back(self, root: Path, city: InProcess) -> None:
         done = city("migrate")
         assert done.code == 0, done.err
         (backup,) = (root / ".gc/backup").iterdir()
         assert done.out.replace(backup.name, "migrate-TIME") == PLAN + DONE
         assert done.err == ""
 
-    def test_a_dry_run_says_the_same_and_writes_nothing(self, root: Path, city: Inside) -> None:
+    def test_a_dry_run_says_the_same_and_writes_nothing(self, root: Path, city: InProcess) -> None:
         before = everything(root)
         done = city("migrate", "--dry-run")
         assert (done.code, done.out) == (0, PLAN)
         assert everything(root) == before
 
-    def test_for_programs(self, root: Path, city: Inside) -> None:
+    def test_for_programs(self, root: Path, city: InProcess) -> None:
         before = everything(root)
         planned = city("migrate", "--dry-run", "--json").json
         assert everything(root) == before
@@ -108,7 +108,7 @@ class TestWhatIsSaid:
         again = city("migrate", "--json").json
         assert (again["changes"], again["verified"], again["backup"]) == ([], None, None)
 
-    def test_lines_fit_the_screen_and_no_secret_is_shown(self, root: Path, city: Inside) -> None:
+    def test_lines_fit_the_screen_and_no_secret_is_shown(self, root: Path, city: InProcess) -> None:
         shown = city("migrate", "--dry-run").out
         assert "hunter2" not in shown
         assert all(len(line) <= 80 for line in shown.splitlines())
@@ -117,25 +117,25 @@ class TestWhatIsSaid:
         assert "\x1b[31m-[[agent]]\x1b[0m" in screen
         assert "hunter2" not in screen
 
-    def test_a_running_controller_is_mentioned(self, root: Path, run: Command) -> None:
-        assert "controller" not in run("migrate", "--dry-run", cwd=root).out
+    def test_a_running_controller_is_mentioned(self, root: Path, program: Command) -> None:
+        assert "controller" not in program("migrate", "--dry-run", cwd=root).out
         path = Path(lock_file(str(root)))
         path.parent.mkdir(parents=True)
         with path.open("w") as lock:
             lock.write(f"{os.getpid()} 1.0")
             lock.flush()
             fcntl.lockf(lock, fcntl.LOCK_EX)
-            done = run("migrate", cwd=root)
+            done = program("migrate", cwd=root)
         assert done.code == 0, done.err
-        assert "The controller is running, and reads the new files by itself.\n" in done.out
+        assert "The running controller loads the new files automatically.\n" in done.out
 
 
 PLAN = """\
-Agents that get a folder
+New agent directories
   agents/mayor/  agent.toml, prompt.template.md, overlay/
   agents/clerk/  agent.toml, prompt.md
 
-Files that change
+Edited files
 --- a/city.toml
 +++ b/city.toml
 @@ -4,17 +4,3 @@
@@ -168,7 +168,7 @@ Files that change
 @@ -0,0 +1,1 @@
 +max_active_sessions = 3  # enough
 
-Files that move
+Moved files
   moved    prompts/mayor.md → agents/mayor/prompt.template.md
   moved    overlays/desk → agents/mayor/overlay
   moved    prompts/clerk.md → agents/clerk/prompt.md
@@ -177,10 +177,10 @@ Files that move
 """
 DONE = """\
 
-Done: 2 agents in folders, 1 file edited.
-Loaded again and compared: every agent is what it was.
-What was there before: .gc/backup/migrate-TIME/old
-To go back, in the city's directory:
+Migrated 2 agents; edited 1 file.
+Verified: every agent has the same configuration as before.
+Backup: .gc/backup/migrate-TIME/old
+To restore it, run in the city's directory:
   xargs -0 rm -d < .gc/backup/migrate-TIME/made
   cp -a .gc/backup/migrate-TIME/old/. .
 Next: `city agent list`
@@ -188,14 +188,14 @@ Next: `city agent list`
 
 
 class TestWhatIsDone:
-    def test_a_second_run_does_nothing(self, root: Path, city: Inside) -> None:
+    def test_a_second_run_does_nothing(self, root: Path, city: InProcess) -> None:
         city("migrate")
         before = everything(root)
         done = city("migrate")
-        assert (done.code, done.out) == (0, "Nothing to do: the city is in today's layout.\n")
+        assert (done.code, done.out) == (0, "Nothing to migrate: the city has no v1 tables.\n")
         assert everything(root) == before
 
-    def test_the_city_works_before_a_person_did_anything(self, root: Path, city: Inside) -> None:
+    def test_the_city_works_before_a_person_did_anything(self, root: Path, city: InProcess) -> None:
         assert city("check").code == 1
         city("migrate")
         assert city("check", "--strict").code == 0
@@ -204,18 +204,18 @@ class TestWhatIsDone:
         assert (home / "run.sh").stat().st_mode & 0o777 == 0o755
         assert os.readlink(home / "link") == "run.sh"
 
-    def test_the_way_back_that_is_printed_leads_back(self, root: Path, city: Inside) -> None:
+    def test_the_way_back_that_is_printed_leads_back(self, root: Path, city: InProcess) -> None:
         root.chmod(0o750)
         before = town(root)
         lines = city("migrate").out.splitlines()
-        for line in lines[lines.index("To go back, in the city's directory:") + 1 :]:
+        for line in lines[lines.index("To restore it, run in the city's directory:") + 1 :]:
             if line.startswith("  "):
                 subprocess.run(["sh", "-c", line], cwd=root, check=True)
         assert town(root) == before
         assert root.stat().st_mode & 0o777 == 0o750
         assert city("migrate").code == 0
 
-    def test_nothing_that_a_person_wrote_is_covered(self, root: Path, city: Inside) -> None:
+    def test_nothing_that_a_person_wrote_is_covered(self, root: Path, city: InProcess) -> None:
         build_tree(root, {"agents/mayor/prompt.template.md": "Mine.\n"})
         before = everything(root)
         done = city("migrate")
@@ -223,7 +223,7 @@ class TestWhatIsDone:
         assert "agents/mayor/prompt.template.md" in done.err
         assert everything(root) == before
 
-    def test_a_plan_with_an_error_changes_nothing(self, root: Path, city: Inside) -> None:
+    def test_a_plan_with_an_error_changes_nothing(self, root: Path, city: InProcess) -> None:
         (root / "prompts/mayor.md").unlink()
         before = everything(root)
         done = city("migrate")
@@ -234,7 +234,7 @@ class TestWhatIsDone:
 
     def test_a_city_of_two_hundred_agents(self, tmp_path: Path) -> None:
         root = tmp_path / "large"
-        made, city = first_city(root, 200), Inside(root)
+        made, city = v1_city(root, 200), InProcess(root)
         kept = {name: (root / name).read_bytes() for name in ("README.md", "assets/logo.bin")}
         skill = town(root / "skills")
         overlays = {a.name: town(root / f"overlays/{a.name}") for a in made.agents if a.overlay}
@@ -261,10 +261,10 @@ class TestWhatIsDone:
     ) -> None:
         root = tmp_path / "town"
         shutil.copytree(CASES / case / "before", root, symlinks=True)
-        done = Inside(root)("migrate", "--json")
+        done = InProcess(root)("migrate", "--json")
         assert done.code == 0, done.out
         assert town(root) == town(CASES / case / "after")
-        again = Inside(root)("migrate", "--json").json
+        again = InProcess(root)("migrate", "--json").json
         assert again["changes"] == []
 
 
@@ -282,7 +282,7 @@ class TestWhoAgrees:
         before = everything(root)
         code, screen = on_terminal("migrate", cwd=root, typed=b"n\n")
         assert code == 1
-        assert "Do this now? [Y/n]" in screen
+        assert "Apply these changes? [Y/n]" in screen
         assert screen.endswith("Nothing was changed.\n")
         assert everything(root) == before
         code, screen = on_terminal("migrate", cwd=root, typed=b"y\n")
@@ -304,9 +304,9 @@ class TestWhoAgrees:
 
 class TestWhatGoesWrong:
     def test_an_interrupt_in_the_middle_puts_everything_back(
-        self, root: Path, city: Inside, monkeypatch: pytest.MonkeyPatch
+        self, root: Path, city: InProcess, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        real, done = transaction._exchange, []
+        real, done = transaction._swap_in, []
 
         def interrupted(*arguments: object) -> None:
             done.append(1)
@@ -314,7 +314,7 @@ class TestWhatGoesWrong:
                 raise KeyboardInterrupt
             real(*arguments)  # type: ignore[arg-type]
 
-        monkeypatch.setattr(transaction, "_exchange", interrupted)
+        monkeypatch.setattr(transaction, "_swap_in", interrupted)
         before = town(root)
         ran = city("migrate")
         assert (ran.code, ran.err.strip()) == (130, "interrupted")
@@ -322,18 +322,21 @@ class TestWhatGoesWrong:
         assert os.listdir(root / ".gc/backup") == []
 
     def test_a_city_that_would_be_another_one_is_put_back_and_told(
-        self, root: Path, city: Inside, monkeypatch: pytest.MonkeyPatch
+        self, root: Path, city: InProcess, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def differs(*_: object) -> list[Problem]:
             (root / "agents/mayor/new.txt").write_text("a person's\n")
-            return [Problem("migrate-differs", "agent `mayor`: `nudge` was 'a' and would be 'b'")]
+            return [
+                Problem("migrate-differs", "agent `mayor`: `nudge` would change from 'a' to 'b'")
+            ]
 
-        monkeypatch.setattr(stage, "differences", differs)
+        monkeypatch.setattr(execute, "differences", differs)
         before = town(root)
         done = city("migrate")
         assert done.code == 1
         assert (
-            "error: agent `mayor`: `nudge` was 'a' and would be 'b' [migrate-differs]" in done.err
+            "error: agent `mayor`: `nudge` would change from 'a' to 'b' [migrate-differs]"
+            in done.err
         )
         assert "nothing was changed" in done.err
         assert "kept: .gc/backup/" in done.err
@@ -357,12 +360,12 @@ class TestWhatGoesWrong:
         assert town(root) == before
 
     def test_who_may_only_read_can_look_at_a_city_that_was_left_in_the_middle(
-        self, root: Path, city: Inside, monkeypatch: pytest.MonkeyPatch
+        self, root: Path, city: InProcess, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         before = town(root)
         with monkeypatch.context() as patch:
-            patch.setattr(transaction, "put_back", lambda *_: ())
-            patch.setattr(stage, "differences", lambda *_: [Problem("migrate-differs", "x")])
+            patch.setattr(transaction, "_undo_swaps", lambda *_: ())
+            patch.setattr(execute, "differences", lambda *_: [Problem("migrate-differs", "x")])
             city("migrate")
         assert town(root) != before
         for path in (root, root / ".gc/backup", root / ".gc"):
@@ -371,13 +374,13 @@ class TestWhatGoesWrong:
         for path in (root / ".gc", root / ".gc/backup", root):
             path.chmod(0o755)
         assert done.code == 0
-        assert "city: a change was interrupted, and cannot be taken back now: " in done.err
+        assert "city: cannot roll back an interrupted change: " in done.err
         assert "mayor" in done.out
         done = powerless("agent", "list", cwd=root)
-        assert "was interrupted; all is as it was before\n" in done.err
+        assert "was interrupted and has been rolled back\n" in done.err
         assert town(root) == before
 
     def test_without_a_city_there_is_nothing_to_migrate(self, tmp_path: Path) -> None:
-        done = Inside(tmp_path)("migrate")
+        done = InProcess(tmp_path)("migrate")
         assert done.code == 1
         assert "[no-city]" in done.err

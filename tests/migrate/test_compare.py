@@ -1,4 +1,4 @@
-"""Whatever an agent, a rig, a provider or the city itself would lose or gain is noticed."""
+"""The comparison reports every change of agents, rigs, providers and the city."""
 
 import os
 from collections.abc import Mapping
@@ -8,8 +8,8 @@ import pytest
 
 from gascity.pipeline import open_city
 from gascity_migrate.changes import MOVE, WRITE, Change
-from gascity_migrate.meant import Meant, shared_overlays
-from gascity_migrate.verify import Seen, differences, look
+from gascity_migrate.compare import ComparedCity, differences, read_configuration
+from gascity_migrate.expected_changes import ExpectedChanges, shared_overlays
 from tests.support.trees import build_tree
 
 TODAY: dict[str, str | bytes] = {
@@ -53,12 +53,12 @@ nudge = "Steer."
 }
 
 
-def seen(root: Path) -> Seen:
-    return look(open_city(str(root), os.environ))
+def seen(root: Path) -> ComparedCity:
+    return read_configuration(open_city(str(root), os.environ))
 
 
 def told(
-    tmp_path: Path, changes: Mapping[str, str | bytes | None], plan: Meant | None = None
+    tmp_path: Path, changes: Mapping[str, str | bytes | None], plan: ExpectedChanges | None = None
 ) -> list[str]:
     """The differences that a change of some files makes; None is a file that is not there."""
     build_tree(tmp_path / "before", TODAY)
@@ -66,7 +66,7 @@ def told(
     build_tree(tmp_path / "after", files)
     before, after = seen(tmp_path / "before"), seen(tmp_path / "after")
     assert before.errors == ()
-    return [problem.message for problem in differences(before, after, plan or Meant())]
+    return [problem.message for problem in differences(before, after, plan or ExpectedChanges())]
 
 
 def town(*edits: tuple[str, str]) -> dict[str, str | bytes | None]:
@@ -81,83 +81,95 @@ def town(*edits: tuple[str, str]) -> dict[str, str | bytes | None]:
 def test_two_cities_of_the_same_files_are_the_same(tmp_path: Path) -> None:
     build_tree(tmp_path / "one", TODAY)
     build_tree(tmp_path / "two", TODAY)
-    assert differences(seen(tmp_path / "one"), seen(tmp_path / "two"), Meant()) == []
+    assert differences(seen(tmp_path / "one"), seen(tmp_path / "two"), ExpectedChanges()) == []
 
 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"agents/clerk/prompt.md": "You.\n"}, "agent `clerk`: `prompt` has another content"),
+        (
+            {"agents/clerk/prompt.md": "You.\n"},
+            "agent `clerk`: `prompt` would have different content",
+        ),
         (
             {"agents/clerk/agent.toml": ""},
-            "agent `clerk`: `depends_on` was ('mayor',) and would be ()",
+            "agent `clerk`: `depends_on` would change from ('mayor',) to ()",
         ),
         (
             {"agents/clerk/agent.toml": 'depends_on = ["mayor"]\nprovider = "codex"\n'},
-            "agent `clerk`: `resolved provider` was 'claude' and would be 'codex'",
+            "agent `clerk`: `resolved provider` would change from 'claude' to 'codex'",
         ),
         (
             {"agents/mayor/agent.toml": 'max_active_sessions = 2\n[env]\nTOKEN = "z"\n'},
-            "agent `mayor`: `env` differs in `PLACE`, `TOKEN`",
+            "agent `mayor`: `env` would differ in `PLACE`, `TOKEN`",
         ),
-        ({"agents/mayor/namepool.txt": None}, "agent `mayor`: `namepool` is another file, or none"),
+        (
+            {"agents/mayor/namepool.txt": None},
+            "agent `mayor`: `namepool` would be a different file or none",
+        ),
         (
             {"agents/mayor/overlay/run.sh": "#!/bin/bash\n"},
-            "agent `mayor`: `overlay` differs in `run.sh`",
+            "agent `mayor`: `overlay` would differ in `run.sh`",
         ),
         (
             {
                 "agents/mayor/overlay/per-provider/claude/x.md": None,
                 "agents/mayor/overlay/x.md": "x\n",
             },
-            "agent `mayor`: `overlay` differs in `x.md`, `x.md claude`",
+            "agent `mayor`: `overlay` would differ in `x.md`, `x.md claude`",
         ),
         (
             {"skills/knots/bin/tie.sh": None},
-            "agent `clerk`: `skills` differs in `knots/bin/tie.sh`",
+            "agent `clerk`: `skills` would differ in `knots/bin/tie.sh`",
         ),
         (
             {"agents/mayor/mcp/files.toml": None},
-            "agent `mayor`: `mcp` differs in `files.toml`",
+            "agent `mayor`: `mcp` would differ in `files.toml`",
         ),
         (
             {"template-fragments/tone.template.md": '{{ define "tone" }}Hard.{{ end }}\n'},
-            "agent `clerk`: `template-fragments` differs in `tone`",
+            "agent `clerk`: `template-fragments` would differ in `tone`",
         ),
-        ({"hud/line.md": None}, "agent `clerk`: `hud` differs in `line.md`"),
+        ({"hud/line.md": None}, "agent `clerk`: `hud` would differ in `line.md`"),
         (
             {"agents/clerk/prompt.md": None},
-            "agent `clerk` has neither prompt, description nor start_command",
+            "agent `clerk` has no prompt, description or start_command",
         ),
         (
             {"agents/extra/prompt.md": "Hi.\n"},
-            "agent `extra` was not there before",
+            "agent `extra` would be new",
         ),
         (
             {"packs/harbour/agents/pilot/prompt.md": "Steer!\n"},
-            "agent `harbour.pilot`: `prompt` has another content",
+            "agent `harbour.pilot`: `prompt` would have different content",
         ),
         (
             town(('nudge = "Steer."', 'nudge = "Go."')),
-            "agent `harbour.pilot`: `nudge` was 'Steer.' and would be 'Go.'",
+            "agent `harbour.pilot`: `nudge` would change from 'Steer.' to 'Go.'",
         ),
         (
             town(('append_fragments = ["tone"]', "append_fragments = []")),
-            "agent `mayor`: `append_fragments` was ('tone',) and would be ()",
+            "agent `mayor`: `append_fragments` would change from ('tone',) to ()",
         ),
-        (town(('prefix = "dk"', 'prefix = "do"')), "rig `dock`: `prefix` was 'dk' and would be"),
+        (
+            town(('prefix = "dk"', 'prefix = "do"')),
+            "rig `dock`: `prefix` would change from 'dk' to",
+        ),
         (
             town(('args = ["--x"]', "args = []")),
-            "provider `mine`: `args` was ('--x',) and would be ()",
+            "provider `mine`: `args` would change from ('--x',) to ()",
         ),
         (
             town(('[[rigs]]\nname = "dock"\nprefix = "dk"\n', "")),
-            "rig `dock` is not there any more",
+            "rig `dock` would be missing",
         ),
-        (town(("[providers.mine]", "[providers.yours]")), "provider `mine` is not there any more"),
-        (town(('mode = "always"', 'mode = "on_demand"')), "the city: `named sessions` was"),
-        (town(('TOWN = "1"', 'TOWN = "2"')), "the city: `[workspace] env` differs in `TOWN`"),
-        (town(("[imports.harbour]", "[imports.port]")), "the city: `imports` was"),
+        (town(("[providers.mine]", "[providers.yours]")), "provider `mine` would be missing"),
+        (
+            town(('mode = "always"', 'mode = "on_demand"')),
+            "the city: `named sessions` would change from",
+        ),
+        (town(('TOWN = "1"', 'TOWN = "2"')), "the city: `[workspace] env` would differ in `TOWN`"),
+        (town(("[imports.harbour]", "[imports.port]")), "the city: `imports` would change from"),
     ],
 )
 def test_a_difference_is_named(
@@ -172,9 +184,9 @@ def test_a_mode_is_a_difference(tmp_path: Path) -> None:
     build_tree(tmp_path / "town", TODAY)
     before = seen(tmp_path / "town")
     (tmp_path / "town/agents/mayor/overlay/run.sh").chmod(0o755)
-    (problem,) = differences(before, seen(tmp_path / "town"), Meant())
+    (problem,) = differences(before, seen(tmp_path / "town"), ExpectedChanges())
     assert problem.code == "migrate-differs"
-    assert problem.message == "agent `mayor`: `overlay` differs in `run.sh`"
+    assert problem.message == "agent `mayor`: `overlay` would differ in `run.sh`"
 
 
 def test_a_template_that_would_be_sent_as_it_stands_is_a_difference(tmp_path: Path) -> None:
@@ -182,14 +194,14 @@ def test_a_template_that_would_be_sent_as_it_stands_is_a_difference(tmp_path: Pa
     found = told(
         tmp_path, {"agents/mayor/prompt.template.md": None, "agents/mayor/prompt.md": text}
     )
-    assert "agent `mayor`: `prompt is expanded` was True and would be False" in found
+    assert "agent `mayor`: `prompt is expanded` would change from True to False" in found
 
 
 def test_a_text_that_was_meant_as_a_template_may_become_one(tmp_path: Path) -> None:
     root = build_tree(tmp_path / "town", {**TODAY, "agents/clerk/prompt.md": "I am {{ . }}.\n"})
     before = seen(root)
     (root / "agents/clerk/prompt.md").rename(root / "agents/clerk/prompt.template.md")
-    assert differences(before, seen(root), Meant()) == []
+    assert differences(before, seen(root), ExpectedChanges()) == []
 
 
 def test_names_that_the_plan_lists_may_change_and_no_others(tmp_path: Path) -> None:
@@ -198,11 +210,11 @@ def test_names_that_the_plan_lists_may_change_and_no_others(tmp_path: Path) -> N
     (root / "agents/mayor").rename(root / "agents/lord")
     (root / "agents/clerk/agent.toml").write_text('depends_on = ["lord"]\n')
     after = seen(root)
-    assert differences(before, after, Meant(renamed={"mayor": "lord"})) == []
-    assert [one.message for one in differences(before, after, Meant())] == [
-        "agent `clerk`: `depends_on` was ('mayor',) and would be ('lord',)",
-        "agent `lord` was not there before",
-        "agent `mayor` is not there any more",
+    assert differences(before, after, ExpectedChanges(renamed={"mayor": "lord"})) == []
+    assert [one.message for one in differences(before, after, ExpectedChanges())] == [
+        "agent `clerk`: `depends_on` would change from ('mayor',) to ('lord',)",
+        "agent `lord` would be new",
+        "agent `mayor` would be missing",
     ]
 
 
@@ -223,7 +235,7 @@ def test_where_files_lie_is_no_difference(tmp_path: Path) -> None:
     (home / "prompt.template.md").rename(root / "texts/mayor.template.md")
     (home / "overlay").rename(root / "shared/desk")
     (home / "namepool.txt").rename(root / "names")
-    assert [one.message for one in differences(before, seen(root), Meant())] == []
+    assert [one.message for one in differences(before, seen(root), ExpectedChanges())] == []
 
 
 def test_an_error_that_was_there_before_is_none_of_ours(tmp_path: Path) -> None:
@@ -231,9 +243,9 @@ def test_an_error_that_was_there_before_is_none_of_ours(tmp_path: Path) -> None:
     before = seen(root)
     assert len(before.errors) == 1
     (root / "agents/clerk/agent.toml").write_text("\n\ntypo = 1\n")
-    assert differences(before, seen(root), Meant()) == []
+    assert differences(before, seen(root), ExpectedChanges()) == []
     (root / "agents/mayor/agent.toml").write_text("typo = 1\nmax_active_sessions = 2\n")
-    assert "unknown-key" in [one.code for one in differences(before, seen(root), Meant())]
+    assert "unknown-key" in [one.code for one in differences(before, seen(root), ExpectedChanges())]
 
 
 def test_links_among_files_are_followed_and_loops_end(tmp_path: Path) -> None:
@@ -243,26 +255,28 @@ def test_links_among_files_are_followed_and_loops_end(tmp_path: Path) -> None:
     before = seen(root)
     assert before.agents["clerk"]["skills"]
     (root / "skills/knots/gone").unlink()
-    (problem, *_) = differences(before, seen(root), Meant())
-    assert problem.message == "agent `clerk`: `skills` differs in `knots/gone`"
+    (problem, *_) = differences(before, seen(root), ExpectedChanges())
+    assert problem.message == "agent `clerk`: `skills` would differ in `knots/gone`"
 
 
 class TestWhatIsMeant:
     def test_shared_fragments_come_to_stand_before_an_agents_own(self) -> None:
-        meant = Meant(shared=("manners",))
+        meant = ExpectedChanges(shared=("manners",))
         was = ("books", "manners", "hours")
         assert meant.allows("append_fragments", was, ("manners", "books", "hours"))
         assert not meant.allows("append_fragments", was, ("manners", "hours", "books"))
         assert not meant.allows("append_fragments", was, ("manners", "books"))
-        assert not Meant().allows("append_fragments", was, ("manners", "books", "hours"))
+        assert not ExpectedChanges().allows("append_fragments", was, ("manners", "books", "hours"))
 
     def test_only_as_many_sessions_end_as_the_plan_lists(self) -> None:
         one, two = {"template": "a"}, {"template": "b"}
-        assert Meant(sessions=1).allows("named sessions", [one, two], [two])
-        assert not Meant(sessions=1).allows("named sessions", [one, two], [])
-        assert not Meant().allows("named sessions", [one, two], [two])
-        assert not Meant(sessions=1).allows("named sessions", [one], [two])
-        assert Meant({"a": "z"}).allows("named sessions", [one, two], [two, {"template": "z"}])
+        assert ExpectedChanges(sessions=1).allows("named sessions", [one, two], [two])
+        assert not ExpectedChanges(sessions=1).allows("named sessions", [one, two], [])
+        assert not ExpectedChanges().allows("named sessions", [one, two], [two])
+        assert not ExpectedChanges(sessions=1).allows("named sessions", [one], [two])
+        assert ExpectedChanges({"a": "z"}).allows(
+            "named sessions", [one, two], [two, {"template": "z"}]
+        )
 
     def test_a_directory_becomes_the_overlay_of_its_pack(self) -> None:
         changes = [
@@ -284,5 +298,5 @@ def test_two_files_may_have_an_agent_of_one_name_each(tmp_path: Path) -> None:
         },
     )
     city = open_city(str(root), os.environ, dialects=True)
-    told = {str(agent.name): agent.value("description") for agent in city.agents}
+    told = {str(agent.name): agent.settings.description for agent in city.agents}
     assert told == {"bob": "One.", "dock/dock--bob": "Another."}

@@ -1,4 +1,4 @@
-"""Packs of the first layout, read as they stand: the tree that the dialect returns."""
+"""V1 packs read in memory: the tree that the dialect returns."""
 
 from copy import deepcopy
 from pathlib import Path
@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from gascity.model.names import is_name
 from gascity.model.problems import WARNING
-from gascity.model.tree import TableAgent, Tree
-from gascity.source.toml import locate, parse
+from gascity.source.dialects import PackTree, TableAgent
+from gascity.toml.positions import locate
+from gascity.toml.read import parse
 from gascity_migrate.dialect import read
 from tests.migrate.packs import FERRY
 from tests.support.trees import build_tree
@@ -18,15 +19,15 @@ from tests.support.trees import build_tree
 FILE = "packs/p/pack.toml"
 
 
-def tree(text: str, root: Path | None = None) -> Tree:
-    return Tree(str(root or "/nowhere"), FILE, parse(text.encode()))
+def tree(text: str, root: Path | None = None) -> PackTree:
+    return PackTree(str(root or "/nowhere"), FILE, parse(text.encode()))
 
 
 def pack(text: str) -> str:
     return f'[pack]\nname = "p"\nschema = 1\n{text}'
 
 
-def agents(found: Tree) -> dict[str, TableAgent]:
+def agents(found: PackTree) -> dict[str, TableAgent]:
     return {agent.name: agent for agent in found.agents}
 
 
@@ -72,7 +73,7 @@ def test_the_whole_pack_gets_one_warning_at_the_first_place(tmp_path: Path) -> N
     build_tree(tmp_path, FERRY)
     (said,) = read(tree(FERRY["pack.toml"], tmp_path)).problems
     assert (said.code, said.severity) == ("first-layout", WARNING)
-    assert said.message == "pack `ferry` is written in the first layout; it is read as it stands"
+    assert said.message == "pack `ferry` uses the v1 layout and is converted in memory"
     assert said.place is not None
     assert said.place.path == ("pack", "includes")
     assert said.hint is not None
@@ -107,19 +108,19 @@ def test_imports_of_the_wrong_type_are_left_for_whoever_reports_them() -> None:
     assert found.manifest["imports"] == 3
 
 
-def test_shared_prompts_are_a_shelf_of_fragments_if_they_are_there(tmp_path: Path) -> None:
+def test_shared_prompts_are_fragments_if_they_are_there(tmp_path: Path) -> None:
     text = pack("[[agent]]\nname = 'a'\n")
-    assert read(tree(text, tmp_path)).shelves == ()
+    assert read(tree(text, tmp_path)).extra_asset_dirs == ()
     (tmp_path / "prompts/shared").mkdir(parents=True)
-    shelf = (("template-fragments", "prompts/shared"),)
-    assert read(tree(text, tmp_path)).shelves == shelf
+    asset_dir = (("template-fragments", "prompts/shared"),)
+    assert read(tree(text, tmp_path)).extra_asset_dirs == asset_dir
     without_tables = read(tree(pack(""), tmp_path))
-    assert without_tables.shelves == shelf
+    assert without_tables.extra_asset_dirs == asset_dir
     assert without_tables.problems[0].place is not None
     assert without_tables.problems[0].place.path == ("pack", "schema")
 
 
-def test_fragments_beside_a_prompt_are_a_shelf_too(tmp_path: Path) -> None:
+def test_fragments_beside_a_prompt_are_fragments_too(tmp_path: Path) -> None:
     build_tree(tmp_path / "p", {"texts/shared/a.md.tmpl": "", "docs/shared/b.md.tmpl": ""})
     build_tree(tmp_path, {"out/shared/c.md.tmpl": ""})
     prompts = ("texts/x.md", "./texts/y.md", "plain.md", "../out/z.md", "//out/z.md", "texts/w.md")
@@ -127,13 +128,13 @@ def test_fragments_beside_a_prompt_are_a_shelf_too(tmp_path: Path) -> None:
         f"[[agent]]\nname = 'a{at}'\nprompt_template = '{one}'\n" for at, one in enumerate(prompts)
     )
     found = read(tree(pack(tables), tmp_path / "p"))
-    assert found.shelves == (("template-fragments", "texts/shared"),)
+    assert found.extra_asset_dirs == (("template-fragments", "texts/shared"),)
 
 
 def test_a_directory_of_overlays_is_not_itself_an_overlay(tmp_path: Path) -> None:
     build_tree(tmp_path, FERRY)
     found = read(tree(FERRY["pack.toml"], tmp_path))
-    assert all(kind != "overlay" for kind, _ in found.shelves)
+    assert all(kind != "overlay" for kind, _ in found.extra_asset_dirs)
     assert agents(found)["diver"].table["overlay_dir"] == "overlays/deck"
 
 
@@ -280,7 +281,7 @@ def test_doctor_and_command_tables_stay_in_the_manifest(tmp_path: Path) -> None:
 def test_a_citys_own_manifest_is_read_the_same_way() -> None:
     """What the migration loads before it begins."""
     found = read(
-        Tree(
+        PackTree(
             "/nowhere",
             "city.toml",
             parse(
@@ -336,7 +337,7 @@ def test_a_citys_own_manifest_is_read_the_same_way() -> None:
 
 def test_a_rig_that_lists_bindings_keeps_its_includes_for_whoever_reports_them() -> None:
     rig = {"name": "web", "imports": ["ferry"], "includes": ["packs/ferry"]}
-    found = read(Tree("/nowhere", "city.toml", {"rigs": [rig]}))
+    found = read(PackTree("/nowhere", "city.toml", {"rigs": [rig]}))
     assert found.manifest["rigs"] == [rig]
 
 
@@ -344,7 +345,7 @@ def test_what_was_read_is_of_todays_layout(tmp_path: Path) -> None:
     build_tree(tmp_path, FERRY)
     once = read(tree(FERRY["pack.toml"], tmp_path))
     plain = {key: value for key, value in once.manifest.items() if key != "pack"}
-    given = Tree(str(tmp_path), FILE, plain)
+    given = PackTree(str(tmp_path), FILE, plain)
     assert read(given) is given
 
 
@@ -356,7 +357,7 @@ def test_a_patch_in_an_included_file_may_name_what_lies_beside_it(tmp_path: Path
         '[[rigs.overrides]]\nagent = "y"\nprompt_template = "b.md"\noverlay_dir = "gone"\n'
     )
     (tmp_path / "more/rig.toml").write_text(text)
-    found = read(Tree(str(tmp_path), "more/rig.toml", parse(text.encode()))).manifest["rigs"]
+    found = read(PackTree(str(tmp_path), "more/rig.toml", parse(text.encode()))).manifest["rigs"]
     assert isinstance(found, list)
     assert found[0]["patches"] == [
         {"agent": "x", "prompt_template": "more/a.md", "overlay_dir": "more/kit"},
@@ -392,7 +393,7 @@ def test_whatever_stands_in_a_manifest_it_is_read_and_left_as_it_was(
     manifest: dict[str, object],
 ) -> None:
     before = deepcopy(manifest)
-    found = read(Tree("/nowhere", FILE, manifest))
+    found = read(PackTree("/nowhere", FILE, manifest))
     assert manifest == before
     assert all(is_name(agent.name) for agent in found.agents)
     assert len({agent.name for agent in found.agents}) == len(found.agents)

@@ -1,10 +1,10 @@
-"""Files that are not where an agent's table says, or not the city's own, or are no files."""
+"""Files that are missing, outside the city, or not regular files."""
 
 import os
 from pathlib import Path
 
+from gascity_migrate.execute import apply_migration
 from gascity_migrate.plan import plan_migration
-from gascity_migrate.stage import perform
 from tests.migrate.cases import QUIET, migrated
 from tests.support.trees import build_tree
 
@@ -15,7 +15,7 @@ def test_what_the_older_program_would_have_made_is_told_and_left_out(tmp_path: P
     build_tree(tmp_path, {"city.toml": QUIET + tables})
     plan = plan_migration(str(tmp_path), os.environ)
     assert [one.key for one in plan.not_carried] == ["agent.prompt_template", "agent.overlay_dir"]
-    perform(str(tmp_path), os.environ, plan)
+    apply_migration(str(tmp_path), os.environ, plan)
     assert os.listdir(tmp_path / "agents/a") == ["agent.toml"]
 
 
@@ -62,7 +62,7 @@ def test_a_link_in_an_overlay_that_leads_out_is_told(tmp_path: Path) -> None:
     out = build_tree(tmp_path / "out", {"x": ""})
     (town / "o/x").symlink_to(out / "x")
     (told,) = plan_migration(str(town), os.environ).notes
-    assert told.startswith(f"agents/a/overlay/x is a link to {out}/x, ")
+    assert told.startswith(f"agents/a/overlay/x is a symlink to {out}/x, ")
 
 
 def test_a_broken_link_inside_what_moves_says_what_it_said(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_a_text_that_grows_meanwhile_and_is_left_alone_stops_nothing(tmp_path: P
     build_tree(tmp_path, {"city.toml": QUIET + tables, "prompts/a.md": "A", "log": ""})
     plan = plan_migration(str(tmp_path), os.environ)
     (tmp_path / "log").write_text("moved prompts/a.md\n")
-    perform(str(tmp_path), os.environ, plan)
+    apply_migration(str(tmp_path), os.environ, plan)
     assert (tmp_path / "agents/a/prompt.md").read_text() == "A"
 
 
@@ -104,7 +104,7 @@ def test_what_is_said_behind_a_path_is_not_lost_where_it_cannot_go_along(tmp_pat
     rig = '[[rigs]]\nname = "r"\npath = "/srv/r"  # the old disk\n'
     files = {"city.toml": f"{QUIET}{rig}", "city.local.toml": 'rigs = [{ name = "r" }]\n'}
     build_tree(tmp_path, files)
-    perform(str(tmp_path), os.environ, plan_migration(str(tmp_path), os.environ))
+    apply_migration(str(tmp_path), os.environ, plan_migration(str(tmp_path), os.environ))
     assert '"/srv/r"' in (tmp_path / "city.local.toml").read_text()
     assert "# the old disk" in (tmp_path / "city.toml").read_text()
 
@@ -116,4 +116,4 @@ def test_a_key_that_nobody_knows_is_taken_along_and_told(tmp_path: Path) -> None
     build_tree(tmp_path, {"city.toml": QUIET + tables})
     (lost,) = plan_migration(str(tmp_path), os.environ).not_carried
     assert (lost.file, lost.line, lost.key) == ("city.toml", 5, "agent.frobnicate")
-    assert lost.reason == "there is no such setting; it is taken along"
+    assert lost.reason == "unknown setting; copied unchanged"

@@ -1,11 +1,11 @@
-"""Empty lists of patches: nothing in the first layout, "none" in today's."""
+"""Empty lists in patches: not set in v1, an empty list now."""
 
 from pathlib import Path
 
 import pytest
 
 from tests.migrate.test_plan import GUARDS, MAYOR, PROMPT, migrated, planned
-from tests.support.inside import Inside
+from tests.support.in_process import InProcess
 from tests.support.trees import build_tree
 
 PATCH = '[imports.guards]\nsource = "packs/guards"\n\n[[patches.agent]]\nname = "guard"\n'
@@ -38,7 +38,7 @@ def test_agents_keep_what_holds_for_all_of_them(town: Path) -> None:
         "template-fragments/manners.template.md": rules,
     }
     build_tree(town, {**files, "prompts/mayor.md": "You are {{ .AgentName }}.\n"})
-    city = Inside(town)
+    city = InProcess(town)
     assert city("migrate").code == 0
     assert "Be kind." in city("agent", "emit", "mayor").out
     assert city("check").code == 0

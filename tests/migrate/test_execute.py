@@ -1,4 +1,4 @@
-"""Steps become pieces, nothing is covered, and a city that would be another one stays as it is."""
+"""Applying a plan: path edits, no overwriting, rollback if the city would differ."""
 
 import os
 from collections.abc import Callable
@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from gascity.apply.directory import ChangedMeanwhile
-from gascity.apply.transaction import Piece
 from gascity.model.problems import CityError
-from gascity_migrate import stage
+from gascity.workdir.write.directory import ConcurrentChangeError
+from gascity.workdir.write.transaction import PathEdit
+from gascity_migrate import execute
 from gascity_migrate.changes import (
     COPY,
     EDIT,
@@ -20,8 +20,8 @@ from gascity_migrate.changes import (
     Change,
     Migration,
 )
-from gascity_migrate.stage import NotTheSame, perform, pieces_of
-from tests.support.pictures import Picture, picture
+from gascity_migrate.execute import ComparisonError, apply_migration, path_edits
+from tests.support.snapshots import Picture, picture
 from tests.support.trees import build_tree
 
 TABLES = """\
@@ -53,7 +53,7 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Migration]:
 
     def plan(*changes: Change) -> Migration:
         found = Migration(changes)
-        monkeypatch.setattr(stage, "plan_migration", lambda *_: found)
+        monkeypatch.setattr(execute, "plan_migration", lambda *_: found)
         return found
 
     return plan
@@ -72,31 +72,31 @@ class TestPieces:
             Change(LINK, "agents/b/link", content=b"../x"),
             *CHANGES[1:],
         )
-        assert pieces_of(str(root), changes) == [
-            Piece("agents/a/agent.toml", b"x", mode=0o640),
-            Piece("city.toml", b"y"),
-            Piece("agents/b/prompt.md", copy_of="/elsewhere/b.md"),
-            Piece("agents/b/link", link="../x"),
-            Piece("agents/mayor/prompt.md", copy_of="prompts/mayor.md"),
-            Piece("prompts/mayor.md"),
-            Piece("prompts"),
+        assert path_edits(str(root), changes) == [
+            PathEdit("agents/a/agent.toml", b"x", mode=0o640),
+            PathEdit("city.toml", b"y"),
+            PathEdit("agents/b/prompt.md", copy_of="/elsewhere/b.md"),
+            PathEdit("agents/b/link", link="../x"),
+            PathEdit("agents/mayor/prompt.md", copy_of="prompts/mayor.md"),
+            PathEdit("prompts/mayor.md"),
+            PathEdit("prompts"),
         ]
 
     @pytest.mark.parametrize("op", [WRITE, COPY, MOVE])
     def test_nothing_that_is_there_is_covered(self, root: Path, op: str) -> None:
         with pytest.raises(FileExistsError):
-            pieces_of(str(root), [Change(op, "notes.txt", "prompts/mayor.md", b"x")])
+            path_edits(str(root), [Change(op, "notes.txt", "prompts/mayor.md", b"x")])
 
     def test_what_goes_away_may_be_replaced(self, root: Path) -> None:
         put = Change(WRITE, "prompts/mayor.md", content=b"x")
-        assert pieces_of(str(root), [put, Change(REMOVE, "prompts")])[0].data == b"x"
+        assert path_edits(str(root), [put, Change(REMOVE, "prompts")])[0].data == b"x"
 
     def test_an_edit_of_a_link_changes_what_it_leads_to(self, root: Path) -> None:
         build_tree(root, {"shared/city.toml": TABLES})
         (root / "city.toml").unlink()
         (root / "city.toml").symlink_to("shared/city.toml")
-        (piece,) = pieces_of(str(root), [Change(EDIT, "city.toml", content=b"x")])
-        assert piece == Piece("shared/city.toml", b"x")
+        (piece,) = path_edits(str(root), [Change(EDIT, "city.toml", content=b"x")])
+        assert piece == PathEdit("shared/city.toml", b"x")
 
     def test_a_link_out_of_the_city_is_not_written_through(
         self, root: Path, tmp_path: Path
@@ -105,7 +105,7 @@ class TestPieces:
         (root / "city.toml").unlink()
         (root / "city.toml").symlink_to("../outside.toml")
         with pytest.raises(CityError) as caught:
-            pieces_of(str(root), [Change(EDIT, "city.toml", content=b"x")])
+            path_edits(str(root), [Change(EDIT, "city.toml", content=b"x")])
         assert caught.value.problems[0].code == "leaves-city"
 
 
@@ -115,7 +115,7 @@ class TestPerform:
     ) -> None:
         (root / "city.toml").chmod(0o640)
         before = town(root)
-        backup = perform(str(root), os.environ, planned(*CHANGES))
+        backup = apply_migration(str(root), os.environ, planned(*CHANGES))
         assert town(root) == {
             "city.toml": ("640", REST.encode()),
             "notes.txt": ("644", b"mine\n"),
@@ -129,17 +129,17 @@ class TestPerform:
     def test_two_in_one_second_do_not_share_a_backup(
         self, root: Path, planned: Callable[..., Migration], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(stage.time, "strftime", lambda _: "now")
+        monkeypatch.setattr("gascity.workdir.write.transaction.time.strftime", lambda _: "now")
         build_tree(root, {".gc/backup/migrate-now/old/x": "x\n"})
-        backup = perform(str(root), os.environ, planned(*CHANGES))
+        backup = apply_migration(str(root), os.environ, planned(*CHANGES))
         assert backup == ".gc/backup/migrate-now-2"
         assert (root / ".gc/backup/migrate-now/old/x").exists()
 
     @pytest.mark.parametrize(
         ("text", "words"),
         [
-            (b"Another text.\n", "agent `mayor`: `prompt` has another content"),
-            (b"", "agent `mayor`: `prompt` has another content"),
+            (b"Another text.\n", "agent `mayor`: `prompt` would have different content"),
+            (b"", "agent `mayor`: `prompt` would have different content"),
         ],
     )
     def test_an_agent_that_would_be_another_one_stops_it(
@@ -147,8 +147,8 @@ class TestPerform:
     ) -> None:
         wrong = Change(WRITE, "agents/mayor/prompt.md", content=text)
         before = town(root)
-        with pytest.raises(NotTheSame) as caught:
-            perform(str(root), os.environ, planned(CHANGES[0], wrong))
+        with pytest.raises(ComparisonError) as caught:
+            apply_migration(str(root), os.environ, planned(CHANGES[0], wrong))
         assert words in [problem.message for problem in caught.value.problems]
         assert town(root) == before
         assert os.listdir(root / ".gc/backup") == []
@@ -157,10 +157,10 @@ class TestPerform:
         self, root: Path, planned: Callable[..., Migration]
     ) -> None:
         before = town(root)
-        with pytest.raises(NotTheSame) as caught:
-            perform(str(root), os.environ, planned(CHANGES[0]))
+        with pytest.raises(ComparisonError) as caught:
+            apply_migration(str(root), os.environ, planned(CHANGES[0]))
         (problem,) = caught.value.problems
-        assert problem.message == "agent `mayor` is not there any more"
+        assert problem.message == "agent `mayor` would be missing"
         assert town(root) == before
 
     def test_errors_that_it_would_bring_stop_it(
@@ -168,8 +168,8 @@ class TestPerform:
     ) -> None:
         wrong = Change(EDIT, "city.toml", content=f"typo = 1\n{REST}".encode())
         before = town(root)
-        with pytest.raises(NotTheSame) as caught:
-            perform(str(root), os.environ, planned(wrong, *CHANGES[1:]))
+        with pytest.raises(ComparisonError) as caught:
+            apply_migration(str(root), os.environ, planned(wrong, *CHANGES[1:]))
         assert [problem.code for problem in caught.value.problems] == ["unknown-key"]
         assert town(root) == before
 
@@ -179,6 +179,6 @@ class TestPerform:
         plan = planned(*CHANGES)
         planned(*CHANGES[:1])
         before = town(root)
-        with pytest.raises(ChangedMeanwhile):
-            perform(str(root), os.environ, plan)
+        with pytest.raises(ConcurrentChangeError):
+            apply_migration(str(root), os.environ, plan)
         assert town(root) == before

@@ -1,4 +1,4 @@
-"""A city that imports packs of the first layout: what its commands say of them."""
+"""Commands of a city that imports v1 packs."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ def about_layout(city: City) -> list[Problem]:
     """What is said of these packs that is not about a key with no effect."""
     return [
         problem
-        for problem in city.everything_wrong
+        for problem in city.all_problems
         if problem.code not in ("not-acted-on", "append-on-plain")
     ]
 
@@ -36,14 +36,14 @@ def test_each_pack_gets_one_warning_and_no_error(city: CityBuilder) -> None:
         ("first-layout", PACK),
         ("first-layout", "packs/dock/pack.toml"),
     ]
-    assert not any(problem.is_error for problem in found.everything_wrong)
+    assert not any(problem.is_error for problem in found.all_problems)
 
 
 def test_what_has_no_effect_is_said_once_for_each_key(city: CityBuilder) -> None:
     found = city(ferry_town())
     keys = [
         problem.message.split("`")[1]
-        for problem in found.everything_wrong
+        for problem in found.all_problems
         if problem.code == "not-acted-on"
     ]
     assert sorted(keys) == sorted(
@@ -107,7 +107,7 @@ def test_only_who_names_an_overlay_gets_it(town: Path, run: Command) -> None:
 def test_check_reports_and_ends_well(town: Path, run: Command) -> None:
     ran = run("check", cwd=town)
     assert ran.code == 0, ran.err
-    assert f"{PACK}:6:1: warning: pack `ferry` is written in the first layout" in ran.err
+    assert f"{PACK}:6:1: warning: pack `ferry` uses the v1 layout" in ran.err
 
 
 def test_a_table_that_is_no_agents_does_not_keep_the_others_from_working(
@@ -117,7 +117,7 @@ def test_a_table_that_is_no_agents_does_not_keep_the_others_from_working(
     path.write_text(path.read_text() + '\n[[agent]]\nname = "no good"\n')
     ran = run("overlay", "list", "--agent", "ferry.harbour-master", cwd=town)
     assert (ran.code, "desk.txt" in ran.out) == (0, True)
-    assert "warning: `no good` cannot be an agent's name [bad-name]" in run("check", cwd=town).err
+    assert "warning: `no good` is not a valid agent name [bad-name]" in run("check", cwd=town).err
 
 
 def test_a_prompt_that_is_missing_breaks_its_agent_alone(city: CityBuilder) -> None:
@@ -131,7 +131,7 @@ def test_a_prompt_of_an_included_pack_may_be_used(city: CityBuilder) -> None:
     files = ferry_town()
     pack = files[PACK].replace('"prompts/diver.md"', '"../dock/docker.md"')
     diver = agent_of(city({**files, PACK: pack}), "web/ferry.diver")
-    assert (diver.value("prompt"), diver.problems) == ("packs/dock/docker.md", ())
+    assert (diver.settings.prompt, diver.problems) == ("packs/dock/docker.md", ())
 
 
 def test_in_a_citys_own_files_tables_stay_errors(city: CityBuilder) -> None:

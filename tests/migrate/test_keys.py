@@ -1,4 +1,4 @@
-"""One agent table of the first layout, in today's settings."""
+"""Translation of v1 agent tables to current settings."""
 
 import string
 
@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gascity.model.fields import AGENT
-from gascity.model.ignored import AGENT_NOT_ACTED_ON
-from gascity_migrate.keys import Translated, translate
+from gascity.model.ignored_keys import AGENT_NOT_ACTED_ON
+from gascity_migrate.keys import TranslatedAgent, translate
 
 POOL = {
     "min": 1,
@@ -46,7 +46,7 @@ def test_what_an_agent_says_itself_stands_before_its_pool() -> None:
     found = translate({"max_active_sessions": 2, "pool": {"min": 1, "max": 9}})
     assert found.values == {"max_active_sessions": 2, "min_active_sessions": 1}
     assert found.written == {"min_active_sessions": "pool.min"}
-    assert found.dropped == (("pool.max", "`max_active_sessions` says it too"),)
+    assert found.dropped == (("pool.max", "overridden by `max_active_sessions`"),)
 
 
 def test_a_pool_keeps_what_nobody_knows() -> None:
@@ -91,7 +91,7 @@ def test_a_dir_that_is_a_rigs_name_is_where_the_agent_lives(rig: str) -> None:
     found = translate({"name": "diver", "dir": rig})
     assert found.values == {"rigs": [rig]}
     assert found.written == {"rigs": "dir"}
-    assert found.apart == {"name": "diver", "dir": rig}
+    assert found.identity == {"name": "diver", "dir": rig}
 
 
 @pytest.mark.parametrize("path", ["/srv/web", "work/web", "~", ".", "../web", "{{.Rig}}"])
@@ -103,12 +103,12 @@ def test_any_other_dir_is_where_the_agent_works(path: str) -> None:
 
 def test_a_dir_gives_way_to_what_says_the_same_today() -> None:
     assert translate({"dir": "/srv", "work_dir": "x"}).dropped == (
-        ("dir", "`work_dir` says where it works"),
+        ("dir", "overridden by `work_dir`"),
     )
     found = translate({"dir": "web", "rigs": ["app"]})
     assert (found.values, found.dropped) == (
         {"rigs": ["app"]},
-        (("dir", "`rigs` says where it lives"),),
+        (("dir", "overridden by `rigs`"),),
     )
 
 
@@ -141,7 +141,7 @@ def test_in_a_patch_an_empty_text_says_something_and_an_empty_list_only_of_two_k
 def test_the_dir_of_a_patch_only_says_whom_it_changes() -> None:
     found = translate({"name": "diver", "dir": "web", "nudge": "go"}, patch=True)
     assert found.values == {"nudge": "go"}
-    assert found.apart == {"name": "diver", "dir": "web"}
+    assert found.identity == {"name": "diver", "dir": "web"}
 
 
 def test_tombstones_are_dropped_with_their_reason() -> None:
@@ -154,7 +154,7 @@ def test_tombstones_are_dropped_with_their_reason() -> None:
 
 def test_keys_we_do_not_act_on_and_unknown_ones_stay_for_whoever_reports_them() -> None:
     table = {"work_query": "x", "rig_filter": ["a"], "install_agent_hooks": ["claude"], "oops": 1}
-    assert translate(table) == Translated(table, {}, {}, ())
+    assert translate(table) == TranslatedAgent(table, {}, {}, ())
 
 
 def test_settings_keep_the_order_of_the_file() -> None:
@@ -180,7 +180,7 @@ def test_no_key_is_lost(table: dict[str, object], patch: bool) -> None:
     accounted = {
         *(found.written.get(key, key).partition(".")[0] for key in found.values),
         *(key.partition(".")[0] for key, _ in found.dropped),
-        *found.apart,
+        *found.identity,
         *found.unset,
     }
     merged = {"inject_fragments", "append_fragments"} if "append_fragments" in found.values else ()

@@ -1,18 +1,18 @@
-"""Names of today for agents and packs of the first layout."""
+"""New names of v1 agents and packs."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gascity.model.names import is_name
-from gascity_migrate.first import NamedPack
 from gascity_migrate.names import (
     as_import,
     binding_for,
     distinct_names,
-    refer,
+    renamed_reference,
     without_credentials,
 )
+from gascity_migrate.v1_tables import NamedPack
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -41,21 +41,21 @@ def test_a_name_that_somebody_has_is_not_given_again() -> None:
 
 def test_references_follow_the_names() -> None:
     names = distinct_names([("web", "diver"), ("app", "diver"), ("", "mayor")])
-    assert refer(names, "web/diver") == "web/web--diver"
-    assert refer(names, "diver", "app") == "app--diver"
-    assert refer(names, "mayor", "app") == "mayor"
-    assert refer(names, "diver") == "diver"
-    assert refer(names, "ferry.diver", "web") == "ferry.diver"
-    assert refer(names, "else/mayor") == "else/mayor"
+    assert renamed_reference(names, "web/diver") == "web/web--diver"
+    assert renamed_reference(names, "diver", "app") == "app--diver"
+    assert renamed_reference(names, "mayor", "app") == "mayor"
+    assert renamed_reference(names, "diver") == "diver"
+    assert renamed_reference(names, "ferry.diver", "web") == "ferry.diver"
+    assert renamed_reference(names, "else/mayor") == "else/mayor"
 
 
 def test_a_dir_that_is_no_rig_tells_no_agent_apart() -> None:
     names = distinct_names([("", "diver"), ("yard", "diver"), ("/srv/web", "cook")])
-    assert refer(names, "yard/diver", rigs={"yard"}) == "yard/yard--diver"
-    assert refer(names, "yard/diver", rigs={"web"}) == "yard--diver"
-    assert refer(names, "diver", "yard", {"web"}) == "yard--diver"
-    assert refer(names, "/srv/web/cook") == "cook"
-    assert refer(names, "diver", "web", {"web"}) == "diver"
+    assert renamed_reference(names, "yard/diver", rigs={"yard"}) == "yard/yard--diver"
+    assert renamed_reference(names, "yard/diver", rigs={"web"}) == "yard--diver"
+    assert renamed_reference(names, "diver", "yard", {"web"}) == "yard--diver"
+    assert renamed_reference(names, "/srv/web/cook") == "cook"
+    assert renamed_reference(names, "diver", "web", {"web"}) == "diver"
 
 
 homes = st.tuples(st.sampled_from(["", "web", "a/web", "Web", "w.e"]), st.sampled_from("xyz"))

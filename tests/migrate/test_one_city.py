@@ -1,4 +1,4 @@
-"""A city's own files are one: names and paths mean the same in all of them, before and after."""
+"""The manifests of one city share names and paths, before and after a migration."""
 
 import os
 from pathlib import Path
@@ -37,7 +37,7 @@ def test_a_name_that_two_files_use_is_told_apart_in_both(tmp_path: Path) -> None
     found = migrated(tmp_path, "nudge")
     assert found == {"dock/dock--pilot": None, "pier/pier--pilot": "Row."}
     city = open_city(str(tmp_path), os.environ)
-    depends = {str(agent.name): agent.value("depends_on") for agent in city.agents}
+    depends = {str(agent.name): agent.settings.depends_on for agent in city.agents}
     assert depends["pier/pier--pilot"] == ("dock/dock--pilot",)
 
 

@@ -1,4 +1,4 @@
-"""What a migration would do to a city, and when it does nothing at all."""
+"""Migration plans, and the problems that prevent one."""
 
 import os
 from pathlib import Path
@@ -264,7 +264,7 @@ def test_a_pack_outside_the_city_is_told_and_left_alone(town: Path, tmp_path: Pa
     before = tree_of(guards)
     plan = migrated(town)
     (note,) = plan.notes
-    words = "lies outside the city: it is read as it is, and not migrated"
+    words = "is outside the city and is not migrated"
     assert note == f"city.toml:1: {guards} {words}"
     assert plan.not_carried == ()
     assert tree_of(guards) == before

@@ -1,4 +1,4 @@
-"""Folders that agents would get and are there already, and files that are none."""
+"""Existing agent directories and files that conflict with a migration."""
 
 import os
 from pathlib import Path
@@ -73,7 +73,7 @@ def test_an_agent_of_a_pack_in_a_rig_that_the_city_has_not_is_told(town: Path) -
     pack = '[pack]\nname = "guards"\nschema = 1\n\n[[agent]]\nname = "guard"\ndir = "gate"\n'
     files = {"city.toml": '[workspace]\nincludes = ["guards"]\n', "guards/pack.toml": pack}
     build_tree(town, files)
-    note = "guards/pack.toml:7: the city has no rig `gate`; agent `guard` lives in it"
+    note = "guards/pack.toml:7: the city has no rig `gate`; agent `guard` belongs to it"
     assert migrated(town).notes == (note,)
 
 
@@ -92,7 +92,7 @@ def test_an_agent_that_asks_for_the_directory_of_its_file_is_told(town: Path, wh
     table = f'[[agent]]\nname = "a"\nprompt_template = "a.md"\npre_start = ["{asks["command"]}"]\n'
     files = {"city.toml": 'include = ["more/a.toml"]\n', "more/a.toml": table}
     build_tree(town, {**files, "more/a.md": asks["prompt"]})
-    words = "agent `a` says `.ConfigDir`, which was more/ and is the city's directory now"
+    words = "agent `a` uses `.ConfigDir`, which was more/ and is the city's directory now"
     assert f"more/a.toml:1: {words}" in migrated(town).notes
 
 

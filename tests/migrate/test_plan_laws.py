@@ -1,4 +1,4 @@
-"""Whatever a city of the first layout says: it is the same city afterwards, and stays so."""
+"""Property tests: a migrated city is equivalent, and migrating again changes nothing."""
 
 import os
 import tempfile
@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gascity.pipeline import open_city
-from gascity_migrate.meant import meant_by
+from gascity_migrate.compare import differences, read_configuration
+from gascity_migrate.expected_changes import changes_intended_by
 from gascity_migrate.plan import plan_migration
-from gascity_migrate.verify import differences, look
 from tests.migrate.cases import do
 from tests.support.trees import build_tree
 
@@ -85,8 +85,11 @@ def test_a_migrated_city_is_the_one_it_was(tables: str, others: list[str], works
         root = str(town)
         plan = plan_migration(root, os.environ)
         assert plan.problems == ()
-        before, meant = look(open_city(root, os.environ, dialects=True)), meant_by(root, plan)
+        before, meant = (
+            read_configuration(open_city(root, os.environ, dialects=True)),
+            changes_intended_by(root, plan),
+        )
         do(town, plan.changes)
-        assert differences(before, look(open_city(root, os.environ)), meant) == []
+        assert differences(before, read_configuration(open_city(root, os.environ)), meant) == []
         again = plan_migration(root, os.environ)
         assert (again.changes, again.problems) == ((), ())

@@ -1,4 +1,4 @@
-"""A plan as people see it before they agree."""
+"""The text of a plan before confirmation."""
 
 import os
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gascity_migrate.plan import plan_migration
-from gascity_migrate.show import plan_lines
+from gascity_migrate.report import plan_lines
 from tests.support.trees import build_tree
 
 
@@ -46,7 +46,7 @@ def test_the_files_of_very_many_agents_are_only_counted(
     build_tree(town, {"city.toml": tables + RIG})
     lines = shown(town)
     assert ("+++ b/agents/worker-7/agent.toml" in lines) == are_shown
-    assert any(line.startswith(f"  {agents} new files") for line in lines) != are_shown
+    assert any(line.startswith(f"  {agents} new agent.toml files") for line in lines) != are_shown
     assert max(map(len, lines)) <= 80
 
 
@@ -71,10 +71,10 @@ def test_a_pack_that_is_not_the_citys_is_a_note_and_no_loss(town: Path, tmp_path
     build_tree(tmp_path / "guards", {"pack.toml": '[pack]\nname = "guards"\n' + table("guard")})
     build_tree(town, {"city.toml": '[imports.guards]\nsource = "../guards"\n'})
     lines = shown(town)
-    assert lines[:3] == ["Nothing to do: the city is in today's layout.", "", "Notes"]
+    assert lines[:3] == ["Nothing to migrate: the city has no v1 tables.", "", "Notes"]
 
 
 def test_keys_that_do_nothing_are_told_as_what_they_are(town: Path) -> None:
     build_tree(town, {"city.toml": table("worker") + 'work_query = "ready"\n' + RIG})
     lines = shown(town)
-    assert lines[lines.index("Without effect from now on") + 1].startswith("  city.toml:4: ")
+    assert lines[lines.index("No longer in effect") + 1].startswith("  city.toml:4: ")

@@ -1,4 +1,4 @@
-"""Tables and keys taken out of a person's TOML: nothing else is lost, and no comment."""
+"""Cutting tables and keys out of TOML keeps all other text and comments."""
 
 import re
 from collections import Counter
@@ -6,10 +6,11 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gascity.source import toml
-from gascity.source.toml import parse
+from gascity.toml import positions
+from gascity.toml.read import parse
 from gascity_migrate.keys import translate
-from gascity_migrate.texts import (
+from gascity_migrate.renamed_keys import fragments_text, pool_text
+from gascity_migrate.toml_text import (
     add_lines,
     comments,
     drop,
@@ -17,7 +18,6 @@ from gascity_migrate.texts import (
     rename_tables,
     take_tables,
 )
-from gascity_migrate.words import fragments_text, pool_text
 
 NAMES = st.sampled_from(["nudge", "model", "args", "env", "pool", "x y", "name"])
 VALUES = st.sampled_from(
@@ -131,7 +131,7 @@ def test_comments_are_told_from_texts() -> None:
 
 def test_a_key_is_renamed_where_it_stands() -> None:
     text = "a  .  b   =   1 # x\n"
-    mark = toml.written(toml.marks(text), ("a", "b"))
+    mark = positions.value_mark(text, ("a", "b"))
     assert mark is not None
     assert rename_key(text, mark, "c") == "c   =   1 # x\n"
 

@@ -1,4 +1,4 @@
-"""What the very first releases wrote: carried where it means something today, or named."""
+"""Manifests of the earliest releases: converted or reported."""
 
 import os
 from pathlib import Path
@@ -7,8 +7,8 @@ import pytest
 
 from gascity_migrate.changes import Migration
 from gascity_migrate.plan import plan_migration
-from tests.support.inside import Inside
-from tests.support.pictures import picture
+from tests.support.in_process import InProcess
+from tests.support.snapshots import picture
 from tests.support.trees import build_tree
 
 
@@ -37,7 +37,7 @@ def test_prompts_and_formulas_below_gc_are_copied_and_stay(town: Path) -> None:
         ".gc/formulas/soup.toml": 'formula = "soup"\n',
     }
     build_tree(town, files)
-    done = Inside(town)("migrate", "--yes")
+    done = InProcess(town)("migrate", "--yes")
     assert done.code == 0, done.err
     assert (town / "agents/mayor/prompt.md").read_text() == "You run the town.\n"
     assert (town / "formulas/soup.toml").is_file()
@@ -58,7 +58,7 @@ def test_older_kinds_of_orders_are_named_with_the_place_of_an_order(
     tables = '[[agent]]\nname = "mayor"\ndescription = "Runs it."\n'
     build_tree(town, {"city.toml": tables, file: "[automation]\n"})
     assert planned(town).notes == (
-        f"{file} is not read: an order is {order}, with an [order] table",
+        f"{file} is not read; rewrite it as {order} with an [order] table",
     )
 
 
@@ -71,8 +71,8 @@ def test_a_topology_is_named_as_what_it_should_be(town: Path) -> None:
         },
     )
     assert lost(planned(town)) == {
-        "workspace.topology": "topologies/port/topology.toml is not read: write it as pack.toml, "
-        "with a [pack] table, and migrate again"
+        "workspace.topology": "topologies/port/topology.toml is not supported; rename it to "
+        "pack.toml with a [pack] table, then run `city migrate` again"
     }
 
 
@@ -86,7 +86,7 @@ def test_formulas_where_they_always_are_is_no_loss(town: Path) -> None:
 def test_a_formulas_directory_that_is_not_there_is_a_loss(town: Path) -> None:
     build_tree(town, {"city.toml": '[formulas]\ndir = "recipes"\n'})
     assert lost(planned(town)) == {
-        "formulas.dir": "recipes is no directory of the pack; write formulas/"
+        "formulas.dir": "recipes is not a directory of the pack; use formulas/"
     }
 
 
@@ -94,14 +94,14 @@ def test_pre_sync_is_named_and_gone(town: Path) -> None:
     tables = '[[agents]]\nname = "wolf"\ndescription = "Howls."\npre_sync = true\n'
     build_tree(town, {"city.toml": tables})
     assert "pre_start" in lost(planned(town))["agents.pre_sync"]
-    assert Inside(town)("migrate", "--yes").code == 0
+    assert InProcess(town)("migrate", "--yes").code == 0
     assert (town / "agents/wolf/agent.toml").read_text() == 'description = "Howls."\n'
 
 
 def test_agent_toml_does_not_begin_with_an_empty_line(town: Path) -> None:
     tables = '[[agent]]\nname = "tug"\nprompt_template = "tug.md"\n\n[agent.pool]\nmax = 4\n'
     build_tree(town, {"city.toml": tables, "tug.md": "You pull.\n"})
-    assert Inside(town)("migrate", "--yes").code == 0
+    assert InProcess(town)("migrate", "--yes").code == 0
     assert (town / "agents/tug/agent.toml").read_text() == "max_active_sessions = 4\n"
 
 
@@ -116,6 +116,6 @@ def test_agents_that_shared_an_overlay_still_get_along_in_one_directory(town: Pa
             "mill/README": "grain\n",
         },
     )
-    assert Inside(town)("migrate", "--yes").code == 0
+    assert InProcess(town)("migrate", "--yes").code == 0
     assert sorted(picture(town / "agents", but=("coder",)))[-1].endswith("settings.json")
-    assert Inside(town)("check").code == 0
+    assert InProcess(town)("check").code == 0

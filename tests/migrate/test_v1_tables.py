@@ -1,10 +1,11 @@
-"""What of a manifest is of the first layout, and where it stands."""
+"""The v1 parts of a manifest and their key paths."""
 
 import pytest
 
 from gascity.model.problems import Problem
-from gascity.source.toml import locate, parse
-from gascity_migrate.first import AgentTable, Include, NamedPack, take_apart
+from gascity.toml.positions import locate
+from gascity.toml.read import parse
+from gascity_migrate.v1_tables import Include, NamedPack, V1AgentTable, read_v1_parts
 
 PACK = """\
 [pack]
@@ -83,7 +84,7 @@ def said(problems: tuple[Problem, ...]) -> list[tuple[str, tuple[str | int, ...]
 
 
 def test_a_packs_manifest_is_taken_apart() -> None:
-    found = take_apart(parse(PACK.encode()), "pack.toml")
+    found = read_v1_parts(parse(PACK.encode()), "pack.toml")
     assert [(one.name, one.dir, one.at) for one in found.agents] == [
         ("harbour-master", "", ("agent", 0)),
         ("diver", "web", ("agent", 1)),
@@ -101,7 +102,7 @@ def test_a_packs_manifest_is_taken_apart() -> None:
 
 
 def test_a_citys_manifest_is_taken_apart() -> None:
-    found = take_apart(parse(CITY.encode()), "city.toml")
+    found = read_v1_parts(parse(CITY.encode()), "city.toml")
     assert found.files == ("more.toml", "//crew.toml")
     assert found.includes == (
         Include("packs/oldest", ("workspace", "topology"), "city"),
@@ -125,7 +126,7 @@ def test_a_citys_manifest_is_taken_apart() -> None:
 
 @pytest.mark.parametrize("text", [PACK, CITY])
 def test_every_mark_is_a_place_in_the_file(text: str) -> None:
-    found = take_apart(parse(text.encode()), "pack.toml")
+    found = read_v1_parts(parse(text.encode()), "pack.toml")
     for mark in found.marks:
         value: object = parse(text.encode())
         for part in mark:
@@ -133,14 +134,14 @@ def test_every_mark_is_a_place_in_the_file(text: str) -> None:
 
 
 def test_marks_of_a_pack_come_in_the_order_of_the_file() -> None:
-    lines = [locate(PACK, mark)[0] for mark in take_apart(parse(PACK.encode()), "x").marks]
+    lines = [locate(PACK, mark)[0] for mark in read_v1_parts(parse(PACK.encode()), "x").marks]
     assert lines == sorted(lines)
     assert len(lines) == 7
 
 
 def test_the_first_releases_called_the_list_agents() -> None:
-    found = take_apart({"agents": [{"name": "diver"}]}, "pack.toml")
-    assert found.agents == (AgentTable("diver", "", {"name": "diver"}, ("agents", 0)),)
+    found = read_v1_parts({"agents": [{"name": "diver"}]}, "pack.toml")
+    assert found.agents == (V1AgentTable("diver", "", {"name": "diver"}, ("agents", 0)),)
     assert found.defaults is None
 
 
@@ -165,7 +166,7 @@ def test_todays_layout_leaves_no_mark() -> None:
         [[rigs.patches]]
         agent = "diver"
     """
-    found = take_apart(parse(today.encode()), "pack.toml")
+    found = read_v1_parts(parse(today.encode()), "pack.toml")
     assert found.marks == ()
     assert found.problems == ()
 
@@ -195,7 +196,7 @@ def test_what_has_the_wrong_shape_is_a_problem_and_the_rest_is_found(
 ) -> None:
     good = [{"name": "good"}]
     other = "agents" if "agent" in manifest else "agent"
-    found = take_apart(manifest | ({} if other in manifest else {other: good}), "pack.toml")
+    found = read_v1_parts(manifest | ({} if other in manifest else {other: good}), "pack.toml")
     assert said(found.problems) == [problem]
     assert all(one.place and one.place.file == "pack.toml" for one in found.problems)
     if other not in manifest:
@@ -204,4 +205,4 @@ def test_what_has_the_wrong_shape_is_a_problem_and_the_rest_is_found(
 
 @pytest.mark.parametrize("key", ["pack", "workspace", "rigs", "patches", "formulas", "global"])
 def test_what_todays_reader_reports_is_not_reported_twice(key: str) -> None:
-    assert take_apart({key: 3}, "pack.toml").problems == ()
+    assert read_v1_parts({key: 3}, "pack.toml").problems == ()

@@ -182,7 +182,7 @@ def test_the_installed_program_makes_a_city_and_finds_nothing_wrong(
     city: Callable[..., str], tmp_path: Path
 ) -> None:
     assert city("--version") == f"city {gascity.__version__}\n"
-    assert "Made city plain in " in city("init", "plain")
+    assert "Created city plain in " in city("init", "plain")
     out = city("--city", "plain", "check", "--strict")
     assert out.endswith("no problems\n")
     assert "claude" in city("--city", "plain", "agent", "list")

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from gascity.model.repositories import Remote
 from gascity.packs.extract import install
 from gascity.packs.fetch import Mirror
-from gascity.source.cached import (
+from gascity.source.pack_cache import (
+    CachedFile,
     Changed,
-    Entry,
     cache_directory,
     content_hash,
     pack_directory,
@@ -144,7 +144,7 @@ def test_a_missing_file_is_named(pack: Pack) -> None:
     (pack.tree / "docs/deep/a.md").unlink()
     found = pack.verified()
     assert found == Changed("docs/deep/a.md", "missing")
-    assert found.message == "`docs/deep/a.md` was there when the pack was fetched, and is missing"
+    assert found.message == "`docs/deep/a.md` is missing, but existed when the pack was fetched"
 
 
 @pytest.mark.parametrize("path", ["new.md", ".hidden", "docs/deep/new.md", "docs/new/"])
@@ -155,7 +155,7 @@ def test_an_added_file_is_named(pack: Pack, path: str) -> None:
         (pack.tree / path).write_text("")
     found = pack.verified()
     assert found == Changed(path.rstrip("/"), "added")
-    assert found.message == f"`{path.rstrip('/')}` was not there when the pack was fetched"
+    assert found.message == f"`{path.rstrip('/')}` did not exist when the pack was fetched"
 
 
 def test_a_link_that_leads_elsewhere_is_named(pack: Pack) -> None:
@@ -252,7 +252,7 @@ def test_half_an_index_is_no_index(pack: Pack) -> None:
 
 _entries = st.lists(
     st.builds(
-        Entry,
+        CachedFile,
         st.sampled_from(["100644", "100755", "120000"]),
         st.sampled_from(["0" * 64, "1" * 64]),
         st.just("1:2:3:4"),
@@ -263,22 +263,22 @@ _entries = st.lists(
 
 
 @given(_entries)
-def test_the_content_hash_knows_no_order_and_no_times(entries: list[Entry]) -> None:
+def test_the_content_hash_knows_no_order_and_no_times(entries: list[CachedFile]) -> None:
     later = [entry._replace(stamp="5:6:7:8") for entry in reversed(entries)]
     assert content_hash(entries) == content_hash(later)
 
 
 @given(_entries, _entries)
-def test_other_content_has_another_hash(one: list[Entry], other: list[Entry]) -> None:
+def test_other_content_has_another_hash(one: list[CachedFile], other: list[CachedFile]) -> None:
     same = set(one) == set(other)
     assert (content_hash(one) == content_hash(other)) == same
 
 
 def test_verifying_imports_nothing_heavy(pack: Pack) -> None:
     code = (
-        "import sys; from gascity.source.cached import verify;"
+        "import sys; from gascity.source.pack_cache import verify;"
         "print(verify(*sys.argv[1:]), [name for name in"
-        " ('hashlib', 'subprocess', 'git', 'tempfile', 'shutil', 'json') if name in sys.modules])"
+        " ('subprocess', 'git', 'tempfile', 'shutil', 'json') if name in sys.modules])"
     )
     done = subprocess.run(
         [sys.executable, "-S", "-c", code, str(pack.tree), pack.sha256],

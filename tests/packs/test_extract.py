@@ -10,10 +10,10 @@ import pytest
 
 from gascity.model.repositories import Remote
 from gascity.packs import contents
+from gascity.packs.errors import PackError
 from gascity.packs.extract import Extracted, extract, install
-from gascity.packs.faults import PackFault
 from gascity.packs.fetch import Mirror
-from gascity.source.cached import pack_directory, read_index, verify
+from gascity.source.pack_cache import pack_directory, read_index, verify
 from tests.support.git import git
 from tests.support.repositories import Origin
 from tests.support.trees import tree_text
@@ -35,9 +35,9 @@ def place(mirror: Mirror, commit: str, path: str = "") -> Path:
     return Path(pack_directory(mirror.cache, Remote(mirror.url, path), commit))
 
 
-def refused(mirror: Mirror, commit: str, path: str = "") -> PackFault:
+def refused(mirror: Mirror, commit: str, path: str = "") -> PackError:
     """Why a pack is refused; nothing of it is left."""
-    with pytest.raises(PackFault) as caught:
+    with pytest.raises(PackError) as caught:
         install(mirror, path, commit)
     packs = Path(mirror.cache) / "packs"
     assert not packs.exists() or not list(packs.iterdir())
@@ -109,7 +109,7 @@ def test_what_was_laid_down_is_verified_without_being_read(
     origin.link("docs/b.md", "../pack.toml")
     commit = origin.commit({"docs/deep/a.md": "a\n"})
     made = install(mirror, "", commit)
-    monkeypatch.setattr("gascity.source.cached._is_same", None)
+    monkeypatch.setattr("gascity.source.pack_cache._is_same", None)
     assert verify(str(place(mirror, commit)), made.sha256) is None
 
 
@@ -220,7 +220,9 @@ def test_a_file_is_no_directory(origin: Origin, mirror: Mirror) -> None:
     fault = refused(mirror, origin.head, "pack.toml")
     assert fault.code == "pack-path-missing"
     assert "is not a directory" in fault.message
-    assert fault.hint == "no directory of it has a pack.toml; leave out `//` if its top is the pack"
+    assert (
+        fault.hint == "none of its directories has a pack.toml; omit `//` if the pack is at its top"
+    )
 
 
 def test_a_directory_that_is_missing_is_told_however_many_others_there_are(
@@ -310,7 +312,7 @@ def test_where_an_endless_link_leads_is_not_even_read(
 ) -> None:
     blob = origin.blob(b"x" * 5000)
     commit = origin.publish(origin.tree(("120000", b"a", blob), ("120000", b"b", blob)))
-    monkeypatch.setattr(contents.Contents, "read", lambda *_: pytest.fail("it was read"))
+    monkeypatch.setattr(contents.BlobReader, "read", lambda *_: pytest.fail("it was read"))
     assert refused(mirror, commit).code == "pack-hostile-path"
 
 
@@ -321,7 +323,7 @@ def test_a_link_that_no_system_could_make_is_refused(
     commit = origin.publish(origin.tree(("120000", b"a", origin.blob(target))))
     fault = refused(mirror, commit)
     assert fault.code == "pack-hostile-path"
-    assert fault.message == "`a` is a link that cannot be made"
+    assert fault.message == "`a` is a link that cannot be created"
 
 
 @pytest.mark.parametrize(
@@ -411,9 +413,9 @@ def test_directories_without_end_and_files_are_left_early(origin: Origin, mirror
 @pytest.mark.parametrize(
     ("bound", "most", "words"),
     [
-        ("MOST_FILES", 2, "the pack has more than 2 files"),
-        ("MOST_BYTES", 300, "the pack has 320 bytes, more than 300"),
-        ("LARGEST_FILE", 150, "`b` has 200 bytes, more than 150"),
+        ("MAX_FILES", 2, "the pack has more than 2 files"),
+        ("MAX_BYTES", 300, "the pack has 320 bytes, more than 300"),
+        ("MAX_FILE_BYTES", 150, "`b` has 200 bytes, more than 150"),
     ],
 )
 def test_a_pack_that_is_too_large_is_refused(
@@ -448,7 +450,7 @@ _DYING = """
 import os, sys
 from gascity.packs.extract import extract
 from gascity.packs.fetch import Mirror
-from gascity.source.cached import verify
+from gascity.source.pack_cache import verify
 from tests.support.killer import KILL, _Counter, _wrap
 cache, url, commit, into, sha256 = sys.argv[1:]
 mirror = Mirror(cache, url, os.environ)

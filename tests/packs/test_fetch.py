@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from gascity import git as asked
-from gascity.git import GitFault
-from gascity.packs.faults import PackFault
+from gascity.git import GitError
+from gascity.packs.errors import PackError
 from gascity.packs.fetch import Mirror
 from tests.support.git import git
 from tests.support.repositories import Origin
@@ -125,10 +125,10 @@ def test_a_beginning_that_several_commits_share_is_refused(origin: Origin, mirro
     )
     names = [name[:4] for name in git(origin.root, "rev-list", "many").split()]
     shared = next(name for name in names if names.count(name) > 1)
-    with pytest.raises(PackFault) as caught:
+    with pytest.raises(PackError) as caught:
         mirror.ensure(shared)
     assert caught.value.code == "pack-commit-gone"
-    assert caught.value.hint == "write more of the commit's name"
+    assert caught.value.hint == "write more digits of the commit"
 
 
 def test_a_server_that_gives_no_single_commit_gives_all(tmp_path: Path, origin: Origin) -> None:
@@ -155,11 +155,11 @@ def test_a_commit_that_was_pushed_away_is_still_in_the_mirror(
 def test_a_commit_that_was_pushed_away_cannot_be_had_anew(tmp_path: Path, origin: Origin) -> None:
     old = origin.commit({"a.md": "a\n"})
     origin.force_push({"a.md": "b\n"})
-    with pytest.raises(PackFault) as caught:
+    with pytest.raises(PackError) as caught:
         mirror_of(tmp_path, origin.url).ensure(old)
     assert caught.value.code == "pack-commit-gone"
-    assert caught.value.message == f"the commit {old[:12]} is not in {origin.url}"
-    assert "force-pushed" in (caught.value.hint or "")
+    assert caught.value.message == f"the commit {old[:12]} does not exist in {origin.url}"
+    assert "force-push" in (caught.value.hint or "")
     assert "city pack update" in (caught.value.hint or "")
 
 
@@ -174,7 +174,7 @@ def test_the_commit_of_a_deleted_tag_cannot_be_had_anew(tmp_path: Path, origin: 
     origin.delete_tag("v1.0.0")
     origin.forget()
     assert known.ensure(old) == old
-    with pytest.raises(PackFault, match="is not in"):
+    with pytest.raises(PackError, match="does not exist in"):
         mirror_of(tmp_path, origin.url).ensure(old)
 
 
@@ -191,7 +191,7 @@ def test_a_branch_may_become_a_folder_of_branches(origin: Origin, mirror: Mirror
 
 @pytest.mark.parametrize("commit", ["", "--all", "HEAD", "main", "v1.0.0", "a b"])
 def test_what_is_no_commit_is_not_looked_for(mirror: Mirror, commit: str) -> None:
-    with pytest.raises(PackFault, match="is not a commit"):
+    with pytest.raises(PackError, match="is not a commit"):
         mirror.ensure(commit)
 
 
@@ -297,7 +297,7 @@ def test_the_cache_is_for_this_person_alone(origin: Origin, mirror: Mirror) -> N
 
 def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path, origin: Origin) -> None:
     (tmp_path / "cache").write_text("a file")
-    with pytest.raises(PackFault, match=f"{tmp_path}/cache") as caught:
+    with pytest.raises(PackError, match=f"{tmp_path}/cache") as caught:
         mirror_of(tmp_path, origin.url).ensure(origin.head)
     assert caught.value.code == "cache-unwritable"
 
@@ -309,7 +309,7 @@ def test_a_mirror_that_others_may_write_to_is_not_used(
     mirror.ensure(origin.head)
     place = Path(mirror.directory if part == "mirror" else f"{mirror.cache}/{part}")
     place.chmod(0o770)
-    with pytest.raises(PackFault, match="others may write there") as caught:
+    with pytest.raises(PackError, match="other users can write to it") as caught:
         mirror.ensure(origin.head)
     assert caught.value.code == "cache-unwritable"
 
@@ -326,10 +326,10 @@ def test_a_disk_that_git_finds_full_is_no_fault_of_the_server(
     )
     stand_in.chmod(0o755)
     mirror = mirror_of(tmp_path, origin.url, PATH=f"{stand_in.parent}:{os.environ['PATH']}")
-    with pytest.raises(PackFault, match="No space left") as caught:
+    with pytest.raises(PackError, match="No space left") as caught:
         mirror.ensure(origin.head)
     assert caught.value.code == "cache-unwritable"
-    assert "make room" in (caught.value.hint or "")
+    assert "free disk space" in (caught.value.hint or "")
 
 
 # What is not run, and not said
@@ -356,7 +356,7 @@ def test_an_address_runs_nothing(tmp_path: Path, url: str) -> None:
             str(Origin(tmp_path / "x").root / ".git"), url, ["a"], os.environ, None
         ),
     ):
-        with pytest.raises(GitFault):
+        with pytest.raises(GitError):
             question()
     assert not mark.exists()
 
@@ -407,10 +407,10 @@ def test_a_mirror_is_found_from_inside_a_hook(
 @pytest.mark.parametrize("secret", ["s3cret", "s3@cret", "s3:cr@et"])
 def test_no_password_is_ever_said(tmp_path: Path, secret: str) -> None:
     url = f"https://zoe:{secret}@127.0.0.1:1/x"
-    with pytest.raises(PackFault) as caught:
+    with pytest.raises(PackError) as caught:
         mirror_of(tmp_path, url).refs()
     cause = caught.value.__cause__
-    assert isinstance(cause, GitFault)
+    assert isinstance(cause, GitError)
     said = [caught.value.message, caught.value.hint, str(cause), cause.stderr, *cause.arguments]
     assert "127.0.0.1" in caught.value.message
     assert not any(word in str(said) for word in (secret, "zoe", "et@", "cret"))
@@ -420,7 +420,7 @@ def test_what_a_server_says_cannot_steer_a_terminal(tmp_path: Path) -> None:
     script = tmp_path / "ssh"
     script.write_text("#!/bin/sh\nprintf 'fatal: \\033[2Jgone\\n' >&2\nexit 1\n")
     script.chmod(0o755)
-    with pytest.raises(PackFault) as caught:
+    with pytest.raises(PackError) as caught:
         mirror_of(tmp_path, "ssh://127.0.0.1/x", GIT_SSH_COMMAND=str(script)).refs()
     assert "[2Jgone" in caught.value.message
     assert caught.value.message.isprintable()
@@ -438,7 +438,7 @@ def test_ssh_asks_nothing_and_is_the_persons_own(tmp_path: Path, own: str) -> No
     environ = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "GIT_CONFIG_GLOBAL": str(settings)}
     if own == "GIT_SSH_COMMAND":
         environ[own] = chosen
-    with pytest.raises(PackFault):
+    with pytest.raises(PackError):
         mirror_of(tmp_path, "ssh://git@127.0.0.1/x", **environ).refs()
     called = (tmp_path / "called").read_text()
     assert ("ssh -oBatchMode=yes" if own == "nothing" else "mine -F own") in called
@@ -477,7 +477,7 @@ def test_a_silent_server_is_left(
     tmp_path: Path, silent: Silent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(asked, "SILENCE", 0.3)
-    with pytest.raises(PackFault, match="has sent nothing for") as caught:
+    with pytest.raises(PackError, match="has sent nothing for") as caught:
         mirror_of(tmp_path, silent.url).refs()
     assert caught.value.code == "pack-unreachable"
     assert silent.was_left()
@@ -487,7 +487,7 @@ def test_a_server_that_finds_no_end_is_left(
     tmp_path: Path, silent: Silent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(asked, "LONGEST", 0.3)
-    with pytest.raises(PackFault, match="has not come to an end in"):
+    with pytest.raises(PackError, match="did not finish within"):
         mirror_of(tmp_path, silent.url).ensure("a" * 40)
     assert silent.was_left()
 
@@ -534,13 +534,13 @@ def test_a_repository_that_is_too_large_is_not_fetched(
 ) -> None:
     commit = origin.commit({"noise": os.urandom(3_000_000)})
     monkeypatch.setattr(asked, "MOST_BYTES", 1_000_000)
-    with pytest.raises(PackFault, match="larger than the 1 MB that we fetch"):
+    with pytest.raises(PackError, match="larger than the limit of 1 MB"):
         mirror.ensure(commit)
     assert asked.bytes_of(mirror.directory) < 1_000_000
 
 
 def test_a_server_that_is_not_there_is_told_with_a_way_out(tmp_path: Path) -> None:
-    with pytest.raises(PackFault) as caught:
+    with pytest.raises(PackError) as caught:
         mirror_of(tmp_path, f"file://{tmp_path}/nowhere").refs()
     assert caught.value.code == "pack-unreachable"
     assert "does not appear to be a git repository" in caught.value.message
@@ -549,9 +549,9 @@ def test_a_server_that_is_not_there_is_told_with_a_way_out(tmp_path: Path) -> No
 
 def test_without_git_it_is_git_that_is_missing(tmp_path: Path, origin: Origin) -> None:
     mirror = mirror_of(tmp_path, origin.url, PATH=str(tmp_path))
-    with pytest.raises(PackFault, match="the program `git` was not found"):
+    with pytest.raises(PackError, match="the program `git` was not found"):
         mirror.refs()
-    with pytest.raises(PackFault, match="the program `git` was not found"):
+    with pytest.raises(PackError, match="the program `git` was not found"):
         mirror.ensure(origin.head)
 
 

@@ -6,16 +6,16 @@ from pathlib import Path
 import pytest
 
 from gascity.cli.problems import Locator
-from gascity.compose.catalogues import city_shelves
+from gascity.compose.asset_dirs import city_asset_dirs
 from gascity.model.city import City
-from gascity.model.lock import Locked, lock_text
+from gascity.model.lock import LockedPack, lock_text
 from gascity.model.problems import CityError
 from gascity.model.repositories import Remote
 from gascity.packs.repositories import Repositories
 from gascity.packs.resolve import resolve
+from gascity.paths import cache_home
 from gascity.pipeline import open_agent
-from gascity.places import cache_home
-from gascity.source.cached import pack_directory
+from gascity.source.pack_cache import pack_directory
 from tests.support.city import CityBuilder, codes_of, names_of, problem_of, said
 from tests.support.repositories import Origin
 from tests.support.trees import build_tree
@@ -54,16 +54,16 @@ def test_what_is_not_pinned_is_one_problem_with_one_command(
 ) -> None:
     town = city({"city.toml": imports(a=crew.url, b=f"{crew.url}//agents", c="git@h.org:x/y")})
     problem = problem_of(town, "import-not-locked")
-    assert problem.message == "packs.lock says nothing of `a`, `b`, `c`"
+    assert problem.message == "not in packs.lock: `a`, `b`, `c`"
     assert "`city pack install`" in (problem.hint or "")
     assert trees() == []
 
 
 def test_a_cold_cache_is_one_problem_with_one_command(city: CityBuilder, crew: Origin) -> None:
-    pins = [Locked(name, crew.url, "", "", crew.head, "0" * 64, ("city",)) for name in "ab"]
+    pins = [LockedPack(name, crew.url, "", "", crew.head, "0" * 64, ("city",)) for name in "ab"]
     town = city({"city.toml": imports(a=crew.url, b=crew.url), "packs.lock": lock_text(pins)})
     problem = problem_of(town, "import-not-installed")
-    assert problem.message == "this machine's cache lacks `a`, `b`"
+    assert problem.message == "not in this machine's cache: `a`, `b`"
     assert "`city pack install`" in (problem.hint or "")
 
 
@@ -107,7 +107,7 @@ def test_a_pack_may_not_import_from_outside_its_repository(tmp_path: Path) -> No
         town.write({"city.toml": imports(p=f"{origin.url}//sub")})
         found = resolve(str(town.root), os.environ, Repositories(os.environ, Silent()))
         (town.root / "packs.lock").write_text(found.text or "schema = 1\n")
-        codes = {problem.code for problem in (*found.problems, *town.open().everything_wrong)}
+        codes = {problem.code for problem in (*found.problems, *town.open().all_problems)}
         assert codes & {"path-leaves-pack", "pack-path-missing"}, source
         assert not any("mayor" in name for name in names_of(town.open()))
 
@@ -121,7 +121,7 @@ def test_an_address_with_a_password_is_refused_and_not_repeated(city: CityBuilde
         "https:/ann:hunter2@example.org/x",
     ):
         town = city({"city.toml": imports(crew=source)})
-        assert any(problem.is_error for problem in town.everything_wrong)
+        assert any(problem.is_error for problem in town.all_problems)
         assert "hunter2" not in said(town), source
 
 
@@ -179,7 +179,7 @@ def test_every_hash_that_the_lock_has_of_a_pack_is_held_against_it(
     city.write({"city.toml": imports(a=crew.url, b=crew.url)})
     install(city)
     good, bad = (
-        Locked(name, crew.url, "", "", crew.head, sha256, ("city",))
+        LockedPack(name, crew.url, "", "", crew.head, sha256, ("city",))
         for name, sha256 in (("a", ""), ("b", "0" * 64))
     )
     city.write({"packs.lock": lock_text([good, bad])})
@@ -209,7 +209,7 @@ def test_packs_that_are_reached_by_countless_ways_are_each_read_once(city: CityB
     assert codes_of(town) == []
     (session,) = town.named_sessions
     assert session.values["template"] == "top.last"
-    assert city_shelves(town)[0].directory == "packs/p40"
+    assert city_asset_dirs(town)[0].directory == "packs/p40"
 
 
 def test_a_wish_that_changed_is_told_with_the_one_that_was_locked(
@@ -219,7 +219,7 @@ def test_a_wish_that_changed_is_told_with_the_one_that_was_locked(
     install(city)
     city.write({"city.toml": imports(crew=crew.url) + 'version = "^2"\n'})
     problem = problem_of(city.open(), "import-not-locked")
-    assert problem.message == "`crew` was locked for `branch:main`, and now asks for `^2`"
+    assert problem.message == "`crew` is pinned for `branch:main`, but the import requests `^2`"
 
 
 def test_marks_of_a_merge_in_the_lock_are_the_one_problem(city: CityBuilder, crew: Origin) -> None:
@@ -227,10 +227,10 @@ def test_marks_of_a_merge_in_the_lock_are_the_one_problem(city: CityBuilder, cre
     install(city)
     lock = city.root / "packs.lock"
     lock.write_text("<<<<<<< ours\n" + lock.read_text())
-    (problem,) = city.open().everything_wrong
+    (problem,) = city.open().all_problems
     assert (problem.message, problem.hint) == (
-        "git could not merge the file, and left its marks here",
-        "keep either side, then `city pack install`",
+        "the file has an unresolved git merge conflict",
+        "keep either side, then run `city pack install`",
     )
 
 
@@ -246,7 +246,7 @@ def test_an_agent_of_a_pack_that_is_not_here_is_told_by_its_import(
 def test_a_version_of_a_directory_is_told_to_have_no_effect(city: CityBuilder) -> None:
     manifest = '[imports.own]\nsource = "packs/own"\nversion = "^1"\n'
     city.write({"city.toml": manifest, "packs/own/pack.toml": '[pack]\nname = "own"\n'})
-    (problem,) = city.open().everything_wrong
+    (problem,) = city.open().all_problems
     assert (problem.code, problem.is_error) == ("not-acted-on", False)
     assert Locator(str(city.root)).line_col(problem.place) == (3, 1)
 

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from gascity.cli.problems import Locator
-from gascity.model.lock import Locked, lock_text
+from gascity.model.lock import LockedPack, lock_text
 from gascity.model.problems import CityError
 from gascity.model.repositories import Remote
 from gascity.packs.graph import edges
 from gascity.packs.repositories import Repositories
 from gascity.packs.resolve import Resolution, resolve
+from gascity.paths import cache_home
 from gascity.pipeline import open_city
-from gascity.places import cache_home
 from tests.support.repositories import Origin
 from tests.support.trees import build_tree
 
@@ -69,14 +69,14 @@ class Town:
             str(self.root),
             os.environ,
             depot,
-            anew=lambda name: everything or name in anew,
+            update=lambda name: everything or name in anew,
         )
         self.heard = listener.begun
         return found
 
     def agents(self) -> list[str]:
         city = open_city(str(self.root), os.environ)
-        assert [p for p in city.everything_wrong if p.is_error] == []
+        assert [p for p in city.all_problems if p.is_error] == []
         return sorted(str(one.name) for one in city.agents if one.name.binding)
 
     def commits(self) -> dict[str, str]:
@@ -130,7 +130,7 @@ def test_what_is_locked_keeps_its_commit_and_the_lock_is_not_written_again(
     crew.commit({"agents/mate/prompt.md": "You are the mate.\n"})
     crew.tag("v1.1.0")
     again = town.resolve()
-    assert (again.text, again.fetched, again.moves) == (None, (), ())
+    assert (again.text, again.fetched, again.changes) == (None, (), ())
     assert town.commits() == {"crew": first}
     assert town.heard == []
 
@@ -146,7 +146,7 @@ def test_only_what_is_named_is_picked_anew(town: Town, origin: Make) -> None:
     tools.commit({"README.md": "new\n"})
     tools.tag("v1.1.0")
     found = town.resolve("crew")
-    assert [(move.old, move.new) for move in found.moves if move.old and move.new] != []
+    assert [(move.old, move.new) for move in found.changes if move.old and move.new] != []
     assert town.commits() == {"crew": crew.head, "tools": old["tools"]}
     town.resolve("tools")
     assert town.commits() == {"crew": crew.head, "tools": tools.head}
@@ -163,7 +163,7 @@ def test_what_only_the_older_commit_imported_is_neither_asked_for_nor_kept(
     crew.tag("v1.1.0")
     found = town.resolve(everything=True)
     assert [lock.binding for lock in found.locks] == ["crew"]
-    assert [(move.old and move.old.binding, move.new is None) for move in found.moves] == [
+    assert [(move.old and move.old.binding, move.new is None) for move in found.changes] == [
         ("crew", False),
         ("tools", True),
     ]
@@ -231,7 +231,7 @@ def test_one_failure_is_a_problem_at_its_import_and_the_others_are_fetched(
         ("pack-unreachable", "city.toml", (2, 1)),
         ("version-missing", "city.toml", (11, 11)),
     ]
-    assert found.problems[1].hint == "there is `v1.0.0`"
+    assert found.problems[1].hint == "available: `v1.0.0`"
     assert [lock.binding for lock in found.fetched] == ["crew"]
     assert [lock.binding for lock in found.locks] == ["crew"]
 
@@ -320,11 +320,11 @@ def test_a_lock_that_cannot_be_read_is_never_written_over(town: Town, origin: Ma
 def test_a_commit_that_does_not_hold_what_was_locked_is_refused(town: Town, origin: Make) -> None:
     crew = origin("crew", pack("crew"))
     town.imports(crew=(crew.url, "^1"))
-    lock = Locked("crew", crew.url, "", "^1", crew.head, "0" * 64, ("city",))
+    lock = LockedPack("crew", crew.url, "", "^1", crew.head, "0" * 64, ("city",))
     (town.root / "packs.lock").write_text(lock_text([lock]))
     (problem,) = town.tried().problems
     assert problem.code == "pack-changed"
-    assert "does not hold what packs.lock says" in problem.message
+    assert "does not match the hash in packs.lock" in problem.message
 
 
 def test_a_wrong_hash_in_one_city_takes_nothing_from_the_others(town: Town, origin: Make) -> None:
@@ -344,7 +344,7 @@ def test_a_pin_whose_version_is_none_is_still_called_by_its_release(origin: Make
     crew.tag("v1.2.3")
     asked = Repositories(os.environ, Listener())
     asked.refs(Remote(crew.url))
-    assert asked.called(Remote(crew.url), crew.head, "garbage!") == "v1.2.3"
+    assert asked.tag_of(Remote(crew.url), crew.head, "garbage!") == "v1.2.3"
 
 
 def test_two_bindings_of_one_repository_that_cannot_be_reached_ask_it_once(
@@ -359,7 +359,7 @@ def test_two_bindings_of_one_repository_that_cannot_be_reached_ask_it_once(
 def test_a_city_cannot_import_without_end(
     town: Town, origin: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gascity.packs.resolve.MOST", 2)
+    monkeypatch.setattr("gascity.packs.resolve.MAX_PACKS", 2)
     crew = origin("crew", pack("crew"))
     town.imports(a=(crew.url, "^1"), b=(crew.url, "^1"), c=(crew.url, "^1"))
     assert [problem.code for problem in town.tried().problems] == ["too-many-packs"]

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import pytest
 
-from gascity.plan.mcp import FILE, Delivery, Launch, launch_arguments
+from gascity.mcp.delivery import FILE, Delivery, LaunchArguments, launch_arguments
 from gascity.render.argv import Invocation, Message, headless
-from gascity.render.outputs import Outcome, parse
+from gascity.render.run_output import RunOutput, parse
 from tests.providers.conftest import Equipped
 from tests.providers.install import CLIS
 from tests.providers.model_server import ANSWER, ANSWERED, SENT, ModelServer, spaceless, texts
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.providers
 
 PROMPT = "You keep the harbour — both moles of it.\n"
 FIRST, SECOND = 'Count the "ships".\nAll $OF them.', "Now the boats."
-LONGEST = 120  # seconds
+MAX_ARG_BYTES = 120  # seconds
 
 RUN = sorted(SETUPS.keys() & CLIS)
 TELLS_NO_TOKENS = ("copilot", "kimi")
@@ -72,18 +72,18 @@ class Harbour(NamedTuple):
             Message(PROMPT, text),
             conversation=conversation,
             resume=resume,
-            extra=Launch(trust.args + args, trust.env),
-            place=lambda name: str(self.box / name),
+            extra=LaunchArguments(trust.args + args, trust.env),
+            file_path=lambda name: str(self.box / name),
         )
 
-    def run(self, text: str, conversation: str = "", resume: bool = False) -> tuple[int, Outcome]:
+    def run(self, text: str, conversation: str = "", resume: bool = False) -> tuple[int, RunOutput]:
         """Run it as a session would be run: all that it prints goes to one place."""
         made = self.invoke(text, conversation or str(uuid.uuid4()), resume)
         assert not made.problems
         for name, content in made.files.items():
             (self.box / name).write_text(content)
         city = self.city.open()
-        own = agent_of(city, "mayor").value("env")
+        own = agent_of(city, "mayor").settings.env
         around = {**os.environ, **self.env, **(own if isinstance(own, dict) else {}), **made.env}
         process = subprocess.Popen(
             made.argv,
@@ -95,15 +95,15 @@ class Harbour(NamedTuple):
             start_new_session=True,
         )
         try:
-            out, _ = process.communicate(made.stdin.encode(), timeout=LONGEST)
+            out, _ = process.communicate(made.stdin.encode(), timeout=MAX_ARG_BYTES)
         finally:
             end(process.pid)
         facts = city.providers[self.name]
         found = parse(
-            facts.text("headless.output"),
+            facts.facts.headless.output,
             [out],
             process.returncode,
-            pattern=facts.text("limits.rate_limit_pattern"),
+            pattern=facts.facts.limits.rate_limit_pattern or "",
         )
         return process.returncode, found._replace(
             conversation=found.conversation or made.conversation

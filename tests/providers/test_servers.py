@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from gascity.cli.context import machine
-from gascity.materialise.launches import launch_file
-from gascity.materialise.yard import claims_of, open_yard
-from gascity.plan.mcp import FILE, LAUNCH, launch_arguments
+from gascity.mcp.delivery import FILE, LAUNCH, launch_arguments
+from gascity.workdir.mcp_launch import launch_file
+from gascity.workdir.scope import open_scope, requirements_of
 from tests.providers.conftest import Equipped
 from tests.support import mcp_server
 from tests.support.city import CityBuilder
@@ -93,7 +93,7 @@ def test_servers_of_its_file_get_every_value(
             ran([name, "mcp", "approve", server], root / "shared", env)
     start(name, root, env, web, FILE)
     assert reached(tmp_path / "witness") == {("mayor's b c", "ahoy there")}
-    assert spoken(web) == {"mayor ahoy there"}
+    assert format_duration(web) == {"mayor ahoy there"}
 
 
 @pytest.mark.parametrize("name", LAUNCHED)
@@ -114,7 +114,7 @@ def test_a_launch_starts_the_servers_of_its_own_agent_and_no_others(
     assert run("apply", cwd=root, env=env).code == 0
     start(name, root, env, web, LAUNCH)
     assert reached(tmp_path / "witness") == {("mayor's b c", "ahoy there")}
-    assert spoken(web) == {"mayor ahoy there"}
+    assert format_duration(web) == {"mayor ahoy there"}
 
 
 def reached(witness: Path) -> set[tuple[str, str]]:
@@ -124,7 +124,7 @@ def reached(witness: Path) -> set[tuple[str, str]]:
     return {(one["argv"][-1], one["greeting"]) for one in found}
 
 
-def spoken(web: HttpServer) -> set[str]:
+def format_duration(web: HttpServer) -> set[str]:
     """What the HTTP server was told in the header that is ours."""
     headers = [(key.lower(), value) for one in web.seen for key, value in one.items()]
     return {value for key, value in headers if key == "x-harbour"}
@@ -132,9 +132,9 @@ def spoken(web: HttpServer) -> set[str]:
 
 def start(name: str, root: Path, env: Mapping[str, str], web: HttpServer, mode: str) -> None:
     """Launch the mayor as a session would be; how it ends without a model does not matter."""
-    yard = open_yard(str(root), {**os.environ, **env}, machine(), "mayor")
-    provider = yard.planner.city.providers[name]
-    workdir, claims = claims_of(yard, yard.agents[0])
+    scope = open_scope(str(root), {**os.environ, **env}, machine(), "mayor")
+    provider = scope.planner.city.providers[name]
+    workdir, claims = requirements_of(scope, scope.agents[0])
     delivery = claims.deliveries["mayor"]
     assert delivery.mode == mode
     launch = launch_arguments(provider, delivery, workdir, launch_file(str(root), "mayor"))

@@ -1,4 +1,4 @@
-"""Orders to run, runs that end with the test, and waiting for facts."""
+"""Runs for tests, which end with the test, and waiting for conditions."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from gascity.runtimes import proc
-from gascity.runtimes.runtime import ENDED, GONE, Handle, Order, Runtime, Seen
+from gascity.runtimes.port import RunHandle, RunSpec, RunState, RunStatus, Runtime
 
 _PATIENCE = 30  # seconds, for what takes milliseconds on a machine that is free
 
@@ -22,9 +22,9 @@ _ELSEWHERE = """
 import json, os, signal, sys
 root = sys.argv[1]
 {opening}
-from gascity.runtimes.runtime import Order
+from gascity.runtimes.port import RunSpec
 asked = json.loads(sys.stdin.readline())
-handle = runtime.spawn(Order(**asked["order"]))
+handle = runtime.spawn(RunSpec(**asked["spec"]))
 if asked["release"]:
     runtime.release(handle)
 print(json.dumps(handle), flush=True)
@@ -33,7 +33,7 @@ signal.pause()
 
 
 def until(fact: Callable[[], Any], what: str) -> Any:
-    """Wait for it to be so, and return it."""
+    """Wait until the condition holds and return its value."""
     end = time.monotonic() + _PATIENCE
     while not (found := fact()):
         assert time.monotonic() < end, f"never: {what}"
@@ -42,12 +42,16 @@ def until(fact: Callable[[], Any], what: str) -> Any:
 
 
 def alive(pid: int) -> bool:
-    found = proc.look(pid)
+    found = proc.read_process(pid)
     return found is not None and not found.dead
 
 
+def exited(code: int) -> RunStatus:
+    return RunStatus(RunState.EXITED, code)
+
+
 class Bench:
-    """Makes orders of one city and starts them, here or in a process that dies at once."""
+    """Starts runs of one city, in this process or in one that is then killed."""
 
     def __init__(self, runtime: Runtime, root: Path, opening: str) -> None:
         self.runtime = runtime
@@ -55,10 +59,10 @@ class Bench:
         self.place = root / "work"
         self.place.mkdir(parents=True)
         self._opening = opening
-        self._started: list[Handle] = []
+        self._started: list[RunHandle] = []
 
-    def order(self, script: str = "", **fields: Any) -> Order:
-        """What is to run: a script of `sh`, in a directory of its own."""
+    def spec(self, script: str = "", **fields: Any) -> RunSpec:
+        """Return the spec of a shell script, in a directory of its own."""
         session = str(uuid.uuid4())
         env = {
             "PATH": os.environ["PATH"],
@@ -76,22 +80,22 @@ class Bench:
             "log": str(self.root / ".gc" / "logs" / f"{session}.log"),
             "exit_file": str(self.root / ".gc" / "exits" / session),
         }
-        return Order(env=env, **{**usual, **fields})
+        return RunSpec(env=env, **{**usual, **fields})
 
-    def spawn(self, order: Order) -> Handle:
-        handle = self.runtime.spawn(order)
+    def spawn(self, spec: RunSpec) -> RunHandle:
+        handle = self.runtime.spawn(spec)
         self._started.append(handle)
         return handle
 
-    def start(self, script: str = "", **fields: Any) -> Handle:
-        """A run that goes."""
-        handle = self.spawn(self.order(script, **fields))
+    def start(self, script: str = "", **fields: Any) -> RunHandle:
+        """Spawn a run and release it."""
+        handle = self.spawn(self.spec(script, **fields))
         self.runtime.release(handle)
         return handle
 
     @contextmanager
-    def spawned_elsewhere(self, order: Order, release: bool) -> Iterator[Handle]:
-        """A run that another process started, which is killed on the way out."""
+    def spawned_elsewhere(self, spec: RunSpec, release: bool) -> Iterator[RunHandle]:
+        """Spawn a run in another process, which is killed at the end of the block."""
         with subprocess.Popen(
             [sys.executable, "-c", _ELSEWHERE.format(opening=self._opening), str(self.root)],
             stdin=subprocess.PIPE,
@@ -100,23 +104,23 @@ class Bench:
             try:
                 assert other.stdin
                 assert other.stdout
-                asked = {"order": order._asdict(), "release": release}
+                asked = {"spec": spec._asdict(), "release": release}
                 other.stdin.write(json.dumps(asked).encode() + b"\n")
                 other.stdin.flush()
-                handle = Handle(*json.loads(other.stdout.readline()))
+                handle = RunHandle(*json.loads(other.stdout.readline()))
                 self._started.append(handle)
                 yield handle
             finally:
                 other.kill()
 
     def file(self, name: str) -> str:
-        """What a run has written into this file, once there is a whole line of it."""
+        """Wait for a whole line in a file of the working directory and return the text."""
         path = self.place / name
         return str(until(lambda: _whole(path), f"{name} is written"))
 
-    def end(self, handle: Handle) -> Seen:
-        """How it stands once it has ended."""
-        watched = self.runtime.death(handle)
+    def end(self, handle: RunHandle) -> RunStatus:
+        """Wait for the end of a run and return its status."""
+        watched = self.runtime.exit_fd(handle)
         if watched is not None:
             poll = select.poll()
             poll.register(watched, select.POLLIN)
@@ -124,28 +128,28 @@ class Bench:
             os.close(watched)
             assert ready, "it never died"
         seen = until(lambda: self._ended(handle), "it ended")
-        assert isinstance(seen, Seen)
+        assert isinstance(seen, RunStatus)
         return seen
 
-    def left(self, handle: Handle) -> list[int]:
-        """What it left behind."""
-        return self.runtime.leftovers_of([handle])[handle]
+    def left(self, handle: RunHandle) -> list[int]:
+        """Return the pids that a run left behind."""
+        return self.runtime.leftover_pids([handle])[handle]
 
-    def _ended(self, handle: Handle) -> Seen | None:
-        seen = self.runtime.seen(handle)
-        return seen if seen.state in (ENDED, GONE) else None
+    def _ended(self, handle: RunHandle) -> RunStatus | None:
+        seen = self.runtime.status(handle)
+        return seen if seen.state in (RunState.EXITED, RunState.GONE) else None
 
     def clean_up(self) -> None:
-        """End everything that a test started, however it ended itself."""
+        """Kill everything that the test started."""
         for handle in self._started:
             self.runtime.kill(handle)
-            self.runtime.seen(handle)
+            self.runtime.status(handle)
         until(lambda: not self._struck(), "everything is gone")
 
     def _struck(self) -> list[proc.Process]:
-        found = [process for process in proc.scan() if process.root == str(self.root)]
+        found = [process for process in proc.list_processes() if process.root == str(self.root)]
         for process in found:
-            proc.strike(process, signal.SIGKILL)
+            proc.send_signal(process, signal.SIGKILL)
         return found
 
 

@@ -1,4 +1,4 @@
-"""A city's terminals for a test, and what to look at them with."""
+"""Terminals of a city for tests, and ways to inspect them."""
 
 import ast
 import os
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from gascity.runtimes.runtime import Handle, Runtime
+from gascity.runtimes.port import RunHandle, Runtime
 from gascity.runtimes.tmux import TmuxRuntime
 from tests.runtimes.bench import Bench, alive, until
 
@@ -33,7 +33,7 @@ with open("pieces", "w") as pieces:
 
 @contextmanager
 def short_root() -> Iterator[Path]:
-    """Where a city may be: a server's socket has room in there."""
+    """A root that is short enough for the path of a socket."""
     place = tempfile.mkdtemp(prefix="term-")
     yield Path(place) / "town"
     shutil.rmtree(place)
@@ -41,7 +41,7 @@ def short_root() -> Iterator[Path]:
 
 @contextmanager
 def terminals(root: Path) -> Iterator[TmuxRuntime]:
-    """A runtime whose server ends with the test."""
+    """A runtime whose server exits with the test."""
     runtime = TmuxRuntime(str(root), os.environ)
     yield runtime
     runtime.close()
@@ -55,25 +55,25 @@ def benched(runtime: TmuxRuntime, root: Path) -> Iterator[Bench]:
 
 
 def words_of(runtime: TmuxRuntime) -> Sequence[str]:
-    return runtime.attach_command(Handle(0, 0, ""))[:3]
+    return runtime.attach_command(RunHandle(0, 0, ""))[:3]
 
 
 def socket_of(runtime: TmuxRuntime) -> str:
     return words_of(runtime)[2]
 
 
-def said(*words: str) -> str:
+def output_of(*words: str) -> str:
     return subprocess.run(words, check=True, capture_output=True, text=True).stdout
 
 
-def server_of(runtime: Runtime, handle: Handle) -> int:
+def server_of(runtime: Runtime, handle: RunHandle) -> int:
     words = runtime.attach_command(handle)[:3]
-    return int(said(*words, "display-message", "-p", "-t", f"={handle.name}:", "#{pid}"))
+    return int(output_of(*words, "display-message", "-p", "-t", f"={handle.name}:", "#{pid}"))
 
 
-def is_dead(runtime: TmuxRuntime, handle: Handle) -> bool:
+def is_dead(runtime: TmuxRuntime, handle: RunHandle) -> bool:
     target = ("-t", f"={handle.name}:")
-    return said(*words_of(runtime), "display-message", "-p", *target, "#{pane_dead}") == "1\n"
+    return output_of(*words_of(runtime), "display-message", "-p", *target, "#{pane_dead}") == "1\n"
 
 
 def children_of(pid: int) -> list[int]:
@@ -81,14 +81,14 @@ def children_of(pid: int) -> list[int]:
     return [int(child) for child in text.split() if alive(int(child))]
 
 
-def taker(bench: Bench, asks: str) -> Handle:
+def taker(bench: Bench, asks: str) -> RunHandle:
     handle = bench.start(argv=(sys.executable, "-c", _TAKES_PASTES, asks))
     until(lambda: ">" in bench.runtime.peek(handle, 5), "it waits for input")
     return handle
 
 
 def pieces_of(bench: Bench) -> list[bytes]:
-    """What arrived, Enter being the last of it."""
+    """Return the pieces of input up to Enter."""
     path = bench.place / "pieces"
     until(lambda: path.exists() and "end\n" in path.read_text(), "Enter arrived")
     return [ast.literal_eval(line) for line in path.read_text().split("end\n")[0].splitlines()]
@@ -96,7 +96,7 @@ def pieces_of(bench: Bench) -> list[bytes]:
 
 @contextmanager
 def spied() -> Iterator[set[bytes]]:
-    """The command lines of all processes that there are meanwhile."""
+    """Collect the command lines of all processes that run inside the block."""
     seen: set[bytes] = set()
     over = threading.Event()
 

@@ -1,4 +1,4 @@
-"""Looking at terminals and typing into them, with a real tmux."""
+"""The tmux runtime with a real tmux: screens and typed text."""
 
 import os
 import pty
@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from gascity.runtimes.runtime import ENDED, HELD, Seen
+from gascity.runtimes.port import RunState, RunStatus
 from gascity.runtimes.tmux import TmuxRuntime
-from tests.runtimes.bench import Bench, alive, until
+from tests.runtimes.bench import Bench, alive, exited, until
 from tests.runtimes.terminals import (
     benched,
     children_of,
     is_dead,
+    output_of,
     pieces_of,
-    said,
     server_of,
     short_root,
     taker,
@@ -53,18 +53,18 @@ def bench(runtime: TmuxRuntime, root: Path) -> Iterator[Bench]:
 # Looking and typing
 
 
-def test_the_screen_of_an_ended_run_can_still_be_seen(bench: Bench, runtime: TmuxRuntime) -> None:
+def test_peek_shows_the_screen_of_an_ended_run(bench: Bench, runtime: TmuxRuntime) -> None:
     handle = bench.start("echo out; echo wrong >&2; exit 3")
-    assert bench.end(handle) == Seen(ENDED, 3)
+    assert bench.end(handle) == exited(3)
     until(lambda: is_dead(runtime, handle), "its terminal knows")
     assert runtime.peek(handle, 9) == "out\nwrong\n"
-    assert runtime.send(handle, "hello") is False
-    assert runtime.ready(handle, "out") is False
+    assert runtime.send_text(handle, "hello") is False
+    assert runtime.awaits_input(handle, "out") is False
     runtime.kill(handle)
     assert runtime.peek(handle, 9) == ""
 
 
-def test_lines_above_the_screen_are_shown_if_asked_for(bench: Bench, runtime: TmuxRuntime) -> None:
+def test_peek_shows_lines_of_the_scrollback(bench: Bench, runtime: TmuxRuntime) -> None:
     handle = bench.start("seq 1 300; printf 'x%.0s' $(seq 1 250); echo; exec sleep 1000")
     until(lambda: "x" in runtime.peek(handle, 5), "all is shown")
     assert runtime.peek(handle, 202).splitlines() == [*map(str, range(100, 301)), "x" * 250]
@@ -98,53 +98,53 @@ def test_a_text_arrives_as_one_paste_and_then_enter(
     bench: Bench, runtime: TmuxRuntime, asks: str, pasted: bytes
 ) -> None:
     handle = taker(bench, asks)
-    assert runtime.send(handle, "one 'two'\r\n\tdrei ü $x; #{pid}\n\n")
+    assert runtime.send_text(handle, "one 'two'\r\n\tdrei ü $x; #{pid}\n\n")
     *before, enter = pieces_of(bench)
     assert (b"".join(before), enter) == (pasted, b"\r")
 
 
 def test_a_text_cannot_press_keys(bench: Bench, runtime: TmuxRuntime) -> None:
     handle = taker(bench, "asks")
-    assert runtime.send(handle, "a\x1b[201~\x03b\x04\x7f\x9b31mc\x00")
+    assert runtime.send_text(handle, "a\x1b[201~\x03b\x04\x7f\x9b31mc\x00")
     assert b"".join(pieces_of(bench)) == b"\x1b[200~a[201~b31mc\x1b[201~\r"
 
 
 def test_a_long_text_arrives_whole(bench: Bench, runtime: TmuxRuntime) -> None:
     handle = taker(bench, "asks")
     text = "".join(f"line {number} ü\n" for number in range(10_000)).strip()
-    assert runtime.send(handle, text)
+    assert runtime.send_text(handle, text)
     arrived = b"".join(pieces_of(bench)).decode().replace("\r", "\n")
     assert arrived == f"\x1b[200~{text}\x1b[201~\n"
 
 
-def test_no_text_is_just_enter(bench: Bench, runtime: TmuxRuntime) -> None:
+def test_an_empty_text_is_just_enter(bench: Bench, runtime: TmuxRuntime) -> None:
     handle = taker(bench, "asks")
-    assert runtime.send(handle, "")
+    assert runtime.send_text(handle, "")
     assert pieces_of(bench) == [b"\r"]
 
 
-def test_what_is_typed_goes_to_the_run_whatever_a_person_does_beside_it(
+def test_text_goes_to_the_run_whatever_the_user_opened_beside_it(
     bench: Bench, runtime: TmuxRuntime
 ) -> None:
     handle = bench.start("exec cat")
     ask = (*words_of(runtime), "split-window", "-t", f"={handle.name}:", "exec cat")
     subprocess.run(ask, check=True)
-    first = said(*words_of(runtime), "list-panes", "-s", "-t", handle.name, "-F", "#{pane_id}")
+    first = output_of(*words_of(runtime), "list-panes", "-s", "-t", handle.name, "-F", "#{pane_id}")
     subprocess.run([*words_of(runtime), "copy-mode", "-t", first.split()[0]], check=True)
-    assert runtime.send(handle, "hello")
+    assert runtime.send_text(handle, "hello")
     until(lambda: runtime.peek(handle, 5) == "hello\nhello\n", "it is shown twice: typed, written")
 
 
-def test_a_ready_prompt_is_told_from_the_rest(bench: Bench, runtime: TmuxRuntime) -> None:
+def test_a_prompt_is_distinguished_from_other_lines(bench: Bench, runtime: TmuxRuntime) -> None:
     handle = bench.start("echo '> old'; seq 1 30; echo '│ > '; echo '  help'; exec cat")
     until(lambda: "help" in runtime.peek(handle, 5), "all is shown")
-    assert runtime.ready(handle, "> ")
-    assert runtime.ready(handle, "help")
-    assert not runtime.ready(handle, "❯ ")
-    assert not runtime.ready(handle, "> old")
+    assert runtime.awaits_input(handle, "> ")
+    assert runtime.awaits_input(handle, "help")
+    assert not runtime.awaits_input(handle, "❯ ")
+    assert not runtime.awaits_input(handle, "> old")
 
 
-def test_a_person_who_looks_is_told(bench: Bench, runtime: TmuxRuntime) -> None:
+def test_an_attached_user_is_reported(bench: Bench, runtime: TmuxRuntime) -> None:
     handle, other = bench.start("exec cat"), bench.start("exec cat")
     assert runtime.attached(handle) is False
     near, far = pty.openpty()
@@ -167,24 +167,24 @@ def test_a_person_who_looks_is_told(bench: Bench, runtime: TmuxRuntime) -> None:
     until(lambda: runtime.attached(handle) is False, "they left")
 
 
-def test_another_takes_over_with_everything(bench: Bench) -> None:
-    order = bench.order("echo hello; exec cat")
-    with bench.spawned_elsewhere(order, release=True) as handle:
+def test_another_process_takes_over_a_run(bench: Bench) -> None:
+    spec = bench.spec("echo hello; exec cat")
+    with bench.spawned_elsewhere(spec, release=True) as handle:
         pass
     other = TmuxRuntime(str(bench.root), os.environ)
     until(lambda: "hello" in other.peek(handle, 5), "it is seen")
-    assert other.send(handle, "again")
+    assert other.send_text(handle, "again")
     until(lambda: "again" in other.peek(handle, 1), "it is typed")
     assert other.attached(handle) is False
-    [stray] = other.strays(str(bench.root), frozenset())
+    [stray] = other.strays(str(bench.root), ())
     assert stray.name == handle.name
     other.interrupt(handle)
-    assert bench.end(handle) == Seen(ENDED, 128 + signal.SIGINT)
+    assert bench.end(handle) == exited(128 + signal.SIGINT)
 
 
-def test_a_held_run_is_not_released_by_anybody_else(bench: Bench) -> None:
-    handle = bench.spawn(bench.order("echo > ran"))
+def test_another_process_cannot_release_a_held_run(bench: Bench) -> None:
+    handle = bench.spawn(bench.spec("echo > ran"))
     other = TmuxRuntime(str(bench.root), os.environ)
     other.release(handle)
-    assert other.seen(handle) == Seen(HELD, ran=False)
+    assert other.status(handle) == RunStatus(RunState.HELD, ran=False)
     assert os.listdir(bench.place) == []

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import tomli
 
-from gascity.compose.catalogues import agent_shelves
+from gascity.compose.asset_dirs import agent_asset_dirs
 from gascity.model.city import City
 from gascity.model.tables import MCP_SERVER
 from gascity.pipeline import find_agent, list_skills, open_agent
@@ -52,9 +52,9 @@ def below(directory: str, files: Mapping[str, str]) -> dict[str, str]:
     return {f"{directory}/{name}": content for name, content in files.items()}
 
 
-def shelves(city: City, name: str) -> list[str]:
+def asset_dirs(city: City, name: str) -> list[str]:
     agent = agent_of(city, name)
-    return [s.path(kind) for s in agent_shelves(city, agent) for kind in sorted(s.catalogues)]
+    return [s.path(kind) for s in agent_asset_dirs(city, agent) for kind in sorted(s.catalogues)]
 
 
 def skills(city: City, name: str | None = None) -> dict[str, tuple[str, str]]:
@@ -71,8 +71,10 @@ agents/polecat/
 """)
     town = city(below("agents/polecat", files))
     agent = agent_of(town, "polecat")
-    assert agent.text("prompt") == "agents/polecat/prompt.md"
-    written = [name for name, setting in agent.settings().items() if setting.kind == "definition"]
+    assert agent.settings.prompt == "agents/polecat/prompt.md"
+    written = [
+        name for name, setting in agent.all_settings().items() if setting.kind == "definition"
+    ]
     assert written == ["prompt"]
     assert codes_of(town) == []
 
@@ -80,7 +82,7 @@ agents/polecat/
 def test_a_template_prompt_makes_an_agent_too(city: CityBuilder) -> None:
     """S3-01: `prompt.template.md` instead of `prompt.md`."""
     town = city({"agents/mayor/prompt.template.md": "{{ .Agent }}\n"})
-    assert agent_of(town, "mayor").text("prompt") == "agents/mayor/prompt.template.md"
+    assert agent_of(town, "mayor").settings.prompt == "agents/mayor/prompt.template.md"
     assert codes_of(town) == []
 
 
@@ -97,7 +99,7 @@ agents/mayor/
     defaults = {"city.toml": '[agent_defaults]\nnudge = "default"\nidle_timeout = "5m"\n'}
     town = city(below("agents/mayor", files) | defaults)
     mayor = agent_of(town, "mayor")
-    assert (mayor.value("nudge"), mayor.value("idle_timeout")) == ("own", "5m")
+    assert (mayor.settings.nudge, mayor.settings.idle_timeout) == ("own", 300.0)
     assert codes_of(town) == []
 
 
@@ -118,13 +120,13 @@ agents/mayor/
 """)
     assert "overlay/per-provider/claude/" in files
     town = city(below("agents/mayor", files))
-    assert shelves(town, "mayor") == [
+    assert asset_dirs(town, "mayor") == [
         "agents/mayor/mcp",
         "agents/mayor/overlay",
         "agents/mayor/skills",
         "agents/mayor/template-fragments",
     ]
-    assert agent_of(town, "mayor").text("namepool") == "agents/mayor/namepool.txt"
+    assert agent_of(town, "mayor").settings.namepool == "agents/mayor/namepool.txt"
     assert codes_of(town) == []
 
 
@@ -169,7 +171,7 @@ def test_city_wide_assets_reach_every_agent(city: CityBuilder) -> None:
     """S3-04: "(all agents)" beside each of the city's catalogues."""
     town = city(tree(FULL_CITY))
     for name in names_of(town):
-        assert shelves(town, name) == ["mcp", "overlay", "skills", "template-fragments"]
+        assert asset_dirs(town, name) == ["mcp", "overlay", "skills", "template-fragments"]
 
 
 def test_defaults_stand_in_pack_and_city_with_the_city_on_top(city: CityBuilder) -> None:
@@ -222,7 +224,7 @@ max_active_sessions = 1
         }
     )
     mayor = agent_of(town, "mayor")
-    assert (mayor.value("scope"), mayor.value("max_active_sessions")) == ("city", 1)
+    assert (mayor.settings.scope, mayor.settings.max_active_sessions) == ("city", 1)
     assert codes_of(town) == []
 
 
@@ -237,9 +239,9 @@ def test_a_prompt_alone_inherits_every_default(city: CityBuilder) -> None:
     )
     polecat = agent_of(town, "polecat")
     assert polecat.provider == "codex"
-    assert polecat.value("max_active_sessions") == 7
-    assert polecat.value("idle_timeout") == "5m"
-    assert dict(polecat.value("env"))["A"] == "1"  # type: ignore[call-overload]
+    assert polecat.settings.max_active_sessions == 7
+    assert polecat.settings.idle_timeout == 300.0
+    assert polecat.settings.env["A"] == "1"
 
 
 def test_a_default_scope_is_inherited_like_any_other(city: CityBuilder) -> None:
@@ -268,7 +270,7 @@ max_active_sessions = 3
         }
     )
     polecat = agent_of(town, "polecat")
-    assert (polecat.value("min_active_sessions"), polecat.value("max_active_sessions")) == (1, 3)
+    assert (polecat.settings.min_active_sessions, polecat.settings.max_active_sessions) == (1, 3)
     assert codes_of(town) == []
 
 
@@ -297,13 +299,13 @@ args = ["chat", "--no-interactive", "--agent", "gascity"]
 """,
         }
     )
-    assert town.providers["kiro"].value("args") == (
+    assert town.providers["kiro"].facts.args == (
         "chat",
         "--no-interactive",
         "--agent",
         "gascity",
     )
-    assert agent_of(town, "kiro").value("args") == (
+    assert agent_of(town, "kiro").settings.args == (
         "chat",
         "--no-interactive",
         "--agent",
@@ -316,8 +318,8 @@ def test_kiro_trusts_all_tools_until_someone_says_otherwise(city: CityBuilder) -
     """S3-19: the built-in argv of kiro."""
     town = city({"city.toml": '[workspace]\nprovider = "kiro"\n'})
     kiro = town.providers["kiro"]
-    assert kiro.value("command") == "kiro-cli"
-    assert kiro.value("args") == (
+    assert kiro.facts.command == "kiro-cli"
+    assert kiro.facts.args == (
         "chat",
         "--no-interactive",
         "--agent",
@@ -470,8 +472,8 @@ my-city/
 │       └── prompt.md
 """)
     )
-    assert shelves(town, "mayor") == ["template-fragments"]
-    assert agent_of(town, "mayor").text("prompt") == "agents/mayor/prompt.template.md"
+    assert asset_dirs(town, "mayor") == ["template-fragments"]
+    assert agent_of(town, "mayor").settings.prompt == "agents/mayor/prompt.template.md"
     assert codes_of(town) == []
 
 
@@ -485,7 +487,7 @@ append_fragments = ["operational-awareness", "command-glossary"]
     for file in ("pack.toml", "city.toml"):
         other = CityBuilder(city.root / file.partition(".")[0])
         town = other({file: block, "agents/mayor/prompt.template.md": ""})
-        fragments = agent_of(town, "mayor").value("append_fragments")
+        fragments = agent_of(town, "mayor").settings.append_fragments
         assert fragments == ("operational-awareness", "command-glossary"), file
 
 
@@ -523,7 +525,7 @@ def test_an_agents_own_fragments_come_first_then_the_packs_then_the_citys(
             "packs/gastown/agents/mayor/agent.toml": 'append_fragments = ["mayor-footer"]\n',
         }
     )
-    fragments = agent_of(town, "gastown.mayor").value("append_fragments")
+    fragments = agent_of(town, "gastown.mayor").settings.append_fragments
     assert fragments == ("mayor-footer", "pack", "both", "city")
 
 
@@ -611,9 +613,9 @@ def test_a_directory_is_your_own_agent_and_a_patch_changes_anothers(city: CityBu
             "agents/mayor/prompt.md": "Mine.\n",
         }
     )
-    assert agent_of(town, "mayor").value("nudge") is None
-    assert agent_of(town, "mayor").text("prompt") == "agents/mayor/prompt.md"
-    assert agent_of(town, "gastown.mayor").value("nudge") == "patched"
+    assert agent_of(town, "mayor").settings.nudge is None
+    assert agent_of(town, "mayor").settings.prompt == "agents/mayor/prompt.md"
+    assert agent_of(town, "gastown.mayor").settings.nudge == "patched"
 
 
 def test_a_bare_name_is_enough_for_a_patch_when_it_is_unambiguous(city: CityBuilder) -> None:
@@ -622,7 +624,7 @@ def test_a_bare_name_is_enough_for_a_patch_when_it_is_unambiguous(city: CityBuil
         GASTOWN
         | {"city.toml": IMPORTS_GASTOWN + '[[patches.agent]]\nname = "mayor"\nnudge = "patched"\n'}
     )
-    assert agent_of(town, "gastown.mayor").value("nudge") == "patched"
+    assert agent_of(town, "gastown.mayor").settings.nudge == "patched"
     assert "patches-own-agent" not in codes_of(town)
 
 
@@ -635,8 +637,8 @@ def test_a_bare_name_in_a_patch_means_the_imported_agent(city: CityBuilder) -> N
             "agents/mayor/prompt.md": "Mine.\n",
         }
     )
-    assert agent_of(town, "gastown.mayor").value("nudge") == "patched"
-    assert agent_of(town, "mayor").value("nudge") is None
+    assert agent_of(town, "gastown.mayor").settings.nudge == "patched"
+    assert agent_of(town, "mayor").settings.nudge is None
 
 
 CONFIG_PATCH = """
@@ -657,9 +659,9 @@ def test_a_config_patch_overrides_any_setting(city: CityBuilder) -> None:
     rigs = '[[rigs]]\nname = "web"\npath = "web"\n'
     town = city(files | {"city.toml": IMPORTS_GASTOWN + CONFIG_PATCH + rigs, "web/": ""})
     mayor = agent_of(town, "gastown.mayor")
-    assert mayor.value("model") == "claude-opus-4-20250514"
-    assert mayor.value("max_active_sessions") == 2
-    env = mayor.value("env")
+    assert mayor.settings.model == "claude-opus-4-20250514"
+    assert mayor.settings.max_active_sessions == 2
+    env = mayor.settings.env
     assert isinstance(env, Mapping)
     assert (env["REVIEW_MODE"], env["HALL"]) == ("strict", "town")
     assert codes_of(town) == []
@@ -707,8 +709,8 @@ max_active_sessions = 2
 def test_a_rig_patch_changes_one_rig_and_leaves_the_others(city: CityBuilder) -> None:
     """S3-62: polecat in api-server."""
     town = city(GASTOWN | {"city.toml": IMPORTS_GASTOWN + RIG_PATCH + '\n[[rigs]]\nname = "web"\n'})
-    assert agent_of(town, "api-server/gastown.polecat").value("max_active_sessions") == 2
-    assert agent_of(town, "web/gastown.polecat").value("max_active_sessions") == 1
+    assert agent_of(town, "api-server/gastown.polecat").settings.max_active_sessions == 2
+    assert agent_of(town, "web/gastown.polecat").settings.max_active_sessions == 1
     assert set(codes_of(town)) == {"rig-unbound"}
 
 
@@ -718,7 +720,7 @@ def test_an_agent_patch_reaches_all_rigs(city: CityBuilder) -> None:
     text += '[[patches.agent]]\nname = "gastown.polecat"\nnudge = "all"\n'
     town = city(GASTOWN | {"city.toml": text})
     for rig in ("api-server", "web"):
-        assert agent_of(town, f"{rig}/gastown.polecat").value("nudge") == "all"
+        assert agent_of(town, f"{rig}/gastown.polecat").settings.nudge == "all"
 
 
 def test_later_patches_win_and_a_rig_can_undo_the_city(city: CityBuilder) -> None:
@@ -748,7 +750,7 @@ def test_the_older_name_of_rig_patches_still_works(city: CityBuilder) -> None:
     """S3-64: `[[rigs.overrides]]` is renamed `[[rigs.patches]]`."""
     text = IMPORTS_GASTOWN + RIG_PATCH.replace("rigs.patches", "rigs.overrides")
     town = city(GASTOWN | {"city.toml": text})
-    assert agent_of(town, "api-server/gastown.polecat").value("max_active_sessions") == 2
+    assert agent_of(town, "api-server/gastown.polecat").settings.max_active_sessions == 2
     problem = problem_of(town, "older-spelling")
     assert not problem.is_error
     assert problem.hint == "write [[rigs.patches]]"
@@ -757,7 +759,7 @@ def test_the_older_name_of_rig_patches_still_works(city: CityBuilder) -> None:
 def test_the_older_name_of_agent_defaults_still_works(city: CityBuilder) -> None:
     """S3-09: `[agents]` remains a compatibility alias only."""
     town = city({"city.toml": '[agents]\nnudge = "older"\n', "agents/polecat/prompt.md": ""})
-    assert agent_of(town, "polecat").value("nudge") == "older"
+    assert agent_of(town, "polecat").settings.nudge == "older"
     assert not problem_of(town, "older-spelling").is_error
 
 
@@ -805,7 +807,7 @@ def test_patches_may_be_flat_or_namespaced(city: CityBuilder, file: str) -> None
     """S3-70: both directory structures."""
     patch = f'[[patches.agent]]\nname = "gastown.mayor"\nprompt = "{file}"\n'
     town = city(GASTOWN | {"city.toml": IMPORTS_GASTOWN + patch, f"patches/{file}": "Other.\n"})
-    assert agent_of(town, "gastown.mayor").text("prompt") == f"patches/{file}"
+    assert agent_of(town, "gastown.mayor").settings.prompt == f"patches/{file}"
 
 
 def test_patch_is_the_one_word(city: CityBuilder, run: Command) -> None:

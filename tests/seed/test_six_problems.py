@@ -3,7 +3,7 @@
 import json
 import shutil
 
-from gascity.compose.catalogues import agent_shelves
+from gascity.compose.asset_dirs import agent_asset_dirs
 from gascity.model.pack import CATALOGUES
 from gascity.pipeline import find_agent, list_skills
 from gascity.source.catalogues import entry_names
@@ -103,13 +103,13 @@ def test_2_global_fragments_inject_nothing_and_say_so(city: CityBuilder) -> None
             "agents/mayor/prompt.template.md": "",
         }
     )
-    assert agent_of(town, "mayor").value("append_fragments") == ()
+    assert agent_of(town, "mayor").settings.append_fragments == ()
     problem = problem_of(town, "not-acted-on")
     assert "append_fragments" in problem.message
 
 
 def test_3_overlay_files_of_a_provider_stand_apart(city: CityBuilder) -> None:
-    """S3-16: provider files leak; a shelf is one directory, each provider a part of its own."""
+    """S3-16: provider files leak; a asset_dir is one directory, each provider a part of its own."""
     overlay = "overlay/per-provider"
     town = city(
         {
@@ -122,8 +122,11 @@ def test_3_overlay_files_of_a_provider_stand_apart(city: CityBuilder) -> None:
             f"agents/mayor/{overlay}/claude/CLAUDE.md": "",
         }
     )
-    shelves = agent_shelves(town, agent_of(town, "mayor"))
-    assert [shelf.path("overlay") for shelf in shelves] == ["overlay", "agents/mayor/overlay"]
+    asset_dirs = agent_asset_dirs(town, agent_of(town, "mayor"))
+    assert [asset_dir.path("overlay") for asset_dir in asset_dirs] == [
+        "overlay",
+        "agents/mayor/overlay",
+    ]
     entries = entry_names(Disk(town.root), "overlay", "overlay")
     assert entries == [".editorconfig", "per-provider"]
     assert agent_of(town, "mayor").provider == "codex"
@@ -136,7 +139,7 @@ def test_3_a_switch_of_provider_is_one_line(city: CityBuilder) -> None:
     for name, file in (("claude", "CLAUDE.md"), ("codex", "AGENTS.md")):
         town = city(files | {"agents/mayor/agent.toml": f'provider = "{name}"\n'})
         provider = town.providers[agent_of(town, "mayor").provider]
-        assert provider.text("instructions_file") == file
+        assert provider.facts.instructions_file == file
 
 
 def test_4_skills_and_servers_have_a_home_in_city_pack_and_agent(city: CityBuilder) -> None:
@@ -157,7 +160,7 @@ def test_4_skills_and_servers_have_a_home_in_city_pack_and_agent(city: CityBuild
     mayor = agent_of(town, "mayor")
     origins = {one.skill.name: one.origin for one in list_skills(town, Disk(town.root), mayor)}
     assert origins == {"council": "agent", "from-city": "city", "from-pack": "gastown"}
-    servers = [s.path("mcp") for s in agent_shelves(town, mayor) if "mcp" in s.catalogues]
+    servers = [s.path("mcp") for s in agent_asset_dirs(town, mayor) if "mcp" in s.catalogues]
     assert servers == ["packs/gastown/mcp", "mcp", "agents/mayor/mcp"]
     assert codes_of(town) == []
 
@@ -174,8 +177,8 @@ def test_5_defining_and_changing_an_agent_never_meet(city: CityBuilder) -> None:
     town = city(GASTOWN | {"city.toml": GASTOWN["city.toml"] + patch} | WORKING)
     assert agent_of(town, "mayor").home.directory == "agents/mayor"
     assert agent_of(town, "gastown.mayor").home.directory == "packs/gastown/agents/mayor"
-    assert agent_of(town, "mayor").value("nudge") is None
-    assert agent_of(town, "gastown.mayor").value("nudge") == "patched"
+    assert agent_of(town, "mayor").settings.nudge is None
+    assert agent_of(town, "gastown.mayor").settings.nudge == "patched"
 
 
 def test_5_a_patch_never_makes_an_agent(city: CityBuilder) -> None:
@@ -208,7 +211,9 @@ def test_5_the_order_of_imports_does_not_change_who_is_who(city: CityBuilder) ->
     for order in (("east", "west"), ("west", "east")):
         text = "".join(f'[imports.{name}]\nsource = "packs/{name}"\n' for name in order)
         town = city(packs | {"city.toml": text})
-        found.append({str(a.name): a.text("description") for a in town.agents if a.layer == "pack"})
+        found.append(
+            {str(a.name): a.settings.description for a in town.agents if a.layer == "pack"}
+        )
     assert found[0] == found[1] == {"east.mayor": "east", "west.mayor": "west"}
 
 
@@ -217,8 +222,8 @@ def test_6_every_kind_of_asset_follows_the_same_pattern(city: CityBuilder) -> No
     files = {f"{kind}/x/file": "" for kind in CATALOGUES}
     own = {f"agents/mayor/{name}": text for name, text in files.items()}
     town = city(files | own | {"agents/mayor/prompt.md": ""})
-    shelves = agent_shelves(town, agent_of(town, "mayor"))
-    assert [(shelf.origin, shelf.catalogues) for shelf in shelves] == [
+    asset_dirs = agent_asset_dirs(town, agent_of(town, "mayor"))
+    assert [(asset_dir.origin, asset_dir.catalogues) for asset_dir in asset_dirs] == [
         ("city", frozenset(CATALOGUES)),
         ("agent", frozenset(CATALOGUES)),
     ]
@@ -236,8 +241,8 @@ def test_6_assets_need_no_setting(city: CityBuilder) -> None:
     mayor = agent_of(town, "mayor")
     assert not (city.root / "agents/mayor/agent.toml").exists()
     assert mayor.home.catalogues == {"overlay"}
-    assert mayor.text("prompt")
-    assert mayor.text("namepool")
+    assert mayor.settings.prompt
+    assert mayor.settings.namepool
 
 
 def test_6_a_nearly_right_directory_is_pointed_out(city: CityBuilder) -> None:

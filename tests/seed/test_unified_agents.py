@@ -59,7 +59,9 @@ def test_there_are_exactly_six_roles(city: CityBuilder) -> None:
 def test_a_role_has_its_name_execution_and_state(city: CityBuilder, role: str) -> None:
     """S0-04 S0-06 S0-07: display names, execution, lifecycle."""
     agent = agent_of(city({"city.toml": ROLES}), f"roles.{role}")
-    told = tuple(agent.value(name) for name in ("display_name", "execution", "session_state"))
+    told = tuple(
+        agent.setting(name).value for name in ("display_name", "execution", "session_state")
+    )
     assert told == SIX[role]
 
 
@@ -67,8 +69,8 @@ def test_a_role_has_its_name_execution_and_state(city: CityBuilder, role: str) -
 def test_a_role_says_what_it_is_for_and_what_it_may_use(city: CityBuilder, role: str) -> None:
     """S0-05 S0-22: a purpose, both tool lists, and a prompt in a file of its own."""
     agent = agent_of(city({"city.toml": ROLES}), f"roles.{role}")
-    assert agent.text("description")
-    assert agent.value("tools.allow") is not None
+    assert agent.settings.description
+    assert agent.settings.tools.allow is not None
     assert agent.setting("tools.deny").layer is not None
     assert len(prompt_of(role).decode().strip()) > 100
 
@@ -76,7 +78,7 @@ def test_a_role_says_what_it_is_for_and_what_it_may_use(city: CityBuilder, role:
 def test_the_one_that_only_reads_may_not_write(city: CityBuilder) -> None:
     """S0-05: ask is "read-only exploration"."""
     ask = agent_of(city({"city.toml": ROLES}), "roles.ask")
-    deny, allow = ask.value("tools.deny"), ask.value("tools.allow")
+    deny, allow = ask.settings.tools.deny, ask.settings.tools.allow
     assert isinstance(deny, tuple)
     assert isinstance(allow, tuple)
     assert {"edit", "write", "shell"} <= set(deny)
@@ -93,7 +95,7 @@ def test_a_stateful_role_is_told_to_close_its_work(role: str) -> None:
 def test_a_stateless_role_may_not_close_work(city: CityBuilder, role: str) -> None:
     """S0-09: no session state, no closing call."""
     agent = agent_of(city({"city.toml": ROLES}), f"roles.{role}")
-    deny = agent.value("tools.deny")
+    deny = agent.settings.tools.deny
     assert isinstance(deny, tuple)
     assert "shell" in deny or "shell(city work done *)" in deny
 
@@ -151,7 +153,7 @@ def test_every_layer_lies_above_the_built_in_one(city: CityBuilder, layers: str)
     town = city({"city.toml": '[workspace]\nprovider = "claude"\n'})
     claude = agent_of(town, "claude")
     assert claude.layer == {"u": "user", "l": "local", "c": "city"}[layers]
-    assert len(claude.covers) == 1
+    assert len(claude.overridden) == 1
     assert names_of(town) == ["claude", "shell"]
 
 
@@ -163,12 +165,12 @@ def test_a_layer_shadows_as_a_whole_directory(city: CityBuilder) -> None:
     )
     town = city({"agents/helper/prompt.md": "Above.\n"})
     helper = agent_of(town, "helper")
-    assert (helper.text("description"), helper.value("nudge"), helper.value("namepool")) == (
+    assert (helper.settings.description, helper.settings.nudge, helper.settings.namepool) == (
         "",
         None,
         None,
     )
-    assert helper.covers == (".gc/local/agents/helper",)
+    assert helper.overridden == (".gc/local/agents/helper",)
 
 
 def test_the_person_has_a_directory_of_their_own_choosing(
@@ -216,7 +218,8 @@ def test_the_source_of_an_overriding_agent_says_what_it_covers(
     """S0-24: the overriding path, with a note that it overrides the embedded one."""
     city({"city.toml": '[workspace]\nprovider = "claude"\n', "agents/claude/prompt.md": "Mine.\n"})
     assert (
-        "Source: agents/claude (covers the built-in one)" in run("agent", "list", cwd=city.root).out
+        "Source: agents/claude (overrides the built-in agent)"
+        in run("agent", "list", cwd=city.root).out
     )
 
 
@@ -227,7 +230,7 @@ def test_a_covered_directory_is_named_by_its_path(tmp_path: Path, run: Command) 
     root = build_tree(tmp_path / "town", {"city.toml": "", "agents/helper/prompt.md": "Above.\n"})
     env = {"XDG_CONFIG_HOME": str(tmp_path / "ecosystem"), "COLUMNS": "400"}
     out = run("agent", "list", cwd=root, env=env).out
-    assert f"Source: agents/helper (covers {below})" in out
+    assert f"Source: agents/helper (overrides {below})" in out
 
 
 def test_human_and_machine_output_tell_the_same_agents(roles: Path, run: Command) -> None:
@@ -265,5 +268,5 @@ def test_a_role_is_changed_by_a_patch_and_keeps_what_it_denies(city: CityBuilder
     patch = '[[patches.agent]]\nname = "roles.ask"\n[patches.agent.tools]\n'
     town = city({"city.toml": ROLES + patch + 'allow = ["read", "write"]\ndeny = ["fetch"]\n'})
     ask = agent_of(town, "roles.ask")
-    assert ask.value("tools.allow") == ("read", "write")
-    assert ask.value("tools.deny") == ("edit", "write", "shell", "fetch")
+    assert ask.settings.tools.allow == ("read", "write")
+    assert ask.settings.tools.deny == ("edit", "write", "shell", "fetch")

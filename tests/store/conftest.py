@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from gascity.store.sqlite import SqliteStore, open_store
+from gascity.store.sqlite.store import SqliteStore
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[SqliteStore]:
-    """Relaxed, for a test has no power cut to survive."""
-    opened = open_store(str(tmp_path), relaxed=True)
+    """Relaxed: a test need not survive a power cut."""
+    opened = SqliteStore(str(tmp_path), relaxed=True)
     yield opened
     opened.close()

@@ -1,18 +1,27 @@
-"""What every store must do with work. An adapter is held to it by one `store` fixture."""
+"""The contract of stores about work. A back end needs only a `store` fixture."""
 
 import pytest
 
-from gascity.model.work import CANCELLED, CLAIMED, DONE, FAILED, OPEN, Result, Stale, Token
+from gascity.model.work import (
+    CANCELLED,
+    CLAIMED,
+    DONE,
+    FAILED,
+    OPEN,
+    ClaimToken,
+    StaleTokenError,
+    WorkResult,
+)
 from gascity.store.port import Store
-from tests.store.making import AGENT, enter, put, told
+from tests.store.records import AGENT, enter, event_types, put
 
 OTHER = "rig/mayor"
 
 
 class WorkContract:
-    """Work that is put, listed, counted."""
+    """Adding, listing and counting work."""
 
-    def test_work_is_kept_as_it_was_put(self, store: Store) -> None:
+    def test_work_is_stored_as_added(self, store: Store) -> None:
         first = put(store)
         work = put(
             store,
@@ -41,10 +50,10 @@ class WorkContract:
         a, b, c = (put(store).id for _ in range(3))
         assert put(store, depends_on=(c, a, b, a)).depends_on == (c, a, b)
 
-    def test_work_cannot_depend_on_what_is_not_there_nor_on_itself(self, store: Store) -> None:
+    def test_work_cannot_depend_on_missing_work_or_itself(self, store: Store) -> None:
         there = put(store).id
         for needs in (("w-77",), (there, "w-2")):
-            with pytest.raises(ValueError, match="no work"):
+            with pytest.raises(ValueError, match="no such work item"):
                 put(store, depends_on=needs)
         assert [work.id for work in store.list_work()] == [there]
         assert put(store).id == "w-2", "a refused item uses no number up"
@@ -67,18 +76,18 @@ class WorkContract:
         assert listed(status=(DONE, OPEN), agent=AGENT) == [ids[3], ids[0]]
         assert listed(session="s1") == [ids[2]]
         assert listed(session="s2") == []
-        with pytest.raises(ValueError, match="no status"):
+        with pytest.raises(ValueError, match="unknown work status"):
             listed(status=("asleep",))
 
-    def test_counts_know_all_five_words(self, store: Store) -> None:
-        assert store.counts() == {OPEN: 0, CLAIMED: 0, DONE: 0, FAILED: 0, CANCELLED: 0}
+    def test_counts_include_all_five_statuses(self, store: Store) -> None:
+        assert store.work_counts() == {OPEN: 0, CLAIMED: 0, DONE: 0, FAILED: 0, CANCELLED: 0}
         put(store)
         store.finish(put(store).id, FAILED, None, 2.0, token=None)
         put(store, agent=OTHER)
-        assert store.counts() == {OPEN: 2, CLAIMED: 0, DONE: 0, FAILED: 1, CANCELLED: 0}
-        assert store.counts(OTHER) == {OPEN: 1, CLAIMED: 0, DONE: 0, FAILED: 0, CANCELLED: 0}
+        assert store.work_counts() == {OPEN: 2, CLAIMED: 0, DONE: 0, FAILED: 1, CANCELLED: 0}
+        assert store.work_counts(OTHER) == {OPEN: 1, CLAIMED: 0, DONE: 0, FAILED: 0, CANCELLED: 0}
 
-    def test_agents_with_work_that_is_not_settled_are_known(self, store: Store) -> None:
+    def test_agents_with_unfinished_work_are_listed(self, store: Store) -> None:
         assert store.open_agents() == []
         token = enter(store, "s1")
         claimed, settled = put(store), put(store, agent="c")
@@ -88,24 +97,24 @@ class WorkContract:
         store.finish(settled.id, DONE, None, 2.0, token=None)
         assert sorted(store.open_agents()) == ["b", AGENT]
 
-    def test_notes_on_work_change_columns_and_tell_nothing(self, store: Store) -> None:
+    def test_updating_work_sets_columns_and_records_no_event(self, store: Store) -> None:
         id = put(store).id
         last = store.last_event()
-        store.note_work(id, {"branch": "city/a", "commits": 3, "log": "run.log"}, 4.0)
+        store.update_work(id, {"branch": "city/a", "commits": 3, "log": "run.log"}, 4.0)
         work = store.work(id)
         assert work
         assert (work.branch, work.commits, work.log, work.updated) == ("city/a", 3, "run.log", 4.0)
         assert store.last_event() == last
         with pytest.raises(ValueError, match="status"):
-            store.note_work(id, {"status": DONE}, 5.0)
+            store.update_work(id, {"status": DONE}, 5.0)
         with pytest.raises(KeyError):
-            store.note_work("w-99", {"branch": "x"}, 5.0)
+            store.update_work("w-99", {"branch": "x"}, 5.0)
 
 
 class QueueContract:
-    """What is claimable, and in which order."""
+    """Claimable work and its order."""
 
-    def test_the_most_urgent_comes_first_then_who_came_first(self, store: Store) -> None:
+    def test_the_queue_is_ordered_by_priority_then_age(self, store: Store) -> None:
         late, urgent, early = put(store, priority=4), put(store, priority=0), put(store)
         usual = put(store)
         order = [urgent.id, early.id, usual.id, late.id]
@@ -113,13 +122,13 @@ class QueueContract:
         assert [store.position(id, 2.0) for id in order] == [0, 1, 2, 3]
         assert [work.id for work in store.claimable(AGENT, 2.0, 2)] == order[:2]
 
-    def test_work_of_other_agents_is_neither_claimable_nor_before(self, store: Store) -> None:
+    def test_work_of_other_agents_does_not_count(self, store: Store) -> None:
         put(store, agent=OTHER, priority=0)
         mine = put(store)
         assert store.claimable(AGENT, 2.0, 10) == [mine]
         assert store.position(mine.id, 2.0) == 0
 
-    def test_work_waits_for_its_time(self, store: Store) -> None:
+    def test_work_is_not_claimable_before_its_time(self, store: Store) -> None:
         put(store, not_before=20.0)
         put(store, not_before=10.0)
         assert store.claimable(AGENT, 9.9, 10) == []
@@ -129,19 +138,22 @@ class QueueContract:
         assert store.next_due(AGENT, 20.0) is None
         assert store.next_due(OTHER, 0.0) is None
 
-    def test_work_waits_until_all_it_depends_on_is_done(self, store: Store) -> None:
+    def test_work_waits_until_all_dependencies_are_done(self, store: Store) -> None:
         first, second = put(store), put(store)
         after = put(store, depends_on=(first.id, second.id))
-        assert [work.id for work in store.waits_for(after.id)] == [first.id, second.id]
+        assert [work.id for work in store.unfinished_dependencies(after.id)] == [
+            first.id,
+            second.id,
+        ]
         store.finish(first.id, DONE, None, 2.0, token=None)
-        assert [work.id for work in store.waits_for(after.id)] == [second.id]
+        assert [work.id for work in store.unfinished_dependencies(after.id)] == [second.id]
         assert after.id not in [work.id for work in store.claimable(AGENT, 2.0, 10)]
         store.finish(second.id, DONE, None, 3.0, token=None)
         assert [work.id for work in store.claimable(AGENT, 3.0, 10)] == [after.id]
-        assert store.waits_for(after.id) == []
+        assert store.unfinished_dependencies(after.id) == []
 
     @pytest.mark.parametrize("status", [FAILED, CANCELLED])
-    def test_work_after_what_failed_or_was_cancelled_waits_on(
+    def test_failed_or_cancelled_dependencies_keep_work_waiting(
         self, store: Store, status: str
     ) -> None:
         first = put(store)
@@ -149,41 +161,45 @@ class QueueContract:
         store.finish(first.id, status, None, 2.0, token=None)
         later = put(store, depends_on=(first.id,))
         assert store.claimable(AGENT, 9.0, 10) == []
-        assert [work.status for work in store.waits_for(after.id)] == [status]
+        assert [work.status for work in store.unfinished_dependencies(after.id)] == [status]
         store.reopen(first.id, 3.0, token=None, reason="once more")
         store.finish(first.id, DONE, None, 4.0, token=None)
         assert [w.id for w in store.claimable(AGENT, 9.0, 10)] == [after.id, later.id]
 
-    def test_reopening_what_was_done_makes_others_wait_again(self, store: Store) -> None:
+    def test_reopening_done_work_makes_dependents_wait_again(self, store: Store) -> None:
         first = put(store)
         after = put(store, depends_on=(first.id,))
         store.finish(first.id, DONE, None, 2.0, token=None)
         store.reopen(first.id, 3.0, token=None, reason="it was not right")
         assert [work.id for work in store.claimable(AGENT, 9.0, 10)] == [first.id]
-        assert [work.id for work in store.waits_for(after.id)] == [first.id]
+        assert [work.id for work in store.unfinished_dependencies(after.id)] == [first.id]
 
-    def test_whose_open_work_waits_for_an_item_is_known(self, store: Store) -> None:
+    def test_agents_with_dependent_work_are_listed(self, store: Store) -> None:
         first = put(store)
         put(store, agent="b", depends_on=(first.id,))
         put(store, agent="b", depends_on=(first.id,))
         over = put(store, agent="c", depends_on=(first.id,))
         store.finish(over.id, CANCELLED, None, 2.0, token=None)
-        assert store.dependents(first.id) == ["b"]
-        assert store.dependents(over.id) == []
+        assert store.dependent_agents(first.id) == ["b"]
+        assert store.dependent_agents(over.id) == []
 
-    def test_work_that_was_slung_in_the_course_of_other_work_is_counted(self, store: Store) -> None:
+    def test_work_slung_during_other_work_is_counted(self, store: Store) -> None:
         parent = put(store)
         put(store, parent=parent.id)
         put(store, parent=parent.id)
-        assert (store.children(parent.id), store.children("w-2"), store.children("")) == (2, 0, 0)
+        assert (store.child_count(parent.id), store.child_count("w-2"), store.child_count("")) == (
+            2,
+            0,
+            0,
+        )
 
-    def test_what_depends_on_done_work_does_not_wait(self, store: Store) -> None:
+    def test_work_that_depends_on_done_work_is_claimable(self, store: Store) -> None:
         first = put(store)
         store.finish(first.id, DONE, None, 2.0, token=None)
         after = put(store, depends_on=(first.id,))
         assert store.claimable(AGENT, 2.0, 1) == [after]
 
-    def test_reserved_work_is_for_its_session_alone(self, store: Store) -> None:
+    def test_only_its_session_can_claim_reserved_work(self, store: Store) -> None:
         mine, theirs = enter(store, "s1"), enter(store, "s2")
         work = put(store, session="s1")
         assert (work.session, work.reserved) == ("s1", True)
@@ -200,7 +216,7 @@ class QueueContract:
 
 
 class ClaimContract:
-    """Work that changes hands."""
+    """Claiming, finishing and reopening."""
 
     def test_a_claim_takes_the_next_item_and_counts_an_attempt(self, store: Store) -> None:
         token = enter(store, "s1", generation=7)
@@ -213,19 +229,19 @@ class ClaimContract:
         assert (work.attempts, work.updated, work.reserved) == (1, 3.0, False)
         assert urgent.id not in [one.id for one in store.claimable(AGENT, 3.0, 10, session="s1")]
 
-    def test_a_claim_finds_nothing_where_nothing_is_claimable(self, store: Store) -> None:
+    def test_a_claim_returns_none_if_nothing_is_claimable(self, store: Store) -> None:
         token = enter(store, "s1")
         later = put(store, not_before=10.0)
         assert store.claim(token, 2.0, agent=AGENT) is None
         assert store.claim(token, 2.0, work=later.id) is None
         assert store.claim(token, 2.0, work="w-99") is None
-        assert store.counts()[OPEN] == 1
+        assert store.work_counts()[OPEN] == 1
 
-    def test_a_claim_takes_the_item_asked_for_or_else_the_next(self, store: Store) -> None:
+    def test_a_claim_takes_the_requested_item_or_the_next(self, store: Store) -> None:
         first, second, third = (enter(store, id) for id in ("s1", "s2", "s3"))
         one, two, three = put(store), put(store), put(store)
 
-        def claimed(token: Token, work: str) -> str | None:
+        def claimed(token: ClaimToken, work: str) -> str | None:
             found = store.claim(token, 2.0, agent=AGENT, work=work)
             return found and found.id
 
@@ -233,72 +249,72 @@ class ClaimContract:
         assert claimed(second, two.id) == one.id
         assert claimed(third, two.id) == three.id
 
-    def test_a_session_that_holds_an_item_gets_that_again(self, store: Store) -> None:
+    def test_a_repeated_claim_returns_the_held_item(self, store: Store) -> None:
         token = enter(store, "s1")
         put(store)
         put(store)
         held = store.claim(token, 2.0, agent=AGENT)
         assert store.claim(token, 9.0, agent=AGENT) == held
-        assert store.counts()[CLAIMED] == 1
+        assert store.work_counts()[CLAIMED] == 1
 
-    def test_an_older_start_of_a_session_can_claim_nothing(self, store: Store) -> None:
+    def test_an_older_generation_cannot_claim(self, store: Store) -> None:
         old = enter(store, "s1")
         put(store)
-        store.set_session("s1", {"generation": 2}, 2.0)
-        for token in (old, Token("s1", 3), Token("nobody", 1)):
-            with pytest.raises(Stale):
+        store.update_session("s1", {"generation": 2}, 2.0)
+        for token in (old, ClaimToken("s1", 3), ClaimToken("nobody", 1)):
+            with pytest.raises(StaleTokenError):
                 store.claim(token, 3.0, agent=AGENT)
-        assert store.counts()[OPEN] == 1
-        assert store.claim(Token("s1", 2), 3.0, agent=AGENT)
+        assert store.work_counts()[OPEN] == 1
+        assert store.claim(ClaimToken("s1", 2), 3.0, agent=AGENT)
 
-    def test_the_holder_settles_its_work(self, store: Store) -> None:
+    def test_the_holder_finishes_its_work(self, store: Store) -> None:
         token = enter(store, "s1")
         id = put(store).id
         store.claim(token, 2.0, agent=AGENT)
-        result = Result(0, "mended", {"input": 10, "output": 2}, 0.25)
+        result = WorkResult(0, "mended", {"input": 10, "output": 2}, 0.25)
         work = store.finish(id, DONE, result, 3.0, token=token, reason="it said so")
         assert work == store.work(id)
         assert (work.status, work.result, work.reason) == (DONE, result, "it said so")
         assert (work.session, work.updated) == ("s1", 3.0)
 
-    def test_a_result_may_say_little_or_nothing(self, store: Store) -> None:
-        for result in (None, Result(), Result(exit_code=3)):
+    def test_a_result_may_be_partial_or_missing(self, store: Store) -> None:
+        for result in (None, WorkResult(), WorkResult(exit_code=3)):
             id = put(store).id
             store.finish(id, FAILED, result, 2.0, token=None)
             work = store.work(id)
             assert work
             assert work.result == result
 
-    def test_settling_again_the_same_way_changes_nothing(self, store: Store) -> None:
+    def test_finishing_again_the_same_way_changes_nothing(self, store: Store) -> None:
         token = enter(store, "s1")
         id = put(store).id
         store.claim(token, 2.0, agent=AGENT)
-        settled = store.finish(id, DONE, Result(0, "first"), 3.0, token=token)
+        settled = store.finish(id, DONE, WorkResult(0, "first"), 3.0, token=token)
         last = store.last_event()
         for by in (token, None):
-            assert store.finish(id, DONE, Result(1, "second"), 4.0, token=by) == settled
+            assert store.finish(id, DONE, WorkResult(1, "second"), 4.0, token=by) == settled
         assert store.last_event() == last
         for by in (token, None):
-            with pytest.raises(Stale, match="done"):
+            with pytest.raises(StaleTokenError, match="done"):
                 store.finish(id, FAILED, None, 4.0, token=by)
 
-    def test_only_the_holder_may_settle_or_reopen(self, store: Store) -> None:
+    def test_only_the_holder_may_finish_or_reopen(self, store: Store) -> None:
         first, second = enter(store, "s1"), enter(store, "s2")
         id = put(store).id
-        with pytest.raises(Stale):
+        with pytest.raises(StaleTokenError):
             store.finish(id, DONE, None, 2.0, token=first)
         store.claim(first, 2.0, agent=AGENT)
-        for token in (second, Token("s1", 2)):
-            with pytest.raises(Stale) as stale:
+        for token in (second, ClaimToken("s1", 2)):
+            with pytest.raises(StaleTokenError) as stale:
                 store.finish(id, DONE, None, 3.0, token=token)
             assert stale.value.holder == "s1"
-            with pytest.raises(Stale):
+            with pytest.raises(StaleTokenError):
                 store.reopen(id, 3.0, token=token, reason="mine now")
         work = store.work(id)
         assert work
         assert (work.status, work.session) == (CLAIMED, "s1")
 
-    def test_who_lost_an_item_can_do_nothing_with_it_any_more(self, store: Store) -> None:
+    def test_a_former_holder_can_change_nothing(self, store: Store) -> None:
         first, second = enter(store, "s1"), enter(store, "s2")
         id = put(store).id
         store.claim(first, 2.0, agent=AGENT)
@@ -306,21 +322,21 @@ class ClaimContract:
         store.claim(second, 4.0, agent=AGENT)
         store.finish(id, DONE, None, 5.0, token=second)
         for status in (DONE, FAILED):
-            with pytest.raises(Stale):
+            with pytest.raises(StaleTokenError):
                 store.finish(id, status, None, 6.0, token=first)
-        with pytest.raises(Stale):
+        with pytest.raises(StaleTokenError):
             store.reopen(id, 6.0, token=first, reason="again")
 
-    def test_a_person_settles_what_is_open_or_claimed(self, store: Store) -> None:
+    def test_a_user_finishes_open_or_claimed_work(self, store: Store) -> None:
         token = enter(store, "s1")
         claimed, waiting = put(store).id, put(store).id
         store.claim(token, 2.0, agent=AGENT)
         for id in (claimed, waiting):
             assert store.finish(id, CANCELLED, None, 3.0, token=None).status == CANCELLED
-        with pytest.raises(Stale):
+        with pytest.raises(StaleTokenError):
             store.finish(claimed, DONE, None, 4.0, token=token)
 
-    def test_work_that_is_not_there_cannot_change(self, store: Store) -> None:
+    def test_missing_work_cannot_change(self, store: Store) -> None:
         with pytest.raises(KeyError):
             store.finish("w-9", DONE, None, 2.0, token=None)
         with pytest.raises(KeyError):
@@ -328,7 +344,7 @@ class ClaimContract:
         with pytest.raises(ValueError, match="open"):
             store.finish(put(store).id, OPEN, None, 2.0, token=None)
 
-    def test_lost_work_is_open_again_and_failures_are_counted(self, store: Store) -> None:
+    def test_reopening_counts_attempts_and_failures(self, store: Store) -> None:
         token = enter(store, "s1")
         id = put(store).id
         store.claim(token, 2.0, agent=AGENT)
@@ -344,18 +360,18 @@ class ClaimContract:
         work = store.reopen(id, 10.0, token=token, reason="our own stop", uncounted=True)
         assert (work.attempts, work.failures) == (2, 1)
 
-    def test_a_persons_retry_starts_the_counters_anew(self, store: Store) -> None:
+    def test_a_users_retry_resets_the_counters(self, store: Store) -> None:
         token = enter(store, "s1")
         id = put(store).id
         store.claim(token, 2.0, agent=AGENT)
         store.reopen(id, 3.0, token=token, reason="", failed=True)
         store.claim(token, 3.0, agent=AGENT)
-        store.finish(id, FAILED, Result(1), 4.0, token=token)
+        store.finish(id, FAILED, WorkResult(1), 4.0, token=token)
         work = store.reopen(id, 5.0, token=None, reason="try again")
         assert (work.attempts, work.failures, work.result, work.status) == (0, 0, None, OPEN)
         assert (work.session, work.generation) == ("", 0)
 
-    def test_every_change_of_work_is_told_with_its_agent(self, store: Store) -> None:
+    def test_every_change_of_work_records_an_event_with_its_agent(self, store: Store) -> None:
         token = enter(store, "s1")
         last = store.last_event()
         id = put(store).id
@@ -366,7 +382,7 @@ class ClaimContract:
         store.finish(id, CANCELLED, None, 6.0, token=None)
         store.finish(put(store).id, DONE, None, 7.0, token=None)
         words = "created claimed reopened failed reopened cancelled created done".split()
-        assert [type for type, _ in told(store, last)] == [f"work.{word}" for word in words]
+        assert [type for type, _ in event_types(store, last)] == [f"work.{word}" for word in words]
         events = store.events(last)
         assert all(event.data["agent"] == AGENT for event in events)
         assert [event.at for event in events[:6]] == [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]

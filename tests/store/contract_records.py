@@ -1,5 +1,6 @@
-"""What every store must do with sessions, runs, mail, nudges, events and decisions."""
+"""The contract of stores about sessions, runs, mail, nudges, events and decisions."""
 
+import select
 from contextlib import suppress
 
 import pytest
@@ -11,16 +12,16 @@ from gascity.model.work import (
     RUNNING,
     STOPPED,
     Decision,
-    Stale,
+    StaleTokenError,
 )
-from gascity.store.port import Store
-from tests.store.making import AGENT, enter, put, run, session, told
+from gascity.store.port import ConflictError, Store
+from tests.store.records import AGENT, enter, event_types, put, run, session
 
 
 class SessionContract:
     """Sessions and runs."""
 
-    def test_a_session_is_kept_as_it_was_added(self, store: Store) -> None:
+    def test_a_session_is_stored_as_added(self, store: Store) -> None:
         whole = session(
             "s1",
             name="mine",
@@ -35,20 +36,20 @@ class SessionContract:
         assert store.add_session(whole, actor="me") == whole
         assert store.session("s1") == whole
         assert store.session("s2") is None
-        assert told(store) == [("session.created", "s1")]
+        assert event_types(store) == [("session.created", "s1")]
         assert store.events()[0].actor == "me"
 
     def test_an_alias_belongs_to_one_live_session(self, store: Store) -> None:
         enter(store, "s1", alias="ash")
         with pytest.raises(ValueError, match="ash"):
             enter(store, "s2", alias="ash")
-        store.set_session("s1", {"state": STOPPED}, 2.0)
+        store.update_session("s1", {"state": STOPPED}, 2.0)
         enter(store, "s2", alias="ash")
-        with pytest.raises(ValueError, match="taken"):
-            store.set_session("s1", {"state": RUNNING}, 3.0)
+        with pytest.raises(ValueError, match="already uses the alias"):
+            store.update_session("s1", {"state": RUNNING}, 3.0)
         assert [one.id for one in store.sessions(live=True)] == ["s2"]
 
-    def test_sessions_are_listed_live_ones_first_then_the_latest(self, store: Store) -> None:
+    def test_live_sessions_are_listed_first_then_the_latest(self, store: Store) -> None:
         for id, state, updated in (
             ("s1", STOPPED, 9.0),
             ("s2", RUNNING, 1.0),
@@ -66,7 +67,7 @@ class SessionContract:
         assert listed(live=False, agent=AGENT) == ["s1", "s3"]
         assert listed(agent="other") == ["s5"]
 
-    def test_sessions_are_found_by_id_alias_name_and_beginning(self, store: Store) -> None:
+    def test_sessions_are_found_by_id_alias_name_and_id_prefix(self, store: Store) -> None:
         enter(store, "aaaa-1111", alias="ash", state=STOPPED, updated=5.0)
         enter(store, "aaaa-2222", alias="ash", state=STOPPED, updated=6.0)
         enter(store, "bbbb-3333", alias="oak", name="boss")
@@ -82,10 +83,10 @@ class SessionContract:
         enter(store, "cccc-4444", alias="ash")
         assert found("ash") == ["cccc-4444"]
 
-    def test_a_session_changes_column_by_column(self, store: Store) -> None:
+    def test_single_columns_of_a_session_can_be_updated(self, store: Store) -> None:
         enter(store, "s1")
         last = store.last_event()
-        changed = store.set_session(
+        changed = store.update_session(
             "s1",
             {"state": IDLE, "prints": {"env": "x"}, "attached": True, "idle_since": 4.0},
             5.0,
@@ -101,27 +102,27 @@ class SessionContract:
         assert event.data["agent"] == AGENT
         assert (event.data["state"], event.data["work"]) == (IDLE, "w-1")
 
-    def test_a_change_without_an_event_is_not_told(self, store: Store) -> None:
+    def test_an_update_without_an_event_type_records_none(self, store: Store) -> None:
         enter(store, "s1")
         last = store.last_event()
-        store.set_session("s1", {}, 5.0)
+        store.update_session("s1", {}, 5.0)
         found = store.session("s1")
         assert found
         assert found.updated == 5.0
         assert store.last_event() == last
 
-    def test_a_change_is_refused_where_it_makes_no_sense(self, store: Store) -> None:
+    def test_invalid_updates_of_a_session_are_refused(self, store: Store) -> None:
         enter(store, "s1", generation=4)
-        with pytest.raises(Stale):
-            store.set_session("s1", {"state": IDLE}, 2.0, generation=3, event="session.idle")
+        with pytest.raises(StaleTokenError):
+            store.update_session("s1", {"state": IDLE}, 2.0, generation=3, event="session.idle")
         with pytest.raises(KeyError):
-            store.set_session("s2", {"state": IDLE}, 2.0)
+            store.update_session("s2", {"state": IDLE}, 2.0)
         with pytest.raises(ValueError, match="colour"):
-            store.set_session("s1", {"colour": "red"}, 2.0)
+            store.update_session("s1", {"colour": "red"}, 2.0)
         assert store.session("s1") == session("s1", generation=4)
-        assert store.set_session("s1", {"state": IDLE}, 2.0, generation=4).state == IDLE
+        assert store.update_session("s1", {"state": IDLE}, 2.0, generation=4).state == IDLE
 
-    def test_a_deleted_session_takes_runs_and_nudges_along_but_not_work(self, store: Store) -> None:
+    def test_deleting_a_session_deletes_runs_and_nudges_but_not_work(self, store: Store) -> None:
         token = enter(store, "s1")
         work = put(store)
         store.claim(token, 2.0, agent=AGENT)
@@ -132,7 +133,7 @@ class SessionContract:
         assert store.run(number) is None
         assert store.nudges("s1") == []
         assert store.work(work.id)
-        assert told(store)[-1] == ("session.deleted", "s1")
+        assert event_types(store)[-1] == ("session.deleted", "s1")
 
     def test_runs_are_numbered_and_listed_latest_first(self, store: Store) -> None:
         enter(store, "s1")
@@ -144,41 +145,41 @@ class SessionContract:
         assert store.runs() == [third, second, first]
         assert store.runs(session="s1") == [third, first]
         assert store.runs(work="w-1") == [second, first]
-        store.set_run(first.id, {"ended": 5.0, "outcome": "succeeded", "usage": {"output": 1}})
+        store.update_run(first.id, {"ended": 5.0, "outcome": "succeeded", "usage": {"output": 1}})
         assert store.runs(open=True) == [third, second]
         assert store.runs(session="s1", open=True) == [third]
         (ended,) = store.runs(open=False)
         assert (ended.id, ended.outcome, ended.usage) == (first.id, "succeeded", {"output": 1})
         with pytest.raises(KeyError):
-            store.set_run(99, {"ended": 1.0})
+            store.update_run(99, {"ended": 1.0})
         with pytest.raises(KeyError):
             store.add_run(run("nobody"))
 
-    def test_what_was_spent_is_the_sum_of_ended_runs(self, store: Store) -> None:
+    def test_the_total_cost_is_the_sum_over_ended_runs(self, store: Store) -> None:
         enter(store, "s1", agent="a")
         enter(store, "s2", agent="b")
         costs = (("s1", 10.0, 1.5), ("s1", 20.0, 2.0), ("s2", 20.0, 4.0), ("s2", None, 8.0))
         for who, ended, cost in costs:
             store.add_run(run(who, ended=ended, cost=cost))
         store.add_run(run("s1", ended=30.0))
-        assert store.spent(0.0) == 7.5
-        assert store.spent(10.1) == 6.0
-        assert store.spent(0.0, ["a"]) == 3.5
-        assert store.spent(20.0, ["a", "b"]) == 6.0
-        assert store.spent(0.0, []) == store.spent(99.0) == 0.0
+        assert store.total_cost(0.0) == 7.5
+        assert store.total_cost(10.1) == 6.0
+        assert store.total_cost(0.0, ["a"]) == 3.5
+        assert store.total_cost(20.0, ["a", "b"]) == 6.0
+        assert store.total_cost(0.0, []) == store.total_cost(99.0) == 0.0
 
 
-class PostContract:
+class MailContract:
     """Mail and nudges."""
 
     def test_mail_is_read_and_archived(self, store: Store) -> None:
-        first = store.send("s1", "mayor", "Tests", "They fail.", 2.0)
-        second = store.send(HUMAN, "ash", "Hello", "You there?", 3.0)
-        store.send(HUMAN, "oak", "Other", "Not for you", 3.0)
+        first = store.send_mail("s1", "mayor", "Tests", "They fail.", 2.0)
+        second = store.send_mail(HUMAN, "ash", "Hello", "You there?", 3.0)
+        store.send_mail(HUMAN, "oak", "Other", "Not for you", 3.0)
         assert store.mail(first.id) == first
         assert store.mail(99) is None
         assert store.inbox(["mayor", "ash"]) == [second, first]
-        assert store.unread() == {"mayor": 1, "ash": 1, "oak": 1}
+        assert store.unread_counts() == {"mayor": 1, "ash": 1, "oak": 1}
         assert store.mark_mail([first.id, first.id, 99], 4.0) == 1
         assert store.mark_mail([first.id], 5.0) == 0
         read = store.mail(first.id)
@@ -187,22 +188,22 @@ class PostContract:
         assert store.inbox(["mayor"]) == [read]
         assert store.mark_mail([first.id, second.id], 6.0, archive=True) == 2
         assert store.inbox(["mayor", "ash"]) == store.inbox([]) == []
-        assert store.unread() == {"oak": 1}
-        assert [type for type, _ in told(store)] == [
+        assert store.unread_counts() == {"oak": 1}
+        assert [type for type, _ in event_types(store)] == [
             *["mail.sent"] * 3,
             "mail.read",
             *["mail.archived"] * 2,
         ]
 
     def test_a_reply_keeps_the_thread(self, store: Store) -> None:
-        first = store.send("a", "b", "One", "", 1.0)
-        reply = store.send("b", "a", "Re: One", "", 2.0, reply_to=first.id)
-        again = store.send("a", "b", "Re: One", "", 3.0, reply_to=reply.id)
-        other = store.send("a", "b", "Two", "", 4.0)
+        first = store.send_mail("a", "b", "One", "", 1.0)
+        reply = store.send_mail("b", "a", "Re: One", "", 2.0, reply_to=first.id)
+        again = store.send_mail("a", "b", "Re: One", "", 3.0, reply_to=reply.id)
+        other = store.send_mail("a", "b", "Two", "", 4.0)
         assert first.thread == reply.thread == again.thread == first.id
         assert other.thread == other.id
         with pytest.raises(KeyError):
-            store.send("a", "b", "", "", 5.0, reply_to=99)
+            store.send_mail("a", "b", "", "", 5.0, reply_to=99)
         assert len(store.inbox(["b"])) == 3
 
     def test_nudges_wait_in_order_until_they_are_delivered(self, store: Store) -> None:
@@ -220,27 +221,27 @@ class PostContract:
         assert "one" not in str(event.data), "what a nudge says is for its session"
 
 
-class HappeningsContract:
-    """Events, decisions, notes, and writes that belong together."""
+class EventContract:
+    """Events, decisions, notes and transactions."""
 
     def test_events_are_numbered_in_order(self, store: Store) -> None:
         assert store.last_event() == 0
         for number in range(5):
             data = {"number": number, "text": "“ü”"}
-            store.record("controller.started", "city", float(number), data, actor="me")
+            store.record_event("controller.started", "city", float(number), data, actor="me")
         assert [event.seq for event in store.events()] == [1, 2, 3, 4, 5]
         assert [event.data["number"] for event in store.events(2, limit=2)] == [2, 3]
         assert store.last_event() == 5
         event = store.events(4)[0]
         assert (event.at, event.actor, event.data["text"]) == (4.0, "me", "“ü”")
         with pytest.raises(ValueError, match="weather"):
-            store.record("weather.changed", "", 1.0, {})
+            store.record_event("weather.changed", "", 1.0, {})
 
-    def test_the_same_decision_again_only_counts_up(self, store: Store) -> None:
+    def test_a_repeated_decision_only_counts_up(self, store: Store) -> None:
         wait, start = Decision(1.0, "a", "wait", "cap"), Decision(2.0, "a", "start", "work")
-        store.decide([wait, wait._replace(at=2.0)])
-        store.decide([wait._replace(at=3.0), wait._replace(subject="b", at=3.5)])
-        store.decide([start._replace(at=4.0), wait._replace(at=5.0)])
+        store.record_decisions([wait, wait._replace(at=2.0)])
+        store.record_decisions([wait._replace(at=3.0), wait._replace(subject="b", at=3.5)])
+        store.record_decisions([start._replace(at=4.0), wait._replace(at=5.0)])
         assert store.decisions(["a"]) == [
             Decision(5.0, "a", "wait", "cap", 1),
             Decision(4.0, "a", "start", "work", 1),
@@ -250,46 +251,79 @@ class HappeningsContract:
         assert [one.at for one in store.decisions(["a", "b"], limit=2)] == [5.0, 4.0]
         assert store.decisions(["c"]) == store.decisions([]) == []
 
-    def test_notes_are_kept_for_the_next(self, store: Store) -> None:
-        assert store.noted("cursor") == ""
-        store.note("cursor", "1")
-        store.note("cursor", "2")
-        assert store.noted("cursor") == "2"
+    def test_notes_are_saved_for_the_next_controller(self, store: Store) -> None:
+        assert store.get_note("cursor") == ""
+        store.set_note("cursor", "1")
+        store.set_note("cursor", "2")
+        assert store.get_note("cursor") == "2"
 
-    def test_writes_that_belong_together_are_there_together_or_not_at_all(
-        self, store: Store
-    ) -> None:
-        with store.writing():
+    def test_a_transaction_commits_all_writes_or_none(self, store: Store) -> None:
+        with store.transaction():
             put(store)
-            with store.writing():
+            with store.transaction():
                 enter(store, "s1")
-        assert store.counts()["open"] == 1
-        with suppress(RuntimeError), store.writing():
+        assert store.work_counts()["open"] == 1
+        with suppress(RuntimeError), store.transaction():
             put(store)
             enter(store, "s2")
-            with store.writing():
-                store.note("key", "value")
+            with store.transaction():
+                store.set_note("key", "value")
             raise RuntimeError
-        assert store.counts()["open"] == 1
+        assert store.work_counts()["open"] == 1
         assert store.session("s2") is None
-        assert store.noted("key") == ""
+        assert store.get_note("key") == ""
         assert len(store.events()) == 2
         assert put(store).id == "w-2"
 
-    def test_a_part_that_failed_is_undone_and_the_rest_goes_on(self, store: Store) -> None:
-        with store.writing():
+    def test_a_failed_nested_transaction_is_undone_alone(self, store: Store) -> None:
+        with store.transaction():
             kept = put(store)
-            with suppress(RuntimeError), store.writing():
+            with suppress(RuntimeError), store.transaction():
                 put(store)
                 raise RuntimeError
-            with pytest.raises(ValueError, match="no work"):
+            with pytest.raises(ValueError, match="no such work item"):
                 put(store, depends_on=("w-99",))
             with pytest.raises(KeyError):
                 store.add_nudge("nobody", "hello", 1.0)
         assert [work.id for work in store.list_work()] == [kept.id]
         assert len(store.events()) == 1
 
-    def test_a_store_in_use_is_sound(self, store: Store) -> None:
+    def test_a_store_in_use_has_no_integrity_errors(self, store: Store) -> None:
         put(store, depends_on=(put(store).id,))
         enter(store, "s1")
-        assert store.faults() == []
+        assert store.integrity_errors() == []
+
+
+class SharingContract:
+    """One store used by two: `other` is a second connection to the same records."""
+
+    def test_only_writes_of_others_are_reported_once(self, store: Store, other: Store) -> None:
+        put(store)
+        assert not store.changed()
+        put(other)
+        assert store.changed()
+        assert not store.changed()
+        assert len(store.list_work()) == 2
+
+    def test_a_write_by_another_wakes_subscribers(self, store: Store, other: Store) -> None:
+        wakeups = store.subscribe()
+        assert not readable(wakeups.fd)
+        for _ in range(2):
+            put(other)
+            assert readable(wakeups.fd)
+            wakeups.drain()
+            assert not readable(wakeups.fd)
+        wakeups.close()
+        put(other)
+
+    def test_an_alias_in_use_by_a_session_of_another_is_a_conflict(
+        self, store: Store, other: Store
+    ) -> None:
+        enter(other, "s1", alias="ash")
+        with pytest.raises(ConflictError, match="ash"):
+            enter(store, "s2", alias="ash")
+        assert store.session("s2") is None
+
+
+def readable(fd: int) -> bool:
+    return bool(select.select([fd], [], [], 0)[0])

@@ -1,14 +1,14 @@
-"""Short ways to put things into a store."""
+"""Short ways to add records to a store."""
 
 from typing import Any
 
 from gascity.model.work import (
     POOL,
     RUNNING,
+    ClaimToken,
     NewWork,
     Run,
     Session,
-    Token,
     Work,
 )
 from gascity.store.port import Store
@@ -17,7 +17,7 @@ AGENT = "rig/polecat"
 
 
 def put(store: Store, now: float = 1.0, agent: str = AGENT, **fields: Any) -> Work:
-    return store.put(NewWork(agent, fields.pop("title", "a title"), "a body", **fields), now)
+    return store.add_work(NewWork(agent, fields.pop("title", "a title"), "a body", **fields), now)
 
 
 def session(id: str, **fields: Any) -> Session:
@@ -35,10 +35,10 @@ def session(id: str, **fields: Any) -> Session:
     return Session(id=id, **{**usual, **fields})
 
 
-def enter(store: Store, id: str, **fields: Any) -> Token:
-    """Add a session; its token."""
+def enter(store: Store, id: str, **fields: Any) -> ClaimToken:
+    """Add a session and return its token."""
     added = store.add_session(session(id, **fields))
-    return Token(added.id, added.generation)
+    return ClaimToken(added.id, added.generation)
 
 
 def run(session: str, **fields: Any) -> Run:
@@ -54,6 +54,6 @@ def run(session: str, **fields: Any) -> Run:
     return Run(session=session, **{**usual, **fields})
 
 
-def told(store: Store, after: int = 0) -> list[tuple[str, str]]:
-    """Types and subjects of events."""
+def event_types(store: Store, after: int = 0) -> list[tuple[str, str]]:
+    """Return the types and subjects of events."""
     return [(event.type, event.subject) for event in store.events(after)]

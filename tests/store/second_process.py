@@ -1,4 +1,4 @@
-"""Another process that uses the store: `python -m tests.store.other WORD ROOT …`.
+"""Another process that uses the store: `python -m tests.store.second_process WORD ROOT …`.
 
 It says `ready` when it is, and goes on when its standard input is closed or has a line.
 """
@@ -7,9 +7,9 @@ import json
 import sys
 from collections.abc import Callable
 
-from gascity.model.work import DONE, Token
-from gascity.store.sqlite import open_store
-from tests.store.making import AGENT, put
+from gascity.model.work import DONE, ClaimToken
+from gascity.store import open_store
+from tests.store.records import AGENT, put
 
 
 def wait() -> None:
@@ -18,9 +18,9 @@ def wait() -> None:
 
 
 def claim(root: str, session: str) -> None:
-    """Claim and settle until there is nothing left; print what it got."""
+    """Claim and finish work until none is left; print the ids."""
     store = open_store(root, relaxed=True)
-    token, got = Token(session, 1), []
+    token, got = ClaimToken(session, 1), []
     wait()
     while work := store.claim(token, 2.0, agent=AGENT):
         got.append(work.id)
@@ -29,15 +29,15 @@ def claim(root: str, session: str) -> None:
 
 
 def hold(root: str) -> None:
-    """Stand in the middle of a transaction."""
+    """Wait in the middle of a transaction."""
     store = open_store(root, relaxed=True)
-    with store.writing():
+    with store.transaction():
         put(store, title="half done")
         wait()
 
 
 def write(root: str) -> None:
-    """One write, when told."""
+    """Write once after the signal."""
     store = open_store(root, relaxed=True)
     wait()
     put(store, title="from outside")
@@ -46,7 +46,7 @@ def write(root: str) -> None:
 
 
 def create(root: str) -> None:
-    """Open a store that is not there yet."""
+    """Create a store."""
     wait()
     put(open_store(root, relaxed=True))
 

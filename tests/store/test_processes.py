@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from gascity.store.book import Book
-from gascity.store.locks import Turn
-from gascity.store.port import StoreFault
-from gascity.store.sqlite import SqliteStore, open_store
-from tests.store.making import enter, put
+from gascity.store import open_store
+from gascity.store.port import StoreError
+from gascity.store.sqlite.connection import Connection
+from gascity.store.sqlite.store import SqliteStore
+from gascity.store.sqlite.write_lock import WriteLock
+from tests.store.records import enter, put
 
 Start = Callable[..., "subprocess.Popen[str]"]
 
@@ -27,7 +28,14 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
     def one(*words: str, ready: bool = True) -> subprocess.Popen[str]:
         process = subprocess.Popen(
-            [sys.executable, "-m", "tests.store.other", words[0], str(tmp_path), *words[1:]],
+            [
+                sys.executable,
+                "-m",
+                "tests.store.second_process",
+                words[0],
+                str(tmp_path),
+                *words[1:],
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -56,7 +64,7 @@ def go(process: "subprocess.Popen[str]") -> None:
 
 
 def test_no_item_is_claimed_twice_and_none_is_lost(store: SqliteStore, start: Start) -> None:
-    with store.writing():
+    with store.transaction():
         ids = {put(store).id for _ in range(400)}
         names = [enter(store, f"s{number}").session for number in range(8)]
     crew = [start("claim", name, ready=False) for name in names]
@@ -68,12 +76,12 @@ def test_no_item_is_claimed_twice_and_none_is_lost(store: SqliteStore, start: St
     got = [id for share in shares for id in share]
     assert len(got) == 400
     assert set(got) == ids
-    assert store.counts()["done"] == 400
+    assert store.work_counts()["done"] == 400
     assert len([event for event in store.events(0, 9999) if event.type == "work.claimed"]) == 400
     assert all(shares), "every claimant got something"
 
 
-def test_a_writer_that_is_killed_leaves_nothing_behind_and_blocks_nobody(
+def test_a_killed_writer_leaves_nothing_behind_and_blocks_no_other(
     store: SqliteStore, start: Start
 ) -> None:
     first = put(store)
@@ -82,10 +90,10 @@ def test_a_writer_that_is_killed_leaves_nothing_behind_and_blocks_nobody(
     process.wait()
     assert put(store).id == "w-2"
     assert [work.title for work in store.list_work()] == [first.title] * 2
-    assert store.faults() == []
+    assert store.integrity_errors() == []
 
 
-def test_a_writer_waits_for_the_one_before_it(store: SqliteStore, start: Start) -> None:
+def test_a_writer_waits_for_the_previous_one(store: SqliteStore, start: Start) -> None:
     process = start("hold")
     waiting = start("write")
     go(waiting)
@@ -95,19 +103,21 @@ def test_a_writer_waits_for_the_one_before_it(store: SqliteStore, start: Start) 
     assert [work.title for work in store.list_work()] == ["from outside", "half done"]
 
 
-def test_readers_do_not_wait_and_see_nothing_half_done(store: SqliteStore, start: Start) -> None:
+def test_readers_do_not_wait_and_see_only_committed_writes(
+    store: SqliteStore, start: Start
+) -> None:
     put(store)
     start("hold")
     assert [work.title for work in store.list_work()] == ["a title"]
 
 
-def test_waiting_for_a_turn_has_an_end_and_leaves_the_queue(
+def test_waiting_for_the_write_lock_times_out_and_leaves_the_queue(
     tmp_path: Path, store: SqliteStore, start: Start
 ) -> None:
     process = start("hold")
-    with closing(turn(tmp_path)) as mine:
-        with pytest.raises(StoreFault, match="another process") as fault:
-            mine.take(patience=0.05)
+    with closing(write_lock(tmp_path)) as mine:
+        with pytest.raises(StoreError, match="another process") as fault:
+            mine.acquire(timeout=0.05)
         assert fault.value.code == "store-busy"
         process.kill()
         process.wait()
@@ -115,26 +125,26 @@ def test_waiting_for_a_turn_has_an_end_and_leaves_the_queue(
         go(other)
         assert other.stdout
         assert other.stdout.readline() == "done\n", "the turn that was given up is not kept"
-    assert store.counts()["open"] == 1
+    assert store.work_counts()["open"] == 1
 
 
-def turn(root: Path) -> Turn:
-    return Turn(str(root / ".gc" / "city.lock"))
+def write_lock(root: Path) -> WriteLock:
+    return WriteLock(str(root / ".gc" / "city.lock"))
 
 
-def test_a_database_that_somebody_else_locks_is_busy(
+def test_a_database_locked_by_another_program_is_busy(
     tmp_path: Path, store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gascity.store.book.BUSY_SECONDS", 0.01)
-    with closing(open_store(str(tmp_path))) as second, store.writing():
-        with pytest.raises(StoreFault, match="locked") as fault:
+    monkeypatch.setattr("gascity.store.sqlite.connection.BUSY_SECONDS", 0.01)
+    with closing(open_store(str(tmp_path))) as second, store.transaction():
+        with pytest.raises(StoreError, match="locked") as fault:
             put(second)
         assert fault.value.code == "store-busy"
         put(store)
-    assert store.counts()["open"] == 1
+    assert store.work_counts()["open"] == 1
 
 
-def test_a_change_from_outside_is_noticed_once(store: SqliteStore, start: Start) -> None:
+def test_a_write_of_another_process_is_reported_once(store: SqliteStore, start: Start) -> None:
     process = start("write")
     put(store)
     assert not store.changed(), "one's own writes are no news"
@@ -145,7 +155,7 @@ def test_a_change_from_outside_is_noticed_once(store: SqliteStore, start: Start)
     assert not store.changed()
 
 
-def test_a_new_store_may_be_opened_by_many_at_once(tmp_path: Path, start: Start) -> None:
+def test_many_processes_can_create_a_store_at_once(tmp_path: Path, start: Start) -> None:
     crew = [start("create", ready=False) for _ in range(6)]
     for process in crew:
         is_ready(process)
@@ -156,7 +166,7 @@ def test_a_new_store_may_be_opened_by_many_at_once(tmp_path: Path, start: Start)
         assert sorted(work.id for work in store.list_work()) == [f"w-{n}" for n in range(1, 7)]
 
 
-def test_a_store_outlives_the_death_of_everybody(tmp_path: Path, start: Start) -> None:
+def test_a_store_survives_the_death_of_all_processes(tmp_path: Path, start: Start) -> None:
     process = start("write")
     go(process)
     assert process.stdout
@@ -164,5 +174,5 @@ def test_a_store_outlives_the_death_of_everybody(tmp_path: Path, start: Start) -
     process.kill()
     process.wait()
     assert os.path.getsize(tmp_path / ".gc" / "city.db-wal")
-    with closing(Book(str(tmp_path))) as book:
-        assert book.ask("SELECT COUNT(*) FROM work") == [(1,)]
+    with closing(Connection(str(tmp_path))) as connection:
+        assert connection.query("SELECT COUNT(*) FROM work") == [(1,)]

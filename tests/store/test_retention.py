@@ -1,4 +1,4 @@
-"""What goes after a while, and what never goes."""
+"""Retention: which records are deleted when, and which never."""
 
 import pytest
 
@@ -11,17 +11,17 @@ from gascity.model.work import (
     STOPPED,
     Decision,
 )
-from gascity.store import retention
-from gascity.store.retention import DAY
-from gascity.store.sqlite import SqliteStore
-from tests.store.making import AGENT, enter, put, run
+from gascity.store.sqlite import retention
+from gascity.store.sqlite.retention import DAY
+from gascity.store.sqlite.store import SqliteStore
+from tests.store.records import AGENT, enter, put, run
 
 NOW = 1000 * DAY
 
 
 @pytest.fixture(autouse=True)
 def keeps_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The newest of each are always kept; here that is one."""
+    """Keep only one of the newest of each kind."""
     for name in ("WORK_KEPT", "SESSIONS_KEPT"):
         monkeypatch.setattr(retention, name, 1)
     for name in ("EVENTS_KEPT", "DECISIONS_KEPT"):
@@ -35,7 +35,7 @@ def settled(store: SqliteStore, days: float, status: str = DONE, **fields: objec
     return id
 
 
-def test_settled_work_goes_after_thirty_days_but_the_newest_stays(store: SqliteStore) -> None:
+def test_finished_work_is_deleted_after_thirty_days_except_the_newest(store: SqliteStore) -> None:
     waiting, _ = put(store).id, settled(store, 31, FAILED)
     young, newest = settled(store, 29), settled(store, 40)
     store.prune(NOW)
@@ -44,7 +44,7 @@ def test_settled_work_goes_after_thirty_days_but_the_newest_stays(store: SqliteS
     assert {work.id for work in store.list_work()} == {waiting, young}, f"{newest} was older"
 
 
-def test_work_that_others_depend_on_stays_as_long_as_they_do(store: SqliteStore) -> None:
+def test_work_stays_as_long_as_its_dependents(store: SqliteStore) -> None:
     settled(store, 0)
     failed = settled(store, 99, FAILED)
     waiting = put(store, depends_on=(failed,)).id
@@ -52,11 +52,13 @@ def test_work_that_others_depend_on_stays_as_long_as_they_do(store: SqliteStore)
     settled(store, 99, depends_on=(first,))
     store.prune(NOW)
     assert [work.id for work in store.list_work()] == [waiting, failed, "w-1"]
-    assert [work.id for work in store.waits_for(waiting)] == [failed]
-    assert store.faults() == []
+    assert [work.id for work in store.unfinished_dependencies(waiting)] == [failed]
+    assert store.integrity_errors() == []
 
 
-def test_ended_sessions_go_after_seven_days_unless_somebody_cares(store: SqliteStore) -> None:
+def test_ended_sessions_are_deleted_after_seven_days_unless_named_or_pinned(
+    store: SqliteStore,
+) -> None:
     old, work = NOW - 8 * DAY, {}
     for id, fields in {
         "old": {"state": STOPPED},
@@ -77,13 +79,13 @@ def test_ended_sessions_go_after_seven_days_unless_somebody_cares(store: SqliteS
     assert kept == {"young", "newest", "pinned", "called", "named", "live", "waits", "owns"}
 
 
-def test_files_are_named_when_nothing_needs_them_any_more(store: SqliteStore) -> None:
+def test_files_that_no_record_refers_to_are_returned(store: SqliteStore) -> None:
     enter(store, "old", state=STOPPED)
     enter(store, "newest", state=STOPPED, updated=NOW)
     enter(store, "live")
     gone, stays = settled(store, 31), settled(store, 1)
     for work in (gone, stays):
-        store.note_work(work, {"log": f"{work}.log"}, NOW - (31 if work == gone else 1) * DAY)
+        store.update_work(work, {"log": f"{work}.log"}, NOW - (31 if work == gone else 1) * DAY)
     store.add_run(run("old", work=stays, log=f"{stays}.log", exit_file="a.exit", ended=2.0))
     store.add_run(run("old", work=stays, log="first-try.log", exit_file="b.exit", ended=1.0))
     store.add_run(run("live", work=gone, log=f"{gone}.log", exit_file="c.exit", ended=3.0))
@@ -95,9 +97,9 @@ def test_files_are_named_when_nothing_needs_them_any_more(store: SqliteStore) ->
     assert store.prune(NOW) == []
 
 
-def test_mail_that_was_read_or_archived_and_delivered_nudges_go(store: SqliteStore) -> None:
+def test_read_or_archived_mail_and_delivered_nudges_are_deleted(store: SqliteStore) -> None:
     enter(store, "s1")
-    unread, read, archived, lately = (store.send("a", "b", "", "", 1.0).id for _ in range(4))
+    unread, read, archived, lately = (store.send_mail("a", "b", "", "", 1.0).id for _ in range(4))
     store.mark_mail([read], NOW - 31 * DAY)
     store.mark_mail([archived], NOW - 40 * DAY, archive=True)
     store.mark_mail([lately], NOW - 31 * DAY)
@@ -106,24 +108,24 @@ def test_mail_that_was_read_or_archived_and_delivered_nudges_go(store: SqliteSto
     store.mark_nudges([delivered], NOW - 2 * DAY)
     store.prune(NOW)
     assert [id for id in (unread, read, archived, lately) if store.mail(id)] == [unread, lately]
-    assert store.ask("SELECT id FROM nudge") == [(waiting,)]
+    assert store.connection.query("SELECT id FROM nudge") == [(waiting,)]
 
 
-def test_the_newest_events_and_decisions_stay_and_numbers_go_on(store: SqliteStore) -> None:
+def test_the_newest_events_and_decisions_stay_and_numbering_continues(store: SqliteStore) -> None:
     for number in range(9):
-        store.record("config.changed", "city", 1.0, {"number": number})
-        store.decide([Decision(float(number), "a", "wait", str(number))])
+        store.record_event("config.changed", "city", 1.0, {"number": number})
+        store.record_decisions([Decision(float(number), "a", "wait", str(number))])
     for subject in "bcd":
-        store.decide([Decision(9.0, subject, "wait", "")])
+        store.record_decisions([Decision(9.0, subject, "wait", "")])
     store.prune(NOW)
     assert [event.seq for event in store.events()] == [5, 6, 7, 8, 9]
     assert [one.reason for one in store.decisions(["a"])] == ["8", "7"]
     assert len(store.decisions(["a", "b", "c", "d"])) == 5
-    store.record("config.changed", "city", 1.0, {})
+    store.record_event("config.changed", "city", 1.0, {})
     assert store.last_event() == 10
 
 
-def test_open_work_and_what_is_claimed_never_go(store: SqliteStore) -> None:
+def test_open_and_claimed_work_is_never_deleted(store: SqliteStore) -> None:
     token = enter(store, "s1")
     put(store)
     put(store)

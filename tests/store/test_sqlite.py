@@ -1,4 +1,4 @@
-"""The file itself: who may read it, what is wrong with it, how it is opened."""
+"""The database file: permissions, damage, and opening."""
 
 import os
 import sqlite3
@@ -8,15 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from gascity.store.port import StoreFault
-from gascity.store.schema import VERSION
-from gascity.store.sqlite import SqliteStore, open_store
-from tests.store.making import enter, put
+from gascity.store import open_store
+from gascity.store.port import StoreError
+from gascity.store.sqlite.schema import VERSION
+from gascity.store.sqlite.store import SqliteStore
+from tests.store.records import enter, put
 
 
 def code_of(root: Path) -> str:
-    """How opening fails."""
-    with pytest.raises(StoreFault) as fault:
+    """Return the error of opening the store."""
+    with pytest.raises(StoreError) as fault:
         open_store(str(root)).close()
     assert str(root) in fault.value.message
     return fault.value.code
@@ -26,7 +27,7 @@ def database(root: Path) -> Path:
     return root / ".gc" / "city.db"
 
 
-def test_everything_in_it_is_for_its_owner_alone(tmp_path: Path) -> None:
+def test_only_the_owner_can_access_its_files(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         with closing(open_store(str(tmp_path))) as store:
@@ -39,13 +40,13 @@ def test_everything_in_it_is_for_its_owner_alone(tmp_path: Path) -> None:
     assert (tmp_path / ".gc" / ".gitignore").read_text() == "*\n"
 
 
-def test_a_directory_that_is_there_already_stays_as_it_is(tmp_path: Path) -> None:
+def test_an_existing_directory_stays_unchanged(tmp_path: Path) -> None:
     (tmp_path / ".gc").mkdir()
     open_store(str(tmp_path)).close()
     assert not (tmp_path / ".gc" / ".gitignore").exists()
 
 
-def test_what_was_written_is_there_after_opening_again(tmp_path: Path) -> None:
+def test_writes_are_there_after_reopening(tmp_path: Path) -> None:
     with closing(open_store(str(tmp_path))) as store:
         work = put(store)
     with closing(open_store(str(tmp_path))) as store:
@@ -57,24 +58,24 @@ def test_an_existing_store_is_opened_without_writing(tmp_path: Path) -> None:
         put(first)
         first.changed()
         with closing(open_store(str(tmp_path))) as second:
-            assert second.counts()["open"] == 1
+            assert second.work_counts()["open"] == 1
         assert not first.changed()
 
 
 def test_a_durable_store_syncs_fully_and_a_relaxed_one_less(tmp_path: Path) -> None:
     for relaxed, level in ((False, 2), (True, 1)):
         with closing(open_store(str(tmp_path), relaxed=relaxed)) as store:
-            assert store.ask("PRAGMA synchronous") == [(level,)]
-            assert store.ask("PRAGMA journal_mode") == [("wal",)]
-            assert store.ask("PRAGMA foreign_keys") == [(1,)]
+            assert store.connection.query("PRAGMA synchronous") == [(level,)]
+            assert store.connection.query("PRAGMA journal_mode") == [("wal",)]
+            assert store.connection.query("PRAGMA foreign_keys") == [(1,)]
 
 
-def test_a_copy_that_lost_its_way_of_writing_gets_it_back(tmp_path: Path) -> None:
+def test_a_copy_without_wal_mode_gets_it_back(tmp_path: Path) -> None:
     open_store(str(tmp_path)).close()
     with closing(sqlite3.connect(database(tmp_path))) as base:
         base.execute("PRAGMA journal_mode=DELETE")
     with closing(open_store(str(tmp_path))) as store:
-        assert store.ask("PRAGMA journal_mode") == [("wal",)]
+        assert store.connection.query("PRAGMA journal_mode") == [("wal",)]
 
 
 def test_a_linked_database_is_refused(tmp_path: Path) -> None:
@@ -91,20 +92,20 @@ def test_a_linked_database_is_refused(tmp_path: Path) -> None:
 
 def test_a_store_of_a_newer_version_is_refused_and_untouched(tmp_path: Path) -> None:
     with closing(open_store(str(tmp_path))) as store:
-        store.ask(f"PRAGMA user_version={VERSION + 1}")
+        store.connection.query(f"PRAGMA user_version={VERSION + 1}")
     before = database(tmp_path).read_bytes()
     assert code_of(tmp_path) == "store-newer"
     assert database(tmp_path).read_bytes() == before
 
 
-def test_what_is_no_database_is_broken_and_untouched(tmp_path: Path) -> None:
+def test_a_file_that_is_no_database_is_broken_and_untouched(tmp_path: Path) -> None:
     (tmp_path / ".gc").mkdir()
     database(tmp_path).write_text("not a database, but somebody's text\n" * 100)
     assert code_of(tmp_path) == "store-broken"
     assert database(tmp_path).read_text().startswith("not a database")
 
 
-def test_a_database_of_somebody_else_is_broken_and_untouched(tmp_path: Path) -> None:
+def test_the_database_of_another_program_is_broken_and_untouched(tmp_path: Path) -> None:
     (tmp_path / ".gc").mkdir()
     with closing(sqlite3.connect(database(tmp_path))) as base:
         base.execute("CREATE TABLE mine (text)")
@@ -114,75 +115,75 @@ def test_a_database_of_somebody_else_is_broken_and_untouched(tmp_path: Path) -> 
 
 
 def test_a_damaged_database_says_what_is_wrong(tmp_path: Path) -> None:
-    with closing(open_store(str(tmp_path))) as store, store.writing():
+    with closing(open_store(str(tmp_path))) as store, store.transaction():
         for _ in range(300):
             put(store, title="x" * 300)
     whole = database(tmp_path).read_bytes()
     middle = len(whole) // 2
     database(tmp_path).write_bytes(whole[:middle] + b"\xff" * 4096 + whole[middle + 4096 :])
     with closing(open_store(str(tmp_path))) as store:
-        assert store.faults()
-        with pytest.raises(StoreFault) as fault:
+        assert store.integrity_errors()
+        with pytest.raises(StoreError) as fault:
             store.list_work()
         assert fault.value.code == "store-broken"
 
 
 def fill(store: SqliteStore) -> None:
-    with store.writing():
+    with store.transaction():
         for _ in range(100):
             put(store, title="x" * 4000)
 
 
-def test_a_full_disk_undoes_the_write_and_the_store_goes_on(store: SqliteStore) -> None:
+def test_a_full_disk_undoes_the_write_and_the_store_stays_usable(store: SqliteStore) -> None:
     put(store)
-    ((pages,),) = store.ask("PRAGMA page_count")
-    store.ask(f"PRAGMA max_page_count={pages}")
-    with pytest.raises(StoreFault) as fault:
+    ((pages,),) = store.connection.query("PRAGMA page_count")
+    store.connection.query(f"PRAGMA max_page_count={pages}")
+    with pytest.raises(StoreError) as fault:
         fill(store)
     assert fault.value.code == "store-full"
-    assert store.counts()["open"] == 1
-    store.ask("PRAGMA max_page_count=1000000")
+    assert store.work_counts()["open"] == 1
+    store.connection.query("PRAGMA max_page_count=1000000")
     assert put(store).id == "w-2"
 
 
 def go_on(store: SqliteStore) -> None:
-    """Write on, although SQLite has undone all that came before by itself."""
-    with store.writing():
+    """Write again after SQLite has rolled back by itself."""
+    with store.transaction():
         put(store)
         with suppress(ValueError):
-            store.ask("INSERT OR ROLLBACK INTO note (key, value) VALUES ('key', NULL)")
+            store.connection.query("INSERT OR ROLLBACK INTO note (key, value) VALUES ('key', NULL)")
         put(store)
 
 
-def test_nothing_is_written_behind_a_write_that_failed(store: SqliteStore) -> None:
-    with pytest.raises(StoreFault, match="undone"):
+def test_nothing_is_written_after_a_failed_write(store: SqliteStore) -> None:
+    with pytest.raises(StoreError, match="rolled back"):
         go_on(store)
-    assert store.counts()["open"] == 0
+    assert store.work_counts()["open"] == 0
     assert put(store).id == "w-1"
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_directory_that_may_not_be_written_is_denied(tmp_path: Path) -> None:
+def test_a_read_only_directory_is_denied(tmp_path: Path) -> None:
     (tmp_path / ".gc").mkdir(mode=0o500)
     assert code_of(tmp_path) == "store-denied"
 
 
-def test_a_file_in_the_place_of_the_directory_is_denied(tmp_path: Path) -> None:
+def test_a_file_instead_of_the_directory_is_denied(tmp_path: Path) -> None:
     (tmp_path / ".gc").write_text("")
     assert code_of(tmp_path) == "store-denied"
 
 
-def test_no_fault_of_sqlite_itself_comes_out(store: SqliteStore) -> None:
+def test_no_exception_of_sqlite_leaves_the_store(store: SqliteStore) -> None:
     for wrong in ("SELECT nothing FROM nowhere", "SELEC", "INSERT INTO event (seq) VALUES ('x')"):
-        with pytest.raises((StoreFault, ValueError)):
-            store.ask(wrong)
+        with pytest.raises((StoreError, ValueError)):
+            store.connection.query(wrong)
     store.close()
-    with pytest.raises(RuntimeError, match="used wrongly"):
-        store.counts()
+    with pytest.raises(RuntimeError, match="wrong use of the store"):
+        store.work_counts()
 
 
-def test_half_letters_are_kept_as_a_sign_for_them(store: SqliteStore) -> None:
+def test_lone_surrogates_are_replaced(store: SqliteStore) -> None:
     work = put(store, title="caf\udce9")
     assert work.title == "caf?"
     enter(store, "s1")
-    assert store.set_session("s1", {"workdir": "/caf\udce9"}, 2.0).workdir == "/caf?"
+    assert store.update_session("s1", {"workdir": "/caf\udce9"}, 2.0).workdir == "/caf?"

@@ -1,4 +1,4 @@
-"""Cities made on the spot, and resolved cities as text."""
+"""Temporary cities for tests, and resolved cities as text."""
 
 import os
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from tests.support.trees import build_tree
 
 
 class CityBuilder:
-    """Writes a city's files and opens it; city.toml is there even if nobody writes it."""
+    """Writes a city's files and opens it; adds an empty city.toml if none is given."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -30,7 +30,7 @@ class CityBuilder:
 
 
 def agent_of(city: City, name: str) -> Agent:
-    """The agent of exactly this qualified name."""
+    """Return the agent with exactly this qualified name."""
     return next(agent for agent in city.agents if str(agent.name) == name)
 
 
@@ -39,25 +39,25 @@ def names_of(city: City) -> list[str]:
 
 
 def codes_of(city: City) -> list[str]:
-    return sorted(problem.code for problem in city.everything_wrong)
+    return sorted(problem.code for problem in city.all_problems)
 
 
 def problem_of(city: City, code: str) -> Problem:
-    """The one problem of that code."""
-    (found,) = [problem for problem in city.everything_wrong if problem.code == code]
+    """Return the only problem with this code."""
+    (found,) = [problem for problem in city.all_problems if problem.code == code]
     return found
 
 
 def said(city: City) -> str:
-    """All problems as the command line prints them."""
+    """Return all problems as the command line prints them."""
     locator = Locator(city.root)
-    return "\n".join(problem_text(p, locator) for p in in_order(city.everything_wrong, locator))
+    return "\n".join(problem_text(p, locator) for p in in_order(city.all_problems, locator))
 
 
 def city_text(city: City) -> str:
-    """A resolved city as one text: every agent, every setting somebody wrote, and its history.
+    """Return a resolved city as text: each agent, each configured setting and its history.
 
-    Facts that come from the provider's own file are left out: they have tests of their own.
+    Leaves out values from the provider's own file, which have their own tests.
     """
     locator = Locator(city.root)
     parts = [f"city {city.name}"]

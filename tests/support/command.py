@@ -1,4 +1,4 @@
-"""Runs the real program in a process of its own, as a person would."""
+"""Runs the real program in its own process, as a user would."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Ran:
-    """What a command did."""
+    """Result of a command: exit code and output."""
 
     code: int
     out: str
@@ -25,7 +25,7 @@ class Ran:
 
 
 class Command:
-    """`run("check", cwd=root)`; the environment is the test's own."""
+    """Runs commands with the test's environment: `run("check", cwd=root)`."""
 
     def __init__(self, cwd: Path) -> None:
         self.cwd = cwd

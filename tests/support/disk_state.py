@@ -1,4 +1,4 @@
-"""A directory in memory: what the deciding code is asked about, without any disk."""
+"""In-memory directory for testing the planning code without a disk."""
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -11,22 +11,22 @@ from gascity.model.plan import (
     FILE,
     LINK,
     OTHER,
-    Entry,
-    Found,
-    Held,
+    PathRecord,
+    PathState,
+    ServerEntry,
     Shape,
-    Wanted,
+    WantedPath,
     digest,
 )
-from gascity.plan.ground import Choices, Ground, Outcome
-from gascity.plan.steps import decide
+from gascity.workdir.decide.context import Choices, DiskState, PlanDecision
+from gascity.workdir.decide.steps import decide
 
 CLAUDE = Shape("claude", "json", ("mcpServers",))
 CODEX = Shape("codex", "toml", ("mcp_servers",))
 
 
 class Thing(NamedTuple):
-    """What stands at a path."""
+    """Kind and content of one path."""
 
     kind: str = FILE
     data: bytes = b""
@@ -42,14 +42,16 @@ def link_to(target: str) -> Thing:
     return Thing(LINK, target=target)
 
 
-def file(path: str, text: str, *, source: str = "", mode: int = 0o644, agent: str = "a") -> Wanted:
-    """A file that should stand there."""
+def file(
+    path: str, text: str, *, source: str = "", mode: int = 0o644, agent: str = "a"
+) -> WantedPath:
+    """Return a wanted file."""
     home = source or f"overlay/{path}"
-    return Wanted(path, FILE, home, "city", (agent,), mode, data=text.encode())
+    return WantedPath(path, FILE, home, "city", (agent,), mode, data=text.encode())
 
 
-def link(path: str, target: str, *, agent: str = "a") -> Wanted:
-    return Wanted(path, LINK, f"skills/{path}", "city", (agent,), target=target)
+def link(path: str, target: str, *, agent: str = "a") -> WantedPath:
+    return WantedPath(path, LINK, f"skills/{path}", "city", (agent,), target=target)
 
 
 def document(
@@ -60,17 +62,18 @@ def document(
     shape: Shape = CLAUDE,
     mode: int = 0o644,
     agent: str = "a",
-) -> Wanted:
-    """A file of which single keys should be ours."""
+) -> WantedPath:
+    """Return a wanted file in which city manages single keys."""
     entries = {
-        name: Entry(value, f"mcp/{name}.toml", "city") for name, value in (servers or {}).items()
+        name: ServerEntry(value, f"mcp/{name}.toml", "city")
+        for name, value in (servers or {}).items()
     }
-    one = Wanted(path, DOCUMENT, f"overlay/{path}", "city", (agent,), mode, settings=settings)
+    one = WantedPath(path, DOCUMENT, f"overlay/{path}", "city", (agent,), mode, settings=settings)
     return one._replace(shape=shape, entries=entries) if servers else one
 
 
 class Plot:
-    """Things by path, and what we wrote among them."""
+    """Contents by path, with the ledger of managed files."""
 
     def __init__(
         self,
@@ -80,7 +83,7 @@ class Plot:
         coverable: Iterable[str] = (),
     ) -> None:
         self.things: dict[str, Thing] = {}
-        self.held: dict[str, Held] = {}
+        self.held: dict[str, PathRecord] = {}
         self.tracked = frozenset(tracked)
         self.coverable = frozenset(coverable)
         self.originals: dict[str, tuple[bytes, int]] = {}
@@ -88,38 +91,40 @@ class Plot:
             self.put(path, thing)
 
     def put(self, path: str, thing: str | Thing) -> None:
-        """Somebody else puts something there."""
+        """Write a path as the user would, without a ledger record."""
         self.things[path] = Thing(FILE, thing.encode()) if isinstance(thing, str) else thing
 
     def text(self, path: str) -> str:
         return self.things[path].data.decode()
 
-    def found(self, path: str) -> Found:
+    def path_state(self, path: str) -> PathState:
         head = path.rpartition("/")[0]
         while head:
             if head in self.things and self.things[head].kind != DIRECTORY:
-                return Found(BLOCKED, target=head)
+                return PathState(BLOCKED, target=head)
             head = head.rpartition("/")[0]
         if path in self.things:
             thing = self.things[path]
-            return Found(thing.kind, thing.mode if thing.kind == FILE else 0, target=thing.target)
+            return PathState(
+                thing.kind, thing.mode if thing.kind == FILE else 0, target=thing.target
+            )
         below = any(other.startswith(f"{path}/") for other in self.things)
-        return Found(DIRECTORY if below else ABSENT)
+        return PathState(DIRECTORY if below else ABSENT)
 
     def plan(
         self,
-        *wanted: Wanted,
+        *wanted: WantedPath,
         force: bool = False,
         adopt: bool = False,
         whose: Iterable[str] | None = None,
-    ) -> Outcome:
-        """What to do so that just this stands there."""
-        ground = Ground(
-            found=self.found,
-            is_still=lambda *_: False,
+    ) -> PlanDecision:
+        """Return the plan that leaves exactly these files managed."""
+        ground = DiskState(
+            path_state=self.path_state,
+            unchanged=lambda *_: False,
             read=lambda path: self.things[path].data,
-            source=lambda one: one.data or b"",
-            original=self.originals.get,
+            wanted_content=lambda one: one.data or b"",
+            tracked_original=self.originals.get,
             shown=lambda path: path,
             tracked=self.tracked,
             coverable=self.coverable - self.held.keys(),
@@ -128,32 +133,32 @@ class Plot:
         by_path = {one.path: one for one in wanted}
         return decide(by_path, self.held, ground, Choices(force, adopt), asked)
 
-    def do(self, outcome: Outcome) -> Outcome:
-        """Make a plan true; it has to be one for things as they are."""
+    def do(self, outcome: PlanDecision) -> PlanDecision:
+        """Execute a plan made for the current state."""
         self.held = dict(outcome.records)
         for step in sorted(outcome.steps, key=lambda s: bool(s.change and s.change.kind != ABSENT)):
             change = step.change
             if change is None:
                 continue
-            assert self.found(step.path) == change.expected
+            assert self.path_state(step.path) == change.expected
             if change.kind == ABSENT:
                 del self.things[step.path]
             else:
                 self.things[step.path] = Thing(
                     change.kind, change.data or b"", change.mode, change.target
                 )
-            if step.held is not None and change.kind == FILE:
+            if step.record is not None and change.kind == FILE:
                 assert change.data is not None
-                self.held[step.path] = step.held._replace(sha256=digest(change.data))
+                self.held[step.path] = step.record._replace(sha256=digest(change.data))
         return outcome
 
-    def apply(self, *wanted: Wanted, force: bool = False, adopt: bool = False) -> list[str]:
-        """Plan and do; what was done or kept, a line each."""
+    def apply(self, *wanted: WantedPath, force: bool = False, adopt: bool = False) -> list[str]:
+        """Plan and execute; return one line per step or kept path."""
         return said(self.do(self.plan(*wanted, force=force, adopt=adopt)))
 
 
-def said(outcome: Outcome) -> list[str]:
-    """`write CLAUDE.md`, `keep notes.md: it was there before`, in the order of paths."""
+def said(outcome: PlanDecision) -> list[str]:
+    """Return lines like `keep notes.md: not managed by city`, sorted by path."""
     return [
         f"{step.op} {step.path}" + (f": {step.reason}" if step.reason else "")
         for step in sorted(outcome.steps, key=lambda step: step.path)

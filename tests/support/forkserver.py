@@ -1,8 +1,8 @@
-"""Real `city` processes without the wait for Python: they are forked from one that is warm.
+"""Starts real `city` processes fast, by forking a Python that has everything imported.
 
-`python -m tests.support.nursery` waits for orders, one JSON object a line, and answers each with
-the pid of the process it made. Such a process is the program in every respect: it has its own
-session, its own streams, and dies of its own signals.
+`python -m tests.support.forkserver` reads requests, one JSON object per line, and replies to each
+with the pid of the new process. That process behaves like the program in every respect: it has its
+own session and streams, and signals reach only it.
 """
 
 import contextlib
@@ -25,20 +25,20 @@ from typing import Any
 
 from tests.support.command import Ran
 
-# In place of a function: the process is killed where it would be called, or waits there for ever.
+# Replaces a function: the process is killed, or blocks indefinitely, where it would be called.
 DIE, HANG = "die", "hang"
-_CLOCK = "gascity.control.controller:time"
+_CLOCK = "gascity.control.loop:time"
 ITEM = "echo start {0} >> {2}/trace; sleep {1:.3f}; echo end {0} >> {2}/trace # {0}."
-_WAITING = 24  # items that may wait before a slinger pauses
+_WAITING = 24  # queued items at which a slinger pauses
 
 
-class Nursery:
-    """Makes processes that belong to nobody: whoever asks for one sees to its end."""
+class ForkServer:
+    """Starts detached processes; the caller has to end them."""
 
     def __init__(self, cwd: Path) -> None:
         self.cwd = cwd
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.nursery"],
+            [sys.executable, "-m", "tests.support.forkserver"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             cwd=Path(__file__).parents[2],
@@ -47,14 +47,14 @@ class Nursery:
     def __call__(
         self, *arguments: str, log: Path, patches: Mapping[str, object] | None = None
     ) -> int:
-        """The pid of `city ARGUMENTS`, just begun; what it says goes to the log.
+        """Start `city ARGUMENTS` with its output in the log; return the pid.
 
-        `patches` are set before it begins: `gascity.module:NAME` to a value.
+        `patches` are applied before it starts: `gascity.module:NAME` to a value.
         """
         return self._order(arguments=arguments, log=str(log), patches=dict(patches or {}))
 
     def run(self, *arguments: str, patches: Mapping[str, object] | None = None) -> Ran:
-        """`city ARGUMENTS` to its end. Both streams come as one."""
+        """Run `city ARGUMENTS` to its end, with both streams combined."""
         with tempfile.NamedTemporaryFile() as log:
             code = self._order(
                 arguments=arguments, log=log.name, patches=dict(patches or {}), wait=True
@@ -66,14 +66,14 @@ class Nursery:
     def controller(
         self, log: Path, *, clock: Path | None = None, patches: Mapping[str, object] | None = None
     ) -> int:
-        """A controller; its wall clock is off by the seconds that stand in the file `clock`."""
+        """Start a controller; the file `clock` contains its wall clock's offset in seconds."""
         more = {_CLOCK: str(clock)} if clock else {}
         return self("start", "--detached", log=log, patches={**(patches or {}), **more})
 
     def slinger(self, name: str, log: Path, agent: str = "shell") -> int:
-        """One that slings items `NAME-1`, `NAME-2` … until there is a file `enough` in the city.
+        """Start a process that slings `NAME-1`, `NAME-2` … until the city has a file `enough`.
 
-        Those that were kept are put down in `slung`; each leaves its traces in `trace`.
+        It records accepted items in `slung`; each item records its runs in `trace`.
         """
         return self._order(slinger=name, agent=agent, log=str(log))
 
@@ -93,7 +93,7 @@ class Nursery:
 
 
 def gone(pid: int) -> bool:
-    """Has it ended? One that nobody has asked yet how is as dead as any."""
+    """Return whether a process has ended. A zombie counts as ended."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -102,7 +102,7 @@ def gone(pid: int) -> bool:
 
 
 def _live(order: dict[str, Any]) -> None:
-    """The life of one process; it does not come back."""
+    """Run one child process; never returns."""
     code = 99
     try:
         os.setsid()
@@ -152,8 +152,8 @@ def _run(arguments: Sequence[str]) -> int:
 
 
 def _sling_on(name: str, agent: str, root: str) -> int:
-    """Sling in batches, each item by a process of its own, as people do."""
-    from gascity.store.sqlite import open_store
+    """Sling in batches, each item from its own process, as users do."""
+    from gascity.store import open_store
 
     with open(f"{root}/slung", "a", encoding="utf-8") as book:
         number = 0
@@ -200,7 +200,7 @@ def _warm_up() -> None:
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
     gc.collect()
-    gc.freeze()  # a collection would copy every page that we share with our children
+    gc.freeze()  # a collection would copy every page shared with the children
 
 
 def _serve() -> None:

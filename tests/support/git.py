@@ -1,4 +1,4 @@
-"""Real repositories, made on the spot."""
+"""Temporary git repositories for tests."""
 
 import os
 import subprocess
@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from gascity.apply import worktree
-from gascity.apply.worktree import Prepared
+from gascity.workdir.write import worktree
+from gascity.workdir.write.worktree import WorktreeResult
 from tests.support.trees import build_tree
 
 _NAMES = {
@@ -18,7 +18,7 @@ _NAMES = {
 
 
 def git(cwd: Path, *arguments: str, env: Mapping[str, str] | None = None) -> str:
-    """What git prints, as a person would run it there; it has to succeed."""
+    """Run git as a user would and return its output; it must succeed."""
     done = subprocess.run(
         ["git", *arguments],
         cwd=cwd,
@@ -32,7 +32,7 @@ def git(cwd: Path, *arguments: str, env: Mapping[str, str] | None = None) -> str
 
 
 def repository(root: Path, files: Mapping[str, str | bytes] | None = None) -> Path:
-    """A repository on `main`, with one commit of these files."""
+    """Create a repository on `main` with one commit of these files."""
     root.mkdir(parents=True)
     git(root, "init", "--quiet", "--initial-branch=main")
     commit(root, files if files is not None else {"README.md": "hello\n"})
@@ -40,7 +40,7 @@ def repository(root: Path, files: Mapping[str, str | bytes] | None = None) -> Pa
 
 
 def commit(root: Path, files: Mapping[str, str | bytes], message: str = "more") -> str:
-    """Write files and commit them; the commit's name."""
+    """Write and commit files; return the commit's hash."""
     build_tree(root, files)
     git(root, "add", "--force", "--", *files)
     git(root, "commit", "--quiet", "--allow-empty", "--message", message)
@@ -52,7 +52,7 @@ def head(root: Path) -> str:
 
 
 def with_origin(root: Path) -> Path:
-    """Give a repository a bare one to push to, which has everything so far."""
+    """Add a bare `origin` to a repository and push everything to it."""
     bare = root.with_name(root.name + ".origin")
     git(root, "clone", "--quiet", "--bare", str(root), str(bare))
     git(root, "remote", "add", "origin", str(bare))
@@ -62,7 +62,7 @@ def with_origin(root: Path) -> Path:
 
 
 def status(root: Path, env: Mapping[str, str] | None = None) -> list[str]:
-    """The lines of `git status`, files in untracked directories one by one."""
+    """Return the lines of `git status`, listing each file in untracked directories."""
     out = git(root, "status", "--porcelain", "--untracked-files=all", "-z", env=env)
     return sorted(line for line in out.split("\0") if line)
 
@@ -72,18 +72,18 @@ def branches(root: Path) -> list[str]:
 
 
 class Rig(NamedTuple):
-    """A rig, a place for a worktree, and what is asked of them."""
+    """A rig with a path for a worktree, and shortcuts for the worktree functions."""
 
     root: Path
     path: Path
     lock: Path
 
-    def prepare(self, branch: str = "city/ann/w1", base: str | None = None) -> Prepared:
+    def prepare(self, branch: str = "city/ann/w1", base: str | None = None) -> WorktreeResult:
         return worktree.prepare(
             str(self.root), str(self.path), branch, base, os.environ, lock=str(self.lock)
         )
 
-    def switch(self, branch: str) -> Prepared:
+    def switch(self, branch: str) -> WorktreeResult:
         base = head(self.root)
         return worktree.switch(str(self.path), branch, base, os.environ, lock=str(self.lock))
 
@@ -120,7 +120,7 @@ def rig_at(tmp_path: Path, files: dict[str, str | bytes] | None = None, name: st
 
 
 def half_made(rig: Rig, *missing: str) -> None:
-    """As a kill leaves it after some of git's first writes."""
+    """Leave a worktree as a kill during `git worktree add` would."""
     rig.prepare()
     (admin,) = (rig.root / ".git/worktrees").iterdir()
     (admin / "locked").write_text("initializing\n")

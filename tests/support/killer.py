@@ -1,7 +1,7 @@
 """Runs `city` in processes that die, or find the disk full, at a chosen call that changes the disk.
 
-`python -m tests.support.killer` waits for orders, one JSON object a line, and answers each in kind.
-It has everything imported already, so that a death costs no more than a fork. The product has no
+`python -m tests.support.killer` reads requests, one JSON object per line, and replies the same way.
+It has everything imported already, so that each kill costs no more than a fork. The product has no
 hook for this: only functions of `os` and `subprocess` are wrapped, in the process that is to die.
 """
 
@@ -32,7 +32,7 @@ KILL, FULL = "kill", "full"
 
 
 class Died(NamedTuple):
-    """How a command ended; `killed`: in the middle of it."""
+    """Result of a command; `killed` if it died before its end."""
 
     killed: bool
     code: int
@@ -45,7 +45,7 @@ class Died(NamedTuple):
 
 
 class Killer:
-    """`killer("apply", cwd=root, at=7)` dies before the seventh call; with `at=0` it lives."""
+    """`killer("apply", cwd=root, at=7)` dies before the seventh call; `at=0` kills nothing."""
 
     def __init__(self) -> None:
         self.process = subprocess.Popen(
@@ -75,7 +75,7 @@ class Killer:
 
 
 class _Counter:
-    """Counts calls, and lets the chosen one be the last that does anything."""
+    """Counts calls and makes the process die or fail at the chosen one."""
 
     def __init__(self, at: int, fault: str) -> None:
         self.at = at
@@ -94,7 +94,7 @@ class _Counter:
 
 
 def _wrap(counter: _Counter) -> None:
-    # Nobody can tell whether a process died before or after an fsync.
+    # A death before an fsync is indistinguishable from one after it.
     for name in (*_CHANGING, *(("fsync",) if counter.fault == FULL else ())):
         setattr(os, name, _counted(getattr(os, name), counter, name in _NEEDS_SPACE))
     subprocess.run = _counted(subprocess.run, counter, False)
@@ -149,7 +149,7 @@ def _obey(order: dict[str, Any]) -> dict[str, Any]:
 
 
 def _run(order: dict[str, Any]) -> dict[str, Any]:
-    """One command that nothing happens to, without a process of its own: that is quicker."""
+    """Run a command that is not killed, in this process because that is faster."""
     out, err = (io.TextIOWrapper(io.BytesIO(), write_through=True) for _ in range(2))
     os.chdir(order["cwd"])
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
@@ -160,18 +160,18 @@ def _run(order: dict[str, Any]) -> dict[str, Any]:
 
 
 def _ran(arguments: list[str]) -> int:
-    """`city`, or what its controller does where no command does it: `furnish AGENT WORK`."""
+    """Run `city`, or `furnish AGENT WORK`: a preparation that only the controller does."""
     if arguments[0] == "furnish":
-        from tests.support.quarters import furnish
+        from tests.support.session_workdirs import furnish
 
         return furnish(arguments[1:])
-    from gascity.cli import run
+    from gascity.cli.main import run
 
     return run(arguments)
 
 
 def _live(order: dict[str, Any], out: int, err: int) -> None:
-    """The life of one command, in a process of its own; it does not come back."""
+    """Run one command in a child process; never returns."""
     code = 99
     try:
         os.chdir(order["cwd"])
@@ -186,15 +186,15 @@ def _live(order: dict[str, Any], out: int, err: int) -> None:
 
 
 def _warm_up() -> None:
-    """Run once what every command does, so that no child has to do it for the first time."""
-    from gascity.cli import run
+    """Run once what every command does, so that no child pays for first-time imports."""
+    from gascity.cli.main import run
 
     with tempfile.TemporaryDirectory() as home:
         Path(home, "city.toml").write_text("")
         with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
             run(["--city", home, "apply"])
     gc.collect()
-    gc.freeze()  # a collection would copy every page that we share with our children
+    gc.freeze()  # a collection would copy every page shared with the children
 
 
 def _serve() -> None:

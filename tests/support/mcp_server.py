@@ -1,7 +1,7 @@
 """A real MCP server in one file, over stdio or HTTP.
 
-Its one tool, `echo`, answers with its argument, the command line and the environment's GREETING.
-With `--witness FILE` a line of the same is written to the file when a client says hello.
+Its only tool, `echo`, returns its argument, the command line and the variable GREETING.
+With `--witness FILE`, it writes the same as one line to the file when a client initializes.
 """
 
 import http.server
@@ -19,7 +19,7 @@ TOOL = {
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any] | None:
-    """The reply to one message; notifications have none."""
+    """Return the reply to a message; None for a notification."""
     if "id" not in request:
         return None
     found = _result(request.get("method", ""), request.get("params") or {})
@@ -60,7 +60,7 @@ def _of(**values: object) -> dict[str, Any]:
 
 
 def serve_stdio() -> None:
-    """One JSON message a line, until the client closes its end."""
+    """Serve one JSON message per line until the client closes its end."""
     for line in sys.stdin:
         reply = answer(json.loads(line)) if line.strip() else None
         if reply is not None:
@@ -68,7 +68,7 @@ def serve_stdio() -> None:
 
 
 class HttpServer(http.server.ThreadingHTTPServer):
-    """Serves on a free port of this machine, and remembers the headers of every request."""
+    """Serves on a free local port and records the headers of every request."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Http)
@@ -99,7 +99,7 @@ class _Http(http.server.BaseHTTPRequestHandler):
         self.send_error(405)
 
     def log_message(self, *arguments: object) -> None:
-        """Nothing is logged."""
+        """Log nothing."""
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Repositories of others, as packs are imported from them: real ones, served from this disk."""
+"""Real remote repositories to import packs from, served from this disk."""
 
 import subprocess
 from collections.abc import Mapping
@@ -9,9 +9,9 @@ from tests.support.trees import build_tree
 
 
 class Origin:
-    """A repository with an address.
+    """A repository with a URL.
 
-    `origin.commit({"pack.toml": "…"})`, then `origin.url`; what is done to it is public at once.
+    `origin.commit({"pack.toml": "…"})`, then `origin.url`; changes are public at once.
     """
 
     def __init__(self, root: Path, files: Mapping[str, str | bytes] | None = None) -> None:
@@ -30,7 +30,7 @@ class Origin:
         return head(self.root)
 
     def commit(self, files: Mapping[str, str | bytes], message: str = "more") -> str:
-        """Write files and commit them on the branch we are on; the commit's name."""
+        """Write and commit files on the current branch; return the commit's hash."""
         return commit(self.root, files, message)
 
     def link(self, path: str, target: str) -> str:
@@ -43,7 +43,7 @@ class Origin:
         return self.head
 
     def tag(self, name: str, *, annotated: bool = False) -> str:
-        """Name the commit we are on; that commit."""
+        """Tag the current commit; return its hash."""
         git(self.root, "tag", *(["--annotate", "--message", name] if annotated else []), name)
         return self.head
 
@@ -51,14 +51,14 @@ class Origin:
         git(self.root, "tag", "--delete", name)
 
     def branch(self, name: str) -> None:
-        """Go to a branch, which is made if it is new."""
+        """Switch to a branch; create it if it does not exist."""
         known = git(self.root, "for-each-ref", f"refs/heads/{name}")
         git(self.root, "checkout", "--quiet", *([] if known else ["-b"]), name)
 
     def force_push(self, files: Mapping[str, str | bytes], *, forget: bool = True) -> str:
-        """Put another commit in place of the one we are on, as `git push --force` does.
+        """Replace the current commit, as `git push --force` does.
 
-        With `forget`, the server no longer has the one before.
+        With `forget`, the server no longer has the old commit.
         """
         build_tree(self.root, files)
         git(self.root, "add", "--force", "--", *files)
@@ -68,23 +68,23 @@ class Origin:
         return self.head
 
     def forget(self) -> None:
-        """Throw away every commit that no branch and no tag leads to."""
+        """Delete every commit that no branch or tag reaches."""
         git(self.root, "reflog", "expire", "--expire=now", "--all")
         git(self.root, "gc", "--quiet", "--prune=now")
 
     def blob(self, content: bytes = b"x") -> str:
-        """An object with this content; its name."""
+        """Write a blob with this content; return its hash."""
         return self._object("blob", content)
 
     def tree(self, *entries: tuple[str, bytes, str]) -> str:
-        """A directory of these modes, names and objects, sound or not; its name."""
+        """Write a tree of these modes, names and objects, valid or not; return its hash."""
         raw = (
             mode.encode() + b" " + name + b"\0" + bytes.fromhex(at) for mode, name, at in entries
         )
         return self._object("tree", b"".join(raw))
 
     def publish(self, tree: str) -> str:
-        """Make a tree a commit, and let `main` be that."""
+        """Commit a tree and point `main` to it."""
         commit = git(self.root, "commit-tree", "-m", "raw", tree)
         git(self.root, "update-ref", "refs/heads/main", commit)
         return commit

@@ -1,4 +1,4 @@
-"""A city that runs: its real controller, its real sessions, and the end of all of them."""
+"""Running city with a real controller and real sessions; stops all of them after the test."""
 
 import contextlib
 import os
@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from gascity.control.client import ask, controller_state, is_starting
-from gascity.model.work import SETTLED, Session, Work
+from gascity.control.ipc.client import controller_state, is_starting, send_request
+from gascity.model.work import FINISHED, Session, Work
 from gascity.runtimes.process import ProcessRuntime
 from gascity.runtimes.tmux import TmuxRuntime
-from gascity.store.sqlite import SqliteStore, open_store
+from gascity.store import open_store
+from gascity.store.port import Store
 from tests.support.command import Command, Ran
 from tests.support.trees import build_tree
 
@@ -21,18 +22,18 @@ POOL = '[[patches.agent]]\nname = "shell"\nmax_active_sessions = {}\n'
 
 
 class RunningCity:
-    """Commands are typed in it; the store is looked at, never written, unless a test says so."""
+    """Runs commands in a city; reads its store, and writes to it only if a test says so."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
         self.run = Command(root)
-        self._store: SqliteStore | None = None
+        self._store: Store | None = None
 
     def write(self, files: Mapping[str, str | bytes]) -> None:
         build_tree(self.root, {"city.toml": "", **files})
 
     @property
-    def store(self) -> SqliteStore:
+    def store(self) -> Store:
         if self._store is None:
             self._store = open_store(str(self.root))
         return self._store
@@ -56,8 +57,8 @@ class RunningCity:
         self.until(lambda: not controller_state(str(self.root)).running)
 
     def sling(self, text: str, agent: str = "shell", **more: object) -> str:
-        """Sling through the socket, which is quick; the id of the work."""
-        reply = ask(str(self.root), {"op": "sling", "agent": agent, "text": text, **more})
+        """Sling through the socket, which is fast; return the work id."""
+        reply = send_request(str(self.root), {"op": "sling", "agent": agent, "text": text, **more})
         assert reply is not None, "no controller answers"
         assert "work" in reply, reply
         return str(reply["work"])
@@ -71,7 +72,7 @@ class RunningCity:
         return self.store.sessions(agent=agent, live=live)
 
     def until(self, fact: Callable[[], Any], longest: float = 30.0) -> Any:
-        """What a fact comes to once it is so."""
+        """Wait until a condition is truthy and return its value."""
         end = time.monotonic() + longest
         while not (found := fact()):
             assert time.monotonic() < end, f"not so within {longest} s: {self.picture()}"
@@ -79,12 +80,12 @@ class RunningCity:
         return found
 
     def settled(self, *ids: str) -> list[Work]:
-        """The items, once all of them are settled."""
-        self.until(lambda: all(self.work(id).status in SETTLED for id in ids))
+        """Wait until all items are finished and return them."""
+        self.until(lambda: all(self.work(id).status in FINISHED for id in ids))
         return [self.work(id) for id in ids]
 
     def running(self, id: str) -> Session:
-        """The session that works on an item, once its process runs."""
+        """Return the session that works on an item, once its process runs."""
 
         def holder() -> Session | None:
             found = [one for one in self.sessions() if one.work == id and one.pid]
@@ -97,7 +98,7 @@ class RunningCity:
         return run is not None and Path(run.exit_file).read_bytes().startswith(b"running")
 
     def at_rest(self) -> bool:
-        """Does nobody work, and is there nothing that somebody could take?"""
+        """Return whether no session works and no agent could claim an item."""
         if any(one.work for one in self.sessions()):
             return False
         now = time.time()
@@ -108,7 +109,7 @@ class RunningCity:
         return Path(path).read_text() if path else ""
 
     def picture(self) -> str:
-        """Everything there is to know when a test fails."""
+        """Return the state to print when a test fails."""
         with contextlib.suppress(Exception):
             works = [(w.id, w.status, w.attempts, w.reason) for w in self.store.list_work()]
             sessions = [(s.alias, s.state, s.reason, s.work) for s in self.store.sessions()]
@@ -118,26 +119,26 @@ class RunningCity:
         return "(no picture)"
 
     def leftovers(self) -> list[int]:
-        """Processes of the city's sessions, whoever started them."""
-        return [one.pid for one in ProcessRuntime().strays(str(self.root), frozenset())]
+        """Return processes of the city's sessions, whichever process started them."""
+        return [one.pid for one in ProcessRuntime().strays(str(self.root), ())]
 
     def end(self) -> None:
-        """Whatever happened in the test, nothing of it stays."""
+        """Stop every process of the city, whatever the test did."""
         while is_starting(str(self.root)):
             time.sleep(0.005)
         state = controller_state(str(self.root))
-        # One that was launched beside another has not got as far as the lock, and would get it now.
+        # A second controller that was still starting would now get the lock.
         for pid in {*self._launched(), *([state.pid] if state.running and state.pid else [])}:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         runtime = ProcessRuntime()
-        runtime.kill_all(runtime.strays(str(self.root), frozenset()))
+        runtime.kill_all(runtime.strays(str(self.root), ()))
         if self.root.exists() and shutil.which("tmux"):
             TmuxRuntime(str(self.root), os.environ).close()
         self.close()
 
     def _launched(self) -> Iterator[int]:
-        """Controllers of the city in the background, those that only begin too."""
+        """Return background controllers of the city, including those still starting."""
         for entry in Path("/proc").iterdir():
             with contextlib.suppress(OSError):
                 words = (entry / "cmdline").read_bytes().split(b"\0")

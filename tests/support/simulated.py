@@ -1,33 +1,34 @@
 """A whole city in memory: records, processes, a clock and a controller that may be killed.
 
-Everything is decided by the real `reconcile` and `settle`; around them are the least that will do:
-dictionaries for the store, and processes that end as they are told to.
+The real `reconcile` and `settle` make all decisions. The rest is minimal: dictionaries instead of
+the store, and processes that end when the simulation says so.
 """
 
 import random
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from gascity.control.settle import FINISH, REOPEN, Ending, Limits, settle
-from gascity.control.standing import leaving, live
-from gascity.control.world import (
+from gascity.control.decide.outcome import FINISH, REOPEN, Limits, RunEnd, decide_outcome
+from gascity.control.decide.session_state import is_ending, is_live
+from gascity.control.decide.types import (
     Action,
     Blocked,
-    Change,
+    CreateSession,
     Demand,
-    Facts,
+    Headroom,
+    ObservedSession,
     Pool,
-    Restart,
-    Room,
-    Start,
-    Stop,
-    Turn,
+    RestartSession,
+    RunSession,
+    StopSession,
+    UpdateSession,
 )
 from gascity.model.work import (
     CLAIMED,
     CRASHED,
     DONE,
     DRAINING,
+    FINISHED,
     IDLE,
     LIVE,
     NAMED,
@@ -35,7 +36,6 @@ from gascity.model.work import (
     QUARANTINED,
     RATE_LIMITED,
     RUNNING,
-    SETTLED,
     STARTING,
     STOPPED,
     STOPPING,
@@ -43,7 +43,7 @@ from gascity.model.work import (
     Session,
     Work,
 )
-from tests.support.verdicts import Asked, check_verdict, in_terminal
+from tests.support.reconcile_rules import Asked, check_verdict, in_terminal
 
 LIMITS = Limits(retries=1, max_attempts=3)
 MOST_ATTEMPTS = LIMITS.max_attempts + LIMITS.retries  # losses, then failures
@@ -52,16 +52,16 @@ _MOST_ROUNDS = 200  # of one wake
 
 
 class Process(NamedTuple):
-    """Something that runs; it outlives the controller."""
+    """A running process; it outlives the controller."""
 
     generation: int
     work: str
     about: str = ""
-    ended: Ending | None = None
+    ended: RunEnd | None = None
 
 
 class City:
-    """Records, processes, and the controller's memory, which is all that its death takes away."""
+    """Records, processes, and the controller's memory, which is lost when it dies."""
 
     def __init__(self, pools: Iterable[Pool], rng: random.Random) -> None:
         self.rng = rng
@@ -72,14 +72,14 @@ class City:
         self.work: dict[str, Work] = {}
         self.sessions: dict[str, Session] = {}
         self.processes: dict[str, Process] = {}
-        self.drift: set[str] = set()  # sessions that were started with another definition
+        self.drift: set[str] = set()  # sessions started with an older definition
         self.mail: dict[str, int] = {}
         self.done: dict[str, int] = {}
-        self.told: dict[str, str] = {}  # why we end a run, on record: by session
+        self.told: dict[str, str] = {}  # recorded reason for ending a run, by session
         self.up = True
         self.dirty: set[str] = set()
         self.wake: dict[str, float] = {}
-        self.waiting: set[str] = set()  # agents for whom something is left over
+        self.waiting: set[str] = set()  # agents with unfinished demand
         self.preparing: set[str] = set()
         self.wakes = 0
         self.count = 0
@@ -124,25 +124,25 @@ class City:
         )
 
     def put(self, session: Session, **changes: object) -> Session:
-        """Write a session; room that comes free is told to whoever waits for it."""
+        """Write a session; wake agents that wait for the capacity it frees."""
         before = self.sessions.get(session.id)
         after = session._replace(updated=self.now, **changes)  # type: ignore[arg-type]
         self.sessions[session.id] = after
         self.dirty.add(after.agent)
-        if before is not None and live(before) and not (live(after) and not leaving(after)):
+        if before is not None and is_live(before) and not (is_live(after) and not is_ending(after)):
             self.dirty |= self.waiting
         return after
 
-    # What deciding needs
+    # Inputs of reconcile
 
-    def facts(self, agent: str) -> list[Facts]:
+    def facts(self, agent: str) -> list[ObservedSession]:
         wanted = {w.session for w in self.work.values() if w.status == OPEN and w.reserved}
         found = []
         for one in self.sessions.values():
             there = one.state in LIVE or one.state in _BACKING_OFF or one.asked
             if one.agent == agent and (there or one.origin == NAMED or one.id in wanted):
                 drift = "restart" if one.id in self.drift else ""
-                found.append(Facts(one, drift, ("prompt",) if drift else ()))
+                found.append(ObservedSession(one, drift, ("prompt",) if drift else ()))
         return found
 
     def demand(self, agent: str) -> Demand:
@@ -163,9 +163,9 @@ class City:
             next_due=min((at for at in later if at is not None), default=None),
         )
 
-    def room(self, agent: str) -> Room:
+    def room(self, agent: str) -> Headroom:
         rig = agent.partition("/")[0]
-        there = [s for s in self.sessions.values() if live(s)]
+        there = [s for s in self.sessions.values() if is_live(s)]
         near = [s for s in there if s.agent.partition("/")[0] == rig]
         caps, going = [], []
         for limit, counted, word in (
@@ -175,23 +175,23 @@ class City:
             if limit is not None:
                 words = Blocked(word, f"{len(counted)} of {limit} sessions are live")
                 caps.append((limit - len(counted), words))
-                going.append(sum(map(leaving, counted)))
-        return Room(tuple(caps), tuple(going))
+                going.append(sum(map(is_ending, counted)))
+        return Headroom(tuple(caps), tuple(going))
 
     def pool(self, agent: str) -> Pool:
         others = [s for s in self.sessions.values() if s.agent != agent]
-        taken = {s.alias for s in others if live(s) or s.state in _BACKING_OFF}
+        taken = {s.alias for s in others if is_live(s) or s.state in _BACKING_OFF}
         return self.pools[agent]._replace(taken=frozenset(taken))
 
     # The controller
 
     def look(self) -> None:
-        """One wake of the controller: settle what ended, then decide until all is decided."""
+        """Run one controller wake-up: settle ended runs, then reconcile until nothing is left."""
         if not self.up:
             return
         for id, process in list(self.processes.items()):
             if process.ended is not None and self.sessions[id].state != UNKNOWN:
-                self.settle(id, process, process.ended)
+                self.decide_outcome(id, process, process.ended)
         due = {agent for agent, at in self.wake.items() if at <= self.now}
         self.wakes += bool(due)
         self.dirty |= due
@@ -207,38 +207,38 @@ class City:
         pool, facts = self.pool(agent), self.facts(agent)
         demand, room = self.demand(agent), self.room(agent)
         asked = Asked(pool, tuple(facts), demand, room, self.now)
-        verdict = asked.verdict()
-        check_verdict(asked, verdict)
+        result = asked.result()
+        check_verdict(asked, result)
         self.waiting.discard(agent)
         self.wake.pop(agent, None)
-        if verdict.wake_at is not None:
-            self.wake[agent] = verdict.wake_at
-        for action in verdict.actions:
+        if result.wake_at is not None:
+            self.wake[agent] = result.wake_at
+        for action in result.actions:
             self.act(pool, action)
-        if verdict.blocked or demand.items or demand.mail or pool.minimum or pool.named:
+        if result.blocked or demand.items or demand.mail or pool.minimum or pool.named:
             self.waiting.add(agent)
-        if not verdict.actions:
+        if not result.actions:
             self.dirty.discard(agent)
 
     def act(self, pool: Pool, action: Action) -> None:
-        if isinstance(action, Start):
+        if isinstance(action, CreateSession):
             self.start(pool, action)
             return
         session = self.sessions[action.session]
         assert session.state not in (UNKNOWN, STOPPING), f"{action} touches {session.state}"
-        if isinstance(action, Turn):
+        if isinstance(action, RunSession):
             self.turn(pool, session, action)
-        elif isinstance(action, Change):
+        elif isinstance(action, UpdateSession):
             self.change(session, action)
-        elif isinstance(action, Restart):
+        elif isinstance(action, RestartSession):
             held = session.attached or session.pinned is not None
-            assert session.asked or not held, f"{action} against a person"
+            assert session.asked or not held, f"{action} of a session that a user holds"
             assert not pool.blocked, f"{action} of an agent that is blocked"
             self.end(session, "restart")
         else:
             self.stop(session, action)
 
-    def start(self, pool: Pool, action: Start) -> None:
+    def start(self, pool: Pool, action: CreateSession) -> None:
         assert not pool.blocked, f"{action} of an agent that is blocked"
         self.check_room(pool, action)
         self.count += 1
@@ -257,9 +257,9 @@ class City:
         self.put(session)
         self.begin(session, action.work, action.about)
 
-    def turn(self, pool: Pool, session: Session, action: Turn) -> None:
+    def turn(self, pool: Pool, session: Session, action: RunSession) -> None:
         assert not pool.blocked, f"{action} of an agent that is blocked"
-        if not live(session) and session.asked != "restart":
+        if not is_live(session) and session.asked != "restart":
             self.check_room(pool, action)
         if action.slot:
             session = self.put(session, slot=action.slot, alias=action.alias)
@@ -276,7 +276,7 @@ class City:
     def check_room(self, pool: Pool, action: Action) -> None:
         room = self.room(pool.agent)
         assert room.free is None or room.free > 0, f"{action} beyond a cap: {room}"
-        number = sum(live(s) for s in self.sessions.values() if s.agent == pool.agent)
+        number = sum(is_live(s) for s in self.sessions.values() if s.agent == pool.agent)
         assert pool.maximum is None or number < pool.maximum, f"{action} beyond {pool.maximum}"
 
     def begin(self, session: Session, work: str, about: str) -> None:
@@ -302,11 +302,11 @@ class City:
         self.preparing.add(session.id)
 
     def prepared(self, id: str, *, fails: bool = False) -> None:
-        """The directory of a session is ready, or could not be made."""
+        """Report that a session's directory is ready or could not be created."""
         self.preparing.discard(id)
         session = self.sessions[id]
         if fails:
-            self.conclude(session, Ending(None, ran=False, error="no directory"), "")
+            self.conclude(session, RunEnd(None, ran=False, error="no directory"), "")
             return
         self.count += 1
         idle = session.interactive and not session.work
@@ -319,7 +319,7 @@ class City:
             idle_since=self.now if idle else None,
         )
 
-    def change(self, session: Session, action: Change) -> None:
+    def change(self, session: Session, action: UpdateSession) -> None:
         if action.pending:
             self.put(session, pending=action.pending)
             return
@@ -335,13 +335,15 @@ class City:
             idle_since=idle_since,
         )
 
-    def stop(self, session: Session, action: Stop) -> None:
+    def stop(self, session: Session, action: StopSession) -> None:
         if action.how == "drain":
             assert action.by is not None
             self.put(session, state=DRAINING, drain_by=action.by, reason=action.reason, asked="")
             return
         held = session.attached or session.pinned is not None
-        assert session.asked or action.timeout or not held, f"{action} against a person"
+        assert session.asked or action.timeout or not held, (
+            f"{action} of a session that a user holds"
+        )
         self.end(session, "timeout" if action.timeout else "stop", action.reason)
 
     def end(self, session: Session, ours: str, reason: str = "") -> None:
@@ -356,18 +358,18 @@ class City:
         else:
             self.put(session, state=STOPPED, reason=reason, asked="", pending="", retry_at=None)
 
-    def settle(self, id: str, process: Process, ending: Ending) -> None:
+    def decide_outcome(self, id: str, process: Process, run_end: RunEnd) -> None:
         del self.processes[id]
         session = self.sessions[id]
         assert session.generation == process.generation
         ours = self.told.pop(id, "")
-        self.conclude(session, ending._replace(ours=ours), session.work or process.work)
+        self.conclude(session, run_end._replace(ours=ours), session.work or process.work)
 
-    def conclude(self, session: Session, ending: Ending, work: str) -> None:
-        """Write down what an ending comes to."""
+    def conclude(self, session: Session, run_end: RunEnd, work: str) -> None:
+        """Record the outcome of an ended run."""
         work = work or session.work
         item = self.work.get(work)
-        result = settle(item, session, ending, LIMITS, self.now)
+        result = decide_outcome(item, session, run_end, LIMITS, self.now)
         if item is not None and result.work == FINISH:
             self.finish(work, result.status)
         elif item is not None and result.work == REOPEN:
@@ -384,26 +386,26 @@ class City:
             asked="",
             idle_since=self.now,
         )
-        if ending.ours == "restart" and after.interactive and not self.pools[after.agent].blocked:
+        if run_end.ours == "restart" and after.interactive and not self.pools[after.agent].blocked:
             self.begin(after._replace(state=STARTING), "", "")
 
     def killed(self) -> None:
-        """The controller dies, and all that it remembers is gone."""
+        """Kill the controller and drop its memory."""
         self.up = False
         self.dirty, self.wake, self.waiting, self.preparing = set(), {}, set(), set()
 
     def started(self) -> None:
-        """A new controller takes over what the records say."""
+        """Start a new controller from the records."""
         self.up = True
         self.dirty = set(self.pools)
         for session in list(self.sessions.values()):
             begun = session.state == STARTING and session.generation > 0
             if begun and session.id not in self.processes:
-                self.conclude(session, Ending(None, ran=False), "")
+                self.conclude(session, RunEnd(None, ran=False), "")
 
 
 def check_city(city: City) -> None:
-    """Laws of every state of the city."""
+    """Assert the invariants of every state of the city."""
     holders: dict[str, str] = {}
     aliases: dict[str, str] = {}
     slots: dict[tuple[str, int], str] = {}
@@ -411,11 +413,13 @@ def check_city(city: City) -> None:
         if session.work:
             assert session.work not in holders, f"{session.work} has two holders"
             holders[session.work] = session.id
-        if live(session):
+        if is_live(session):
             assert aliases.setdefault(session.alias, session.id) == session.id, "alias taken twice"
-            seat = (session.agent, session.slot)
+            free_slot = (session.agent, session.slot)
             if session.slot:
-                assert slots.setdefault(seat, session.id) == session.id, f"{seat} taken twice"
+                assert slots.setdefault(free_slot, session.id) == session.id, (
+                    f"{free_slot} taken twice"
+                )
         else:
             assert not session.work, f"{session.id} is {session.state} and holds work"
             assert session.id not in city.processes, f"{session.id} is {session.state} and runs"
@@ -425,4 +429,4 @@ def check_city(city: City) -> None:
         if work.status == CLAIMED:
             assert holders.get(work.id) == work.session, f"{work.id} has no holder"
         else:
-            assert work.status in (OPEN, *SETTLED)
+            assert work.status in (OPEN, *FINISHED)

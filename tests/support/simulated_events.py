@@ -1,11 +1,11 @@
-"""What may happen to a simulated city, chosen by chance, and how it comes to rest."""
+"""Random events for a simulated city, and how it comes to rest."""
 
 import random
 from collections.abc import Callable
 
-from gascity.control.settle import Ending
-from gascity.control.standing import asleep, bounds, holder, live
-from gascity.control.world import Blocked, Named, Pool
+from gascity.control.decide.outcome import RunEnd
+from gascity.control.decide.session_state import idle_deadlines, is_asleep, is_live, restart_blocker
+from gascity.control.decide.types import Blocked, NamedSlot, Pool
 from gascity.model.work import (
     CANCELLED,
     CLAIMED,
@@ -25,8 +25,8 @@ from gascity.model.work import (
     Session,
     Work,
 )
+from tests.support.reconcile_rules import in_terminal
 from tests.support.simulated import City, check_city
-from tests.support.verdicts import in_terminal
 
 DAY = 86_400.0
 _BLOCKED = {
@@ -37,7 +37,7 @@ _BLOCKED = {
 
 
 def pools() -> list[Pool]:
-    """Agents that differ in what matters; two of them have the same bare name."""
+    """Return agents with different settings; two of them have the same unqualified name."""
     return [
         Pool("north/builder", maximum=3, run_timeout=900.0, drain_timeout=60.0),
         Pool("south/builder", maximum=2, minimum=1, names=("ash", "oak")),
@@ -46,7 +46,7 @@ def pools() -> list[Pool]:
             "north/guide",
             maximum=2,
             interactive=True,
-            named=(Named("guide", True),),
+            named=(NamedSlot("guide", True),),
             idle_timeout=7200.0,
             sleep_after_idle=3600.0,
         ),
@@ -54,14 +54,14 @@ def pools() -> list[Pool]:
             "city.mayor",
             maximum=2,
             interactive=True,
-            named=(Named("mayor", True), Named("deputy", False)),
+            named=(NamedSlot("mayor", True), NamedSlot("deputy", False)),
             idle_timeout=1800.0,
         ),
     ]
 
 
 class Life:
-    """Chance, for one city. The same seed tells the same story."""
+    """Random events for one city; the same seed gives the same events."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
@@ -147,14 +147,14 @@ class Life:
         city.dirty.add(agent)
 
     def give_up(self) -> None:
-        """A person cancels what waits for something that will never be done."""
+        """Cancel, as a user would, items whose dependencies will never be done."""
         lost = {w.id for w in self.city.work.values() if w.status in (FAILED, CANCELLED)}
         for work in list(self.city.work.values()):
             if work.status == OPEN and lost.intersection(work.depends_on):
                 self.city.finish(work.id, CANCELLED)
 
     def forget(self) -> None:
-        """Old records go: settled work, and sessions that are over."""
+        """Delete old records: finished work and ended sessions."""
         city = self.city
         needed = {id for w in city.work.values() if w.status == OPEN for id in w.depends_on}
         held = {w.session for w in city.work.values() if w.status in (OPEN, CLAIMED)}
@@ -166,7 +166,7 @@ class Life:
         city.sessions = {s.id: s for s in there}
 
     def work_settles(self) -> None:
-        """`work done` or `work fail`, from inside the run."""
+        """Run `work done` or `work fail` from inside the session."""
         claimed = [w for w in self.city.work.values() if w.status == CLAIMED]
         claimed = [w for w in claimed if w.session in self.city.processes]
         if not claimed:
@@ -207,38 +207,38 @@ class Life:
     def run_ends(self) -> None:
         id = self.running()
         if id is not None:
-            self.end_process(id, self.ending())
+            self.end_process(id, self.run_end())
 
-    def end_process(self, id: str, ending: Ending) -> None:
+    def end_process(self, id: str, run_end: RunEnd) -> None:
         process = self.city.processes[id]
-        self.city.processes[id] = process._replace(ended=ending)
+        self.city.processes[id] = process._replace(ended=run_end)
 
-    def ending(self) -> Ending:
+    def run_end(self) -> RunEnd:
         until = self.city.now + self.rng.uniform(-10, 600)
         return self.rng.choice(
             [
-                Ending(0),
-                Ending(0),
-                Ending(0),
-                Ending(0),
-                Ending(1),
-                Ending(0, error="an error"),
-                Ending(139),
-                Ending(137),
-                Ending(None),
-                Ending(None, ran=False),
-                Ending(1, limited_until=self.rng.choice([0.0, until])),
+                RunEnd(0),
+                RunEnd(0),
+                RunEnd(0),
+                RunEnd(0),
+                RunEnd(1),
+                RunEnd(0, error="an error"),
+                RunEnd(139),
+                RunEnd(137),
+                RunEnd(None),
+                RunEnd(None, ran=False),
+                RunEnd(1, limited_until=self.rng.choice([0.0, until])),
             ]
         )
 
     def stop_ends(self) -> None:
-        """What we asked to end does end."""
+        """End a run that was asked to stop."""
         for session in self.city.sessions.values():
             if session.state == STOPPING and session.id in self.city.processes:
-                self.end_process(session.id, Ending(143))
+                self.end_process(session.id, RunEnd(143))
 
     def lose_sight(self) -> None:
-        """A run cannot be seen, or can be again."""
+        """Make a run unobservable, or observable again."""
         lost = self.one(UNKNOWN)
         if lost is not None and self.rng.random() < 0.7:
             self.regain_sight(lost)
@@ -252,7 +252,7 @@ class Life:
         since = self.city.now if idle else None
         self.city.put(session, state=IDLE if idle else RUNNING, idle_since=since)
 
-    # People
+    # Users
 
     def attach(self) -> None:
         session = self.one(RUNNING, IDLE, DRAINING)
@@ -269,7 +269,7 @@ class Life:
             self.city.put(session, asked=what)
 
     def make_session(self) -> None:
-        """`city session new`."""
+        """Run `city session new`."""
         city, agent = self.city, self.agent()
         if city.pools[agent].blocked:
             return
@@ -324,7 +324,7 @@ class Life:
 
     def drift(self) -> None:
         agent = self.agent()
-        there = {s.id for s in self.city.sessions.values() if s.agent == agent and live(s)}
+        there = {s.id for s in self.city.sessions.values() if s.agent == agent and is_live(s)}
         self.city.drift = (
             self.city.drift - there if self.rng.random() < 0.3 else (self.city.drift | there)
         )
@@ -347,7 +347,7 @@ class Life:
     # Rest
 
     def calm(self) -> None:
-        """Everybody lets go, and everything succeeds from now on."""
+        """Detach every user and let everything succeed from now on."""
         city = self.city
         if not city.up:
             city.started()
@@ -362,7 +362,7 @@ class Life:
         city.dirty = set(city.pools)
 
     def rest(self) -> None:
-        """Let time pass until nothing is left to do, or a day is over."""
+        """Advance time until nothing is left to do, for at most a day."""
         city, end = self.city, self.city.now + DAY
         for _ in range(5000):
             city.look()
@@ -376,7 +376,7 @@ class Life:
         raise AssertionError(f"no rest: {city.wakes} wakes, {city.wake}")
 
     def _move_on(self) -> bool:
-        """Everything that goes on comes to its end."""
+        """Complete each preparation, stop and run; return whether anything changed."""
         city, moved = self.city, False
         for id in sorted(city.preparing):
             city.prepared(id)
@@ -389,30 +389,32 @@ class Life:
                 self._hands_free(city.work[session.work])
                 moved = True
             elif not session.interactive or process.ended is not None:
-                self.end_process(id, process.ended or Ending(0))
+                self.end_process(id, process.ended or RunEnd(0))
                 moved = True
         return moved
 
     def check_rest(self) -> None:
-        """All that can be done is done, and only those are there that are to be."""
+        """Assert that all possible work is done and only the wanted sessions are live."""
         city = self.city
         for agent, pool in city.pools.items():
             assert not city.claimable(agent), f"{agent} leaves work undone"
-            own = [s for s in city.sessions.values() if s.agent == agent and live(s)]
-            pooled = [s for s in own if s.origin == POOL]
+            own = [s for s in city.sessions.values() if s.agent == agent and is_live(s)]
+            pooled_count = [s for s in own if s.origin == POOL]
             most = len(own) if pool.maximum is None else pool.maximum
-            least = min(pool.minimum, max(0, most - len(own) + len(pooled)))
-            assert len(pooled) == least, f"{agent}: {own}"
+            least = min(pool.minimum, max(0, most - len(own) + len(pooled_count)))
+            assert len(pooled_count) == least, f"{agent}: {own}"
             assert all(s.state == IDLE for s in own), f"{agent}: {own}"
             for named in pool.named:
                 mine = [s for s in city.sessions.values() if s.alias == named.alias]
-                there = any(live(s) or asleep(s) for s in mine)
+                there = any(is_live(s) or is_asleep(s) for s in mine)
                 assert there or not named.always, f"{named.alias} is missing"
             for session in own:
-                overdue = [at for at in bounds(pool, session) if at <= city.now]
-                assert not overdue or holder(session, city.now), f"{session} outlives its time"
+                overdue = [at for at in idle_deadlines(pool, session) if at <= city.now]
+                assert not overdue or restart_blocker(session, city.now), (
+                    f"{session} outlives its time"
+                )
         for work in city.work.values():
-            persons = [s for s in city.sessions.values() if s.agent == work.agent and live(s)]
+            persons = [s for s in city.sessions.values() if s.agent == work.agent and is_live(s)]
             full = len(persons) >= (city.pools[work.agent].maximum or len(persons) + 1)
             if work.status == OPEN and work.reserved and not full:
                 assert not city.claimable(work.agent, work.session), f"{work.id} is left"

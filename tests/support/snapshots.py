@@ -1,4 +1,4 @@
-"""What stands in a directory, to the byte, and what should not be left there."""
+"""Exact directory contents, and temporary files left behind."""
 
 import os
 import stat
@@ -8,7 +8,7 @@ Picture = dict[str, tuple[str, object]]
 
 
 def picture(root: Path, *, but: tuple[str, ...] = (".git",)) -> Picture:
-    """Everything below a directory: kind or mode, and content or target. Nothing: not there."""
+    """Return kind or mode, and content or target, of each path; empty if there is no directory."""
     found: Picture = {}
     for directory, folders, names in os.walk(root):
         folders[:] = sorted(name for name in folders if name not in but)
@@ -28,7 +28,7 @@ def picture(root: Path, *, but: tuple[str, ...] = (".git",)) -> Picture:
 
 
 def scratch(root: Path) -> list[str]:
-    """What a write that was cut short leaves behind, anywhere below a directory."""
+    """Return temporary files of interrupted writes below a directory."""
     return sorted(
         os.path.join(directory, name)
         for directory, folders, names in os.walk(root)

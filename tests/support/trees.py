@@ -1,4 +1,4 @@
-"""Directory trees as text: written from a mapping, read back as something a reviewer can read."""
+"""Writes directory trees from a mapping and prints them as readable text."""
 
 import os
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ def build_tree(root: Path, files: Mapping[str, str | bytes]) -> Path:
 
 
 def tree_text(root: Path, *, skip: tuple[str, ...] = (".gc", ".git")) -> str:
-    """Every file below `root` with a heading and its text; links, and modes that are not 0644."""
+    """Return each file below `root` with a heading and its text, links, and modes except 0644."""
     parts = []
     for directory, folders, names in os.walk(root):
         folders[:] = sorted(folder for folder in folders if folder not in skip)
@@ -29,7 +29,7 @@ def tree_text(root: Path, *, skip: tuple[str, ...] = (".gc", ".git")) -> str:
             if path.is_symlink():
                 parts.append(f"-- {shown} -> {os.readlink(path)} --\n")
                 continue
-            mode = path.stat().st_mode & 0o755  # what a looser umask adds is the machine's
+            mode = path.stat().st_mode & 0o755  # ignore bits that depend on the machine's umask
             note = "" if mode == 0o644 else f" ({mode:04o})"
             parts.append(f"-- {shown}{note} --\n{path.read_text()}")
     return "\n".join(parts)

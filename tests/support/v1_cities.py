@@ -1,4 +1,4 @@
-"""Cities of the first layout, of any size."""
+"""Generated v1 cities (`[[agent]]` tables) of any size."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -6,8 +6,8 @@ from typing import NamedTuple
 from tests.support.trees import build_tree
 
 
-class FirstAgent(NamedTuple):
-    """An agent of a generated city; `comment` stands above its table."""
+class V1Agent(NamedTuple):
+    """An agent of a generated city; `comment` is above its table."""
 
     name: str
     comment: str
@@ -17,15 +17,15 @@ class FirstAgent(NamedTuple):
     shared: bool
 
 
-class FirstCity(NamedTuple):
-    """A generated city: its agents, and all of city.toml that is not about them."""
+class V1City(NamedTuple):
+    """A generated city: its agents and the rest of city.toml."""
 
-    agents: tuple[FirstAgent, ...]
+    agents: tuple[V1Agent, ...]
     rest: str
 
 
-def first_city(root: Path, size: int) -> FirstCity:
-    """Write a city with `size` agents in tables, comments everywhere, other tables in between."""
+def v1_city(root: Path, size: int) -> V1City:
+    """Write a city with `size` agents in tables, mixed with comments and other tables."""
     agents = tuple(_agent(number) for number in range(size))
     rest = ["# The town.\n\nimplicit_agents = false  # we bring our own\n\n", _WORKSPACE]
     text = list(rest)
@@ -53,14 +53,14 @@ def first_city(root: Path, size: int) -> FirstCity:
         if agent.overlay:
             (root / f"overlays/{agent.name}/bin/run.sh").chmod(0o755)
             (root / f"overlays/{agent.name}/latest").symlink_to("notes.md")
-    return FirstCity(agents, "".join(rest))
+    return V1City(agents, "".join(rest))
 
 
-def _agent(number: int) -> FirstAgent:
+def _agent(number: int) -> V1Agent:
     template = number % 3 == 0
     shared = number % 7 == 3
     text = f"You are number {number}" + (", {{ .AgentName }}.\n" if template else ".\n")
-    return FirstAgent(
+    return V1Agent(
         f"agent-{number:03}",
         f"# Number {number} — “quoted”, with = signs and [brackets].",
         "" if shared else text,
@@ -70,7 +70,7 @@ def _agent(number: int) -> FirstAgent:
     )
 
 
-def _table(agent: FirstAgent) -> str:
+def _table(agent: V1Agent) -> str:
     prompt = "common" if agent.shared else agent.name
     lines = [
         agent.comment,

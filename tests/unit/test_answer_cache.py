@@ -7,11 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from gascity.quick import answer, keep, recall, variant
+from gascity.startup.answer_cache import CommandOutput, answer, recall, store, variant
 
 SHAPE = "agent-list"
 NOW = 4_000_000_000_000_000_000  # long after every file was written
 OUT, ERR = b"2 agents:\n\n  m\xc3\xa4yor\n", b"city: a note\n"
+
+
+def given(stored: CommandOutput | None) -> tuple[bytes, bytes, int] | None:
+    return (stored.out, stored.err, stored.code) if stored else None
+
 
 Stamp = tuple[int, int, int, int] | None
 
@@ -40,15 +45,15 @@ def seen(root: Path) -> dict[str, Stamp]:
 @pytest.fixture
 def kept(root: Path) -> Path:
     """The file of an answer that holds."""
-    keep(str(root), SHAPE, "variant", seen(root), OUT, ERR, NOW)
-    assert recall(str(root), SHAPE, "variant") == (OUT, ERR)
+    store(str(root), SHAPE, "variant", seen(root), CommandOutput(OUT, ERR), NOW)
+    assert given(recall(str(root), SHAPE, "variant")) == (OUT, ERR, 0)
     return root / ".gc/cache" / SHAPE
 
 
 def test_an_answer_is_given_again_byte_for_byte(root: Path) -> None:
     out = bytes(range(256)) * 3
-    keep(str(root), SHAPE, "variant", seen(root), out, b"\n\n", NOW)
-    assert recall(str(root), SHAPE, "variant") == (out, b"\n\n")
+    store(str(root), SHAPE, "variant", seen(root), CommandOutput(out, b"\n\n"), NOW)
+    assert given(recall(str(root), SHAPE, "variant")) == (out, b"\n\n", 0)
 
 
 @pytest.mark.usefixtures("kept")
@@ -103,8 +108,8 @@ def test_odd_times_of_files_are_kept_and_noticed(root: Path, years: int) -> None
     file = root / "agents/agent.toml"
     there = file.stat().st_mtime_ns + years * 365 * 86_400 * 10**9
     os.utime(file, ns=(there, there))
-    keep(str(root), SHAPE, "variant", seen(root), OUT, ERR, NOW)
-    assert recall(str(root), SHAPE, "variant") == (OUT, ERR)
+    store(str(root), SHAPE, "variant", seen(root), CommandOutput(OUT, ERR), NOW)
+    assert given(recall(str(root), SHAPE, "variant")) == (OUT, ERR, 0)
     file.write_text("hidden = fals\n")
     os.utime(file, ns=(there, there))
     assert recall(str(root), SHAPE, "variant") is None
@@ -113,35 +118,36 @@ def test_odd_times_of_files_are_kept_and_noticed(root: Path, years: int) -> None
 def test_what_changed_a_moment_ago_is_not_kept(root: Path) -> None:
     """It may change once more within the same tick, and look the same."""
     newest = max(found[1] for found in seen(root).values() if found)
-    keep(str(root), SHAPE, "variant", seen(root), OUT, ERR, newest + 1_000_000)
+    store(str(root), SHAPE, "variant", seen(root), CommandOutput(OUT, ERR), newest + 1_000_000)
     assert not (root / ".gc").exists()
 
 
 def test_what_changed_after_now_is_not_kept(root: Path) -> None:
     """The clock was set back: nothing can be said of what changes next."""
     oldest = min(found[1] for found in seen(root).values() if found)
-    keep(str(root), SHAPE, "variant", seen(root), OUT, ERR, oldest - 10**12)
+    store(str(root), SHAPE, "variant", seen(root), CommandOutput(OUT, ERR), oldest - 10**12)
     assert not (root / ".gc").exists()
 
 
 def test_whole_seconds_are_taken_for_a_coarse_clock(root: Path) -> None:
     second = 1_700_000_000_000_000_000
     stamps: dict[str, Stamp] = {str(root / "city.toml"): (second, second, 12, 1)}
-    keep(str(root), SHAPE, "variant", stamps, OUT, ERR, second + 1_000_000_000)
+    store(str(root), SHAPE, "variant", stamps, CommandOutput(OUT, ERR), second + 1_000_000_000)
     assert not (root / ".gc").exists()
-    keep(str(root), SHAPE, "variant", stamps, OUT, ERR, second + 3_000_000_000)
+    store(str(root), SHAPE, "variant", stamps, CommandOutput(OUT, ERR), second + 3_000_000_000)
     assert (root / ".gc/cache" / SHAPE).exists()
 
 
 def test_an_answer_that_did_not_look_at_city_toml_is_not_kept(root: Path) -> None:
     stamps = seen(root)
     del stamps[str(root / "city.toml")]
-    keep(str(root), SHAPE, "variant", stamps, OUT, ERR, NOW)
+    store(str(root), SHAPE, "variant", stamps, CommandOutput(OUT, ERR), NOW)
     assert not (root / ".gc").exists()
 
 
 def test_a_path_with_a_line_break_is_not_kept(root: Path) -> None:
-    keep(str(root), SHAPE, "variant", {**seen(root), "/a\nb": None}, OUT, ERR, NOW)
+    paths: dict[str, Stamp] = {**seen(root), "/a\nb": None}
+    store(str(root), SHAPE, "variant", paths, CommandOutput(OUT, ERR), NOW)
     assert not (root / ".gc").exists()
 
 
@@ -176,7 +182,7 @@ def test_a_file_with_a_line_lost_is_not_believed(root: Path, kept: Path) -> None
 
 @pytest.mark.parametrize(
     "data",
-    [b"", b"\n", b"\n\n", b"\0" * 100, b"\xff" * 1000, b"gascity-answer 1", b"\n" * 10_000],
+    [b"", b"\n", b"\n\n", b"\0" * 100, b"\xff" * 1000, b"gascity-answer 2", b"\n" * 10_000],
     ids=["empty", "newline", "newlines", "zeros", "bytes", "magic-alone", "many-lines"],
 )
 def test_nonsense_is_not_believed(root: Path, kept: Path, data: bytes) -> None:
@@ -191,9 +197,10 @@ def test_nonsense_is_not_believed(root: Path, kept: Path, data: bytes) -> None:
 
 def forged(stamps: list[str], text: bytes = b"owned\n", sizes: bytes | None = None) -> bytes:
     """A kept answer made up by somebody who knows the format but not this machine's times."""
-    head = "\n".join(["gascity-answer 1", "variant", *stamps]).encode()
+    head = "\n".join(["gascity-answer 2", "variant", *stamps]).encode()
     if sizes is None:
-        sizes = f"{len(text)} 0 {zlib.crc32(head + text)}".encode()
+        sizes = b"%d 0 0" % len(text)
+        sizes += b" %d" % zlib.crc32(b"%s\n%s\n%s" % (head, sizes, text))
     return head + b"\n\n" + sizes + b"\n" + text
 
 
@@ -201,7 +208,7 @@ def test_a_forger_who_knew_the_times_would_be_believed(root: Path, kept: Path) -
     """That is what the tests below rest on: only the stamps are wrong in them."""
     true_line = kept.read_bytes().split(b"\n")[2].decode()
     kept.write_bytes(forged([true_line]))
-    assert recall(str(root), SHAPE, "variant") == (b"owned\n", b"")
+    assert given(recall(str(root), SHAPE, "variant")) == (b"owned\n", b"", 0)
 
 
 @pytest.mark.parametrize(
@@ -227,16 +234,17 @@ def test_a_forged_answer_is_not_believed(root: Path, kept: Path, stamps: list[st
 @pytest.mark.parametrize(
     "sizes",
     [
-        b"99999999999999999999 0 0",
-        b"9" * 5000 + b" 0 0",
-        b"-1 7 0",
-        b"6 0",
+        b"99999999999999999999 0 0 0",
+        b"9" * 5000 + b" 0 0 0",
+        b"-1 7 0 0",
+        b"6 0 0",
         b"",
-        b"a b c",
-        b"6 0 " + b"9" * 5000,
-        b"\xd9\xa6 0 0",
+        b"a b c d",
+        b"6 0 0 " + b"9" * 5000,
+        b"\xd9\xa6 0 0 0",
+        b"6 0 7 0",
     ],
-    ids=["huge", "endless", "negative", "two", "none", "letters", "endless-checksum", "digits"],
+    ids=["huge", "endless", "negative", "three", "none", "letters", "checksum", "digits", "code"],
 )
 def test_impossible_sizes_are_not_believed(root: Path, kept: Path, sizes: bytes) -> None:
     head = kept.read_bytes().partition(b"\n\n")[0]
@@ -270,7 +278,7 @@ def test_a_directory_in_place_of_the_file_is_no_answer(root: Path, kept: Path) -
 def test_a_file_in_place_of_a_directory_means_that_nothing_is_kept(root: Path, name: str) -> None:
     (root / name).parent.mkdir(exist_ok=True)
     (root / name).write_text("mine\n")
-    keep(str(root), SHAPE, "variant", seen(root), OUT, ERR, NOW)
+    store(str(root), SHAPE, "variant", seen(root), CommandOutput(OUT, ERR), NOW)
     assert (root / name).read_text() == "mine\n"
     assert recall(str(root), SHAPE, "variant") is None
 
@@ -282,14 +290,14 @@ def test_nothing_is_written_through_a_linked_directory(
     outside = tmp_path_factory.mktemp("outside")
     (root / name).parent.mkdir(exist_ok=True)
     (root / name).symlink_to(outside)
-    keep(str(root), SHAPE, "variant", seen(root), OUT, ERR, NOW)
+    store(str(root), SHAPE, "variant", seen(root), CommandOutput(OUT, ERR), NOW)
     assert list(outside.iterdir()) == []
 
 
 def test_a_kept_file_is_replaced_whole_and_no_scratch_is_left(root: Path, kept: Path) -> None:
     with kept.open("rb") as old:
-        keep(str(root), SHAPE, "variant", seen(root), b"new\n", b"", NOW)
-        assert recall(str(root), SHAPE, "variant") == (b"new\n", b"")
+        store(str(root), SHAPE, "variant", seen(root), CommandOutput(b"new\n", b""), NOW)
+        assert given(recall(str(root), SHAPE, "variant")) == (b"new\n", b"", 0)
         assert OUT in old.read()
     assert [path.name for path in kept.parent.iterdir()] == [SHAPE]
 
@@ -299,9 +307,9 @@ def test_a_link_at_the_place_of_the_file_is_replaced_not_followed(root: Path, ke
     mine.write_text("mine\n")
     kept.unlink()
     kept.symlink_to(mine)
-    keep(str(root), SHAPE, "variant", seen(root), OUT, ERR, NOW)
+    store(str(root), SHAPE, "variant", seen(root), CommandOutput(OUT, ERR), NOW)
     assert mine.read_text() == "mine\n"
-    assert recall(str(root), SHAPE, "variant") == (OUT, ERR)
+    assert given(recall(str(root), SHAPE, "variant")) == (OUT, ERR, 0)
 
 
 def test_the_state_directory_keeps_itself_out_of_git(root: Path, kept: Path) -> None:
@@ -338,7 +346,7 @@ def here(root: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_no_shape_is_answered_while_the_shell_completes(here: Path) -> None:
     environ = {"_CITY_COMPLETE": "bash_complete"}
-    keep(str(here), SHAPE, variant({}), seen(here), OUT, ERR, NOW)
+    store(str(here), SHAPE, variant({}), seen(here), CommandOutput(OUT, ERR), NOW)
     assert answer(("agent", "list"), environ) is None
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gascity import plugins
+from gascity.startup import entry_points
 from tests.support.trees import build_tree
 
 
@@ -14,7 +14,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     home = tmp_path / "site"
     home.mkdir()
     monkeypatch.setattr("sys.path", ["", str(tmp_path / "missing"), str(home)])
-    monkeypatch.setattr(plugins, "_found", {})
+    monkeypatch.setattr(entry_points, "_found", {})
     monkeypatch.chdir(tmp_path)
     return home
 
@@ -32,26 +32,26 @@ def test_every_distribution_is_asked(site: Path, tmp_path: Path) -> None:
             "six-1.egg-info/entry_points.txt": "[gascity.commands]\nno = no:no\n",
         },
     )
-    assert plugins.entry_points("gascity.commands") == [
+    assert entry_points.entry_points("gascity.commands") == [
         ("hello", "one.cli:hello"),
         ("bye", "one.cli:bye"),
         ("hello", "two:main"),
     ]
-    assert plugins.entry_points("gascity.dialects") == [("first", "three:read")]
-    assert plugins.entry_points("gascity.other") == []
-    assert plugins.looked() == [str(tmp_path), str(site)]
+    assert entry_points.entry_points("gascity.dialects") == [("first", "three:read")]
+    assert entry_points.entry_points("gascity.other") == []
+    assert entry_points.looked() == [str(tmp_path), str(site)]
 
 
 def test_what_is_installed_is_looked_for_once(site: Path) -> None:
-    assert plugins.entry_points("gascity.commands") == []
+    assert entry_points.entry_points("gascity.commands") == []
     build_tree(site, {"one-1.dist-info/entry_points.txt": "[gascity.commands]\na = b:c\n"})
-    assert plugins.entry_points("gascity.commands") == []
+    assert entry_points.entry_points("gascity.commands") == []
 
 
 def test_a_target_is_a_module_or_something_in_one() -> None:
-    assert plugins.load("os.path:join.__name__") == "join"
-    assert plugins.load("os.path").__name__ == "posixpath"
+    assert entry_points.load("os.path:join.__name__") == "join"
+    assert entry_points.load("os.path").__name__ == "posixpath"
     with pytest.raises(ModuleNotFoundError):
-        plugins.load("no_such_module:thing")
+        entry_points.load("no_such_module:thing")
     with pytest.raises(AttributeError):
-        plugins.load("os:no_such_thing")
+        entry_points.load("os:no_such_thing")

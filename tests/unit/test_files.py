@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gascity.apply.files import create, locked, replace, replace_all
+from gascity.files import create_file, locked, replace_file, replace_files
 
 
 def names(directory: Path) -> list[str]:
@@ -16,14 +16,14 @@ def names(directory: Path) -> list[str]:
 
 def test_a_new_file_is_made_with_its_directories(tmp_path: Path) -> None:
     path = tmp_path / "a/b/c.toml"
-    assert create(str(path), b"new\n") is True
+    assert create_file(str(path), b"new\n") is True
     assert path.read_bytes() == b"new\n"
     assert names(path.parent) == ["c.toml"]
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o755, 0o600], ids=oct)
 def test_a_new_file_has_the_mode_that_was_asked_for(tmp_path: Path, mode: int) -> None:
-    create(str(tmp_path / "x"), b"", mode)
+    create_file(str(tmp_path / "x"), b"", mode)
     assert (tmp_path / "x").stat().st_mode & 0o777 == mode
 
 
@@ -32,7 +32,7 @@ def test_what_is_there_is_never_created_over(tmp_path: Path) -> None:
     (tmp_path / "directory").mkdir()
     (tmp_path / "dangling").symlink_to("nowhere")
     for name in ("file", "directory", "dangling"):
-        assert create(str(tmp_path / name), b"ours\n") is False
+        assert create_file(str(tmp_path / name), b"ours\n") is False
     assert (tmp_path / "file").read_text() == "mine\n"
     assert not (tmp_path / "nowhere").exists()
     assert names(tmp_path) == ["dangling", "directory", "file"]
@@ -42,7 +42,7 @@ def test_replacing_keeps_the_mode(tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_text("old\n")
     path.chmod(0o640)
-    replace(str(path), b"new\n")
+    replace_file(str(path), b"new\n")
     assert path.read_bytes() == b"new\n"
     assert path.stat().st_mode & 0o777 == 0o640
     assert names(tmp_path) == ["x"]
@@ -51,7 +51,7 @@ def test_replacing_keeps_the_mode(tmp_path: Path) -> None:
 def test_replacing_through_a_link_changes_its_target_and_keeps_the_link(tmp_path: Path) -> None:
     (tmp_path / "real").write_text("old\n")
     (tmp_path / "link").symlink_to("real")
-    replace(str(tmp_path / "link"), b"new\n")
+    replace_file(str(tmp_path / "link"), b"new\n")
     assert os.readlink(tmp_path / "link") == "real"
     assert (tmp_path / "real").read_bytes() == b"new\n"
 
@@ -60,14 +60,14 @@ def test_a_reader_sees_the_old_content_or_the_new_never_half(tmp_path: Path) -> 
     path = tmp_path / "x"
     path.write_bytes(b"old" * 1000)
     with path.open("rb") as reader:
-        replace(str(path), b"new" * 1000)
+        replace_file(str(path), b"new" * 1000)
         assert reader.read() == b"old" * 1000
     assert path.read_bytes() == b"new" * 1000
 
 
 def test_several_files_are_replaced_together(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("old a\n")
-    replace_all({str(tmp_path / "a"): b"new a\n", str(tmp_path / "b"): b"new b\n"})
+    replace_files({str(tmp_path / "a"): b"new a\n", str(tmp_path / "b"): b"new b\n"})
     assert {name: (tmp_path / name).read_text() for name in "ab"} == {
         "a": "new a\n",
         "b": "new b\n",
@@ -83,7 +83,7 @@ def test_if_one_cannot_be_replaced_none_is(tmp_path: Path) -> None:
         str(tmp_path / "file/below"): b"cannot be\n",
     }
     with pytest.raises(OSError):  # noqa: PT011
-        replace_all(files)
+        replace_files(files)
     assert (tmp_path / "a").read_text() == "old a\n"
     assert names(tmp_path) == ["a", "file"]
 

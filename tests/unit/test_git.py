@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gascity import git as asked
-from gascity.git import GitFault
+from gascity.git import GitError
 from tests.support.git import commit, git, head, repository, with_origin
 from tests.support.trees import build_tree
 
@@ -48,7 +48,7 @@ def test_settings_that_a_person_gave_by_the_environment_count(repo: Path) -> Non
 
 
 def test_a_refusal_is_told_in_gits_first_words(repo: Path) -> None:
-    with pytest.raises(GitFault) as caught:
+    with pytest.raises(GitError) as caught:
         asked.run(["rev-list", "no-such"], str(repo), os.environ)
     assert caught.value.message.startswith("git: ambiguous argument 'no-such'")
     assert caught.value.arguments == ("rev-list", "no-such")
@@ -56,25 +56,25 @@ def test_a_refusal_is_told_in_gits_first_words(repo: Path) -> None:
 
 
 def test_a_silent_refusal_names_the_command_and_its_code(repo: Path) -> None:
-    with pytest.raises(GitFault, match="`git config` ended with code 1"):
+    with pytest.raises(GitError, match="`git config` exited with code 1"):
         asked.run(["config", "no.such"], str(repo), os.environ)
 
 
 def test_passwords_in_addresses_are_not_repeated(repo: Path) -> None:
     address = "https://ann:hunter2@127.0.0.1:1/x.git"
-    with pytest.raises(GitFault) as caught:
+    with pytest.raises(GitError) as caught:
         asked.run(["checkout", address], str(repo), os.environ)
     assert "hunter2" not in caught.value.stderr + caught.value.message
     assert "://…@127.0.0.1" in caught.value.stderr
 
 
 def test_without_the_program_the_fault_says_so(repo: Path, tmp_path: Path) -> None:
-    with pytest.raises(GitFault, match="the program `git` was not found"):
+    with pytest.raises(GitError, match="the program `git` was not found"):
         asked.toplevel(str(repo), {**os.environ, "PATH": str(tmp_path)})
 
 
 def test_a_directory_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(GitFault, match="gone` is not a directory"):
+    with pytest.raises(GitError, match="gone` is not a directory"):
         asked.toplevel(str(tmp_path / "gone"), os.environ)
 
 
@@ -91,7 +91,7 @@ def test_an_index_that_another_git_has_is_waited_for(repo: Path) -> None:
 def test_a_lock_that_stays_is_a_fault(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asked, "_TRIES", 2)
     (repo / ".git/index.lock").touch()
-    with pytest.raises(GitFault, match=r"index\.lock"):
+    with pytest.raises(GitError, match=r"index\.lock"):
         asked.run(["add", "README.md"], str(repo), os.environ)
 
 
@@ -112,7 +112,7 @@ def test_a_repository_of_another_person_is_a_fault_not_an_absence(repo: Path) ->
         pytest.skip("only root can give a directory away")
     os.chown(repo, 12345, 12345)
     os.chown(repo / ".git", 12345, 12345)
-    with pytest.raises(GitFault, match="dubious ownership"):
+    with pytest.raises(GitError, match="dubious ownership"):
         asked.toplevel(str(repo), os.environ)
 
 
@@ -162,7 +162,7 @@ def test_a_branch_may_be_only_on_the_remote(repo: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["nowhere", "with space", "a..b", "*"])
 def test_a_branch_that_nobody_has_is_a_fault(repo: Path, name: str) -> None:
-    with pytest.raises(GitFault, match="is not a branch of"):
+    with pytest.raises(GitError, match="is not a branch of"):
         base(repo, name)
 
 
@@ -181,7 +181,7 @@ def test_an_unborn_head_still_has_origins(tmp_path: Path) -> None:
     git(fresh, "fetch", "--quiet")
     git(fresh, "remote", "set-head", "origin", "main")
     assert base(fresh) == ("origin/main", head(source))
-    with pytest.raises(GitFault, match="is not a branch"):
+    with pytest.raises(GitError, match="is not a branch"):
         base(fresh, "nowhere")
 
 

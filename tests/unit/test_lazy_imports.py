@@ -6,7 +6,9 @@ import sys
 
 def ran(*lines: str) -> str:
     """What a new interpreter prints: here, every module is long loaded."""
-    program = "\n".join(("import sys", "from gascity.late import defer", "defer()", *lines))
+    program = "\n".join(
+        ("import sys", "from gascity.startup.lazy_imports import defer", "defer()", *lines)
+    )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stderr == ""
     return done.stdout.strip()
@@ -35,7 +37,7 @@ def test_a_help_text_of_several_lines_is_cleaned_as_ever() -> None:
 
 
 def test_a_module_that_is_loaded_stays() -> None:
-    program = "import inspect, sys\nfrom gascity.late import defer\ndefer()\n"
+    program = "import inspect, sys\nfrom gascity.startup.lazy_imports import defer\ndefer()\n"
     program += "assert sys.modules['inspect'] is inspect and inspect.__file__"
     assert subprocess.run([sys.executable, "-c", program]).returncode == 0
 

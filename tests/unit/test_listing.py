@@ -7,33 +7,40 @@ from pathlib import Path
 
 import pytest
 
-from gascity.listing import AGENTS, MCP, SKILLS, Listed, Listings, agent_files, find_program
 from gascity.model.provider import Provider
 from gascity.pipeline import open_city
+from gascity.providers.listing import (
+    AGENTS,
+    MCP,
+    SKILLS,
+    Listing,
+    ProviderCli,
+    agent_files,
+)
 
 SEEN = Path(__file__).parent / "listings"
 SERVERS, SHUT = frozenset(("probe", "web")), "shut"
 KNOWN = frozenset(("knots", "tides"))
 AGENT = frozenset(("harbourmaster",))
 
-Asked = Callable[..., Listings]
+Asked = Callable[..., ProviderCli]
 
 
 @pytest.fixture
 def asked(tmp_path: Path) -> Asked:
     """`asked("codex", "echo hello")`: its listings, where its program is that shell script."""
 
-    def make(name: str, script: str, facts: str = "", timeout: float = 30) -> Listings:
+    def make(name: str, script: str, facts: str = "", timeout: float = 30) -> ProviderCli:
         town, programs, work = tmp_path / "town", tmp_path / "programs", tmp_path / "work"
         for directory in (town, programs, work):
             directory.mkdir(exist_ok=True)
         (town / "city.toml").write_text(f"[providers.{name}]\n{facts}")
         provider = provider_of(town, name)
-        program = programs / (provider.text("command") or name)
+        program = programs / (provider.facts.command or name)
         program.write_text(f"#!/bin/sh\n{script}\n")
         program.chmod(0o755)
         environ = {**os.environ, "PATH": f"{programs}:/usr/bin:/bin"}
-        return Listings(provider, str(work), environ, timeout)
+        return ProviderCli(provider, str(work), environ, timeout)
 
     return make
 
@@ -91,7 +98,7 @@ def test_skills_and_agents_of_the_project_are_read_and_built_in_ones_left_out(
     asked: Asked, name: str, kind: str, file: str
 ) -> None:
     listed = asked(name, f"cat '{SEEN}/{file}.txt'").of(kind)
-    assert listed == Listed(AGENT if kind == AGENTS else KNOWN)
+    assert listed == Listing(AGENT if kind == AGENTS else KNOWN)
 
 
 def test_a_list_that_goes_to_stderr_is_read_too(asked: Asked) -> None:
@@ -134,7 +141,7 @@ def test_a_copy_of_the_program_that_the_city_names_is_the_one_that_is_run(tmp_pa
     (tmp_path / "town").mkdir()
     (tmp_path / "town" / "city.toml").write_text(f'[providers.cline]\ncommand = "{own}"\n')
     provider = provider_of(tmp_path / "town", "cline")
-    listed = Listings(provider, str(tmp_path), {"PATH": "/usr/bin:/bin"}, 30).of(MCP)
+    listed = ProviderCli(provider, str(tmp_path), {"PATH": "/usr/bin:/bin"}, 30).of(MCP)
     assert listed.names == frozenset(("own",))
 
 
@@ -152,7 +159,7 @@ def test_a_program_in_front_of_the_provider_s_own_is_not_asked(
         ("cline", "echo oh; echo no >&2; exit 3", "`cline config mcp --json` failed (3): no"),
         ("cline", "echo '[{'", "`cline config mcp --json` printed no JSON"),
         ("cline", "exit 1", "`cline config mcp --json` failed (1)"),
-        ("kimi", "exit 1", "`kimi` shows them in a session only"),
+        ("kimi", "exit 1", "`kimi` lists them only in a session"),
     ],
 )
 def test_a_program_that_cannot_be_understood_is_no_empty_list(
@@ -171,7 +178,7 @@ def test_secrets_that_a_program_complains_about_are_not_repeated(asked: Asked) -
 def test_a_pattern_of_the_city_that_is_none_is_said_to_be_so(asked: Asked) -> None:
     listed = asked("cline", "echo x", "listing.mcp_pattern = '('\n").of(MCP)
     assert listed.names is None
-    assert listed.reason.startswith("`listing.mcp_pattern` is no regular expression: ")
+    assert listed.reason.startswith("`listing.mcp_pattern` is not a valid regular expression: ")
 
 
 def test_a_program_that_hangs_is_ended_with_everything_it_started(
@@ -179,7 +186,7 @@ def test_a_program_that_hangs_is_ended_with_everything_it_started(
 ) -> None:
     script = f"sleep 1000 & echo $! >'{tmp_path}/pid'; wait"
     listed = asked("cline", script, timeout=1).of(MCP)
-    assert listed.reason == "`cline config mcp --json` did not end within 1 seconds"
+    assert listed.reason == "`cline config mcp --json` did not finish within 1 seconds"
     assert has_ended(int((tmp_path / "pid").read_text()))
 
 
@@ -215,7 +222,7 @@ def test_a_version_is_found_in_what_programs_say(asked: Asked, said: str, versio
 
 
 def test_a_program_that_says_no_version_has_none(asked: Asked) -> None:
-    assert asked("claude", "echo hello").version() == ("", "`claude --version` named no version")
+    assert asked("claude", "echo hello").version() == ("", "`claude --version` printed no version")
     assert asked("shell", "exit 1").version() == ("", "")
 
 
@@ -237,12 +244,3 @@ def test_agent_files_are_known_by_their_file_s_name_and_the_name_in_them(
 
 def test_a_provider_without_agents_has_no_agent_files(asked: Asked, tmp_path: Path) -> None:
     assert agent_files(asked("amp", "").provider, str(tmp_path)) == []
-
-
-def test_a_program_is_looked_for_on_the_path_it_was_given(tmp_path: Path) -> None:
-    (tmp_path / "abacus").write_text("#!/bin/sh\n")
-    assert find_program("abacus", {"PATH": str(tmp_path)}) is None
-    (tmp_path / "abacus").chmod(0o755)
-    assert find_program("abacus", {"PATH": str(tmp_path)}) == f"{tmp_path}/abacus"
-    assert find_program(f"{tmp_path}/abacus", {}) == f"{tmp_path}/abacus"
-    assert find_program("", {"PATH": str(tmp_path)}) is None

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gascity.places import (
+from gascity.paths import (
     cache_home,
     config_home,
     find_root,
@@ -12,6 +12,7 @@ from gascity.places import (
     rig_register,
     rig_root,
     state_home,
+    which,
 )
 
 
@@ -147,3 +148,22 @@ def test_a_relative_directory_is_none_for_the_cache_and_the_settings_either() ->
     environ = {"XDG_CACHE_HOME": "cache", "XDG_CONFIG_HOME": "./config", "HOME": "/home/ann"}
     assert cache_home(environ) == "/home/ann/.cache"
     assert config_home(environ) == "/home/ann/.config"
+
+
+def test_a_program_is_looked_for_on_the_path_it_was_given(tmp_path: Path) -> None:
+    environ = {"PATH": f"/nowhere:{tmp_path}"}
+    (tmp_path / "abacus").write_text("#!/bin/sh\n")
+    assert which("abacus", environ) is None
+    (tmp_path / "abacus").chmod(0o755)
+    assert which("abacus", environ) == f"{tmp_path}/abacus"
+    assert which(f"{tmp_path}/abacus", {}) == f"{tmp_path}/abacus"
+    assert which("", environ) is None
+
+
+def test_a_program_with_a_slash_is_relative_to_the_directory(tmp_path: Path) -> None:
+    (tmp_path / "tools/sub").mkdir(parents=True)
+    (tmp_path / "tools/abacus").write_text("#!/bin/sh\n")
+    (tmp_path / "tools/abacus").chmod(0o755)
+    assert which("./tools/abacus", {}, str(tmp_path)) == f"{tmp_path}/./tools/abacus"
+    assert which("tools/sub", {}, str(tmp_path)) is None
+    assert which("abacus", {"PATH": ""}, f"{tmp_path}/tools") == f"{tmp_path}/tools/abacus"

@@ -1,4 +1,4 @@
-"""Decide whether the roof may be open. When in doubt it shuts."""
+"""Decide whether the roof may be open. If in doubt, it shuts."""
 
 import tomllib
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ LIMITS = Path(__file__).with_name("limits.toml")
 
 @dataclass(frozen=True)
 class Reading:
-    """What the mast reports; None is a sensor that did not answer."""
+    """Readings of the mast; None means that the sensor did not respond."""
 
     wind: float | None
     humidity: float | None
@@ -37,7 +37,7 @@ def load_limits(path: Path = LIMITS) -> Limits:
 
 
 def decide(reading: Reading, limits: Limits) -> Decision:
-    """The first reason to shut wins; with none, the roof may open."""
+    """Return the first reason to shut; without one, the roof may open."""
     for name in ("wind", "humidity", "rain"):
         if getattr(reading, name) is None:
             return Decision("shut", f"{name} sensor is silent")

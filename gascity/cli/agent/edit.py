@@ -1,18 +1,20 @@
-"""`city agent new`, `set` and `rename`: edits that keep comments and layout."""
+"""`city agent new`, `set` and `rename`: edits that preserve comments and formatting."""
 
 import os
 from collections.abc import Iterator, Mapping
 
 import click
 
-from gascity.apply.files import create, locked, refuse_links, replace_all
-from gascity.cli.context import Context, agent_argument, json_option, pass_context
-from gascity.cli.edits import new_errors, own_files, read_text, refuse, write_if_sound
+from gascity.cli.command import command
+from gascity.cli.context import CommandContext, agent_argument, json_option, pass_context
+from gascity.cli.edit import new_errors, own_files, read_text, write_if_valid
+from gascity.cli.problems import city_error
 from gascity.compose.city import packs_of
+from gascity.files import create_file, locked, refuse_links
 from gascity.model.city import Agent, City
 from gascity.model.fields import AGENT, Kind
 from gascity.model.names import (
-    Named,
+    NameCandidate,
     did_you_mean,
     is_name,
     parse_name,
@@ -21,51 +23,61 @@ from gascity.model.names import (
     unknown_rig,
 )
 from gascity.model.problems import CityError
-from gascity.pipeline import open_city, surroundings
-from gascity.source.disk import read_plain
-from gascity.source.edit import rename_references, set_fields, set_patch
+from gascity.pipeline import external_paths, open_city
+from gascity.toml.edit import rename_references, set_fields, set_patch
 
 _PROMPT = """\
 # {title}
 
 You are {name}.{about}
 
-Say here what {name} does, how it works, and when it is done.
+Describe what {name} does, how it works, and when it is done.
 """
 
 
 def _check_new_name(root: str, name: str, old: str = "") -> str:
-    """The directory of an agent that does not exist yet; `old` is about to go."""
+    """Return the directory for a new agent name; `old` is the name it replaces."""
     if not is_name(name):
-        raise refuse(
+        raise city_error(
             "bad-name",
-            f"`{name}` cannot be an agent's name",
-            "use letters, digits, - and _, beginning with a letter or digit",
+            f"invalid agent name `{name}`",
+            "use letters, digits, - and _; start with a letter or digit",
         )
     home = os.path.join(root, "agents")
     taken = os.listdir(home) if os.path.isdir(home) else []
     for other in taken:
         if other.lower() == name.lower() and (other != old or name == old):
-            raise refuse("duplicate-name", f"agents/{other} is there already")
+            raise city_error("duplicate-name", f"agents/{other} already exists")
     return os.path.join(home, name)
 
 
-@click.command("new")
+@command(
+    "new",
+    examples=(
+        "city agent new reviewer",
+        "city agent new reviewer --provider codex --description 'Reviews changes.'",
+    ),
+    page="how-to/edit",
+)
 @click.argument("name")
-@click.option("--description", metavar="TEXT", help="One line: what the agent is for.")
-@click.option("--provider", metavar="NAME", help="Provider that runs it.")
-@click.option("--template", is_flag=True, help="Begin with a prompt template.")
+@click.option("--description", metavar="TEXT", help="One line that says what the agent does.")
+@click.option("--provider", metavar="NAME", help="Provider that runs the agent.")
+@click.option("--template", is_flag=True, help="Start from a prompt template.")
 @json_option
 @pass_context
 def new_agent(
-    context: Context, name: str, description: str | None, provider: str | None, template: bool
+    context: CommandContext,
+    name: str,
+    description: str | None,
+    provider: str | None,
+    template: bool,
 ) -> int:
-    """Make a folder for a new agent."""
+    """Create an agent."""
     root = context.root
     directory = _check_new_name(root, name)
     known = open_city(root, context.environ, all_providers=True).providers
     if provider is not None and provider not in known:
-        raise refuse(
+        raise city_error(
             "unknown-provider", f"there is no provider `{provider}`", did_you_mean(provider, known)
         )
     about = f" {description}" if description else ""
@@ -78,9 +90,9 @@ def new_agent(
     with locked(root):
         refuse_links(root, f"{directory}/prompt.md")
         for file, text in files.items():
-            create(os.path.join(directory, file), text.encode())
-    made = [f"agents/{name}/{file}" for file in files]
-    context.say({"name": name, "created": made}, lambda: _made(made, name))
+            create_file(os.path.join(directory, file), text.encode())
+    created = [f"agents/{name}/{file}" for file in files]
+    context.output({"name": name, "created": created}, lambda: _created_lines(created, name))
     return 0
 
 
@@ -96,38 +108,49 @@ def _agent_toml(description: str | None, provider: str | None) -> str:
     )
 
 
-def _made(files: list[str], name: str) -> Iterator[str]:
-    yield "Made:"
+def _created_lines(files: list[str], name: str) -> Iterator[str]:
+    yield "Created:"
     yield from (f"  {file}" for file in files)
     yield f"Next: edit {files[0]}, then `city agent show {name}`"
 
 
-@click.command("set")
+@command(
+    "set",
+    examples=(
+        "city agent set mayor max_active_sessions=3",
+        "city agent set web/mayor model=opus",
+        "city agent set mayor --unset model",
+    ),
+    page="how-to/edit",
+)
 @agent_argument
 @click.argument("assignments", nargs=-1, metavar="FIELD=VALUE...")
-@click.option("--unset", multiple=True, metavar="FIELD", help="Go back to what is inherited.")
+@click.option(
+    "--unset", multiple=True, metavar="FIELD", help="Remove the setting and inherit its value."
+)
 @json_option
 @pass_context
 def set_agent(
-    context: Context, agent: str, assignments: tuple[str, ...], unset: tuple[str, ...]
+    context: CommandContext, agent: str, assignments: tuple[str, ...], unset: tuple[str, ...]
 ) -> int:
-    """Change settings of an agent where they belong.
+    """Change an agent's settings.
 
-    Your own agent's are written to its agent.toml; for an imported or built-in one a patch in
-    city.toml; for RIG/AGENT a patch of that rig. Values are TOML; a bare word is a string.
+    Edits agent.toml for an agent of this city, a patch in city.toml for an imported
+    or built-in one, and the rig's patch for RIG/AGENT. Values are TOML; a bare word
+    is a string.
     """
     changes = _changes(assignments, unset)
     root = context.root
     with locked(root):
         city = open_city(root, context.environ)
-        one = _definition(context, city, agent)
-        file, text = _edited(city, one, parse_name(agent).rig, changes)
-        write_if_sound(context, city, {file: text})
+        target = _find_definition(context, city, agent)
+        file, text = _edited(city, target, parse_name(agent).rig, changes)
+        write_if_valid(context, city, {file: text})
     names = ", ".join(changes)
-    shown = agent if parse_name(agent).rig else one.name
-    context.say(
+    shown = agent if parse_name(agent).rig else target.name
+    context.output(
         {"agent": agent, "file": file, "fields": list(changes)},
-        lambda: [f"{file}: {names} changed; `city agent explain {shown}` shows it"],
+        lambda: [f"{file}: updated {names}; next: `city agent explain {shown}`"],
     )
     return 0
 
@@ -137,11 +160,11 @@ def _changes(assignments: tuple[str, ...], unset: tuple[str, ...]) -> dict[str, 
     for assignment in assignments:
         name, equals, text = assignment.partition("=")
         if not equals:
-            raise click.UsageError(f"`{assignment}` should be FIELD=VALUE")
+            raise click.UsageError(f"expected FIELD=VALUE, got `{assignment}`")
         key = _known_key(name.strip())
         changes[key] = _value(text.strip(), _wants_text(key))
     if not changes:
-        raise click.UsageError("nothing to change: give FIELD=VALUE or --unset FIELD")
+        raise click.UsageError("nothing to change; pass FIELD=VALUE or --unset FIELD")
     return changes
 
 
@@ -150,48 +173,48 @@ def _known_key(name: str) -> str:
     field = AGENT.fields.get(head)
     if name in AGENT.keys or (rest and field and field.kind in (Kind.STRING_MAP, Kind.ANY_MAP)):
         return name
-    raise refuse(
+    raise city_error(
         "unknown-field", f"`{name}` is not an agent setting", did_you_mean(name, AGENT.keys)
     )
 
 
 def _wants_text(key: str) -> bool:
-    """Is the value one of a table of strings, so that `env.CI=1` means "1"?"""
+    """Return whether the field is a table of strings, in which `env.CI=1` means "1"."""
     head, _, rest = key.partition(".")
     return bool(rest) and key not in AGENT.keys and AGENT.fields[head].kind is Kind.STRING_MAP
 
 
 def _value(text: str, as_text: bool) -> object:
-    """A value as TOML; what is none, or may only be a string, is a string as it stands."""
-    from gascity.source.toml import TomlFault, parse
+    """Parse a TOML value; anything else is a string."""
+    from gascity.toml.read import TomlError, parse
 
     try:
         value = parse(f"value = {text}".encode())["value"]
-    except TomlFault:
+    except TomlError:
         return text
     return text if as_text and not isinstance(value, str) else value
 
 
 def _edited(
-    city: City, one: Agent, rig: str | None, changes: Mapping[str, object | None]
+    city: City, target: Agent, rig: str | None, changes: Mapping[str, object | None]
 ) -> tuple[str, str]:
-    """The file that says it, and its new text."""
-    if rig is None and one.layer not in ("pack", "built-in"):
-        file = f"{one.home.directory}/agent.toml"
-        return file, set_fields(read_text(city.root, file), _spelled(one, file, changes))
+    """Return the file to edit and its new text."""
+    if rig is None and target.layer not in ("pack", "built-in"):
+        file = f"{target.home.directory}/agent.toml"
+        return file, set_fields(read_text(city.root, file), _spelled(target, file, changes))
     text = read_text(city.root, "city.toml")
-    wanted = _spelled(one, "city.toml", changes)
+    wanted = _spelled(target, "city.toml", changes)
     try:
-        return "city.toml", set_patch(text, one.name.without_rig, wanted, rig=rig)
+        return "city.toml", set_patch(text, target.name.without_rig, wanted, rig=rig)
     except LookupError:
         raise CityError(unknown_rig(rig or "", [r.name for r in city.rigs])) from None
 
 
 def _spelled(
-    one: Agent, file: str, changes: Mapping[str, object | None]
+    target: Agent, file: str, changes: Mapping[str, object | None]
 ) -> Mapping[str, object | None]:
-    """`model` is changed where the file has it: some write it among the option_defaults."""
-    setting = one.setting("model")
+    """Change `model` where the file has it: some files set it in option_defaults."""
+    setting = target.setting("model")
     here = setting.layer is not None and setting.layer.file == file
     if "model" not in changes or not here or setting.place is None:
         return changes
@@ -200,76 +223,73 @@ def _spelled(
     return {"option_defaults.model" if k == "model" else k: v for k, v in changes.items()}
 
 
-def _definition(context: Context, city: City, reference: str) -> Agent:
-    """The agent a reference means, whatever rigs it lives in."""
+def _find_definition(context: CommandContext, city: City, reference: str) -> Agent:
+    """Return the definition of an agent, without its rigs."""
     wanted = parse_name(reference).without_rig
     definitions = {agent.name.without_rig: agent for agent in city.agents}
-    things = [Named(a.name.in_rig(None), a.rank, a) for a in definitions.values()]
-    found = resolve(wanted, things)
-    if found.found is not None:
-        return found.found
-    if not found.candidates and wanted in surroundings(context.environ).provider_files:
+    things = [NameCandidate(a.name.in_rig(None), a.rank, a) for a in definitions.values()]
+    match = resolve(wanted, things)
+    if match.found is not None:
+        return match.found
+    if not match.candidates and wanted in external_paths(context.environ).provider_files:
         return context.agent(wanted)[1]
-    if found.candidates:
-        raise CityError(several(reference, found.candidates))
-    raise refuse(
+    if match.candidates:
+        raise CityError(several(reference, match.candidates))
+    raise city_error(
         "unknown-agent",
         f"there is no agent `{reference}`",
-        did_you_mean(reference, definitions) or "`city agent list` shows what there is",
+        did_you_mean(reference, definitions) or "run `city agent list` to see the agents",
     )
 
 
-@click.command("rename")
+@command("rename", examples=("city agent rename mayor chief",), page="how-to/edit")
 @agent_argument
 @click.argument("new")
 @json_option
 @pass_context
-def rename_agent(context: Context, agent: str, new: str) -> int:
-    """Rename one of your own agents, and every reference to it in the city's files."""
+def rename_agent(context: CommandContext, agent: str, new: str) -> int:
+    """Rename an agent and update references to it."""
     root = context.root
     with locked(root):
         city = open_city(root, context.environ)
-        one = _definition(context, city, agent)
-        if one.layer != "city":
-            raise refuse(
+        target = _find_definition(context, city, agent)
+        if target.layer != "city":
+            raise city_error(
                 "not-your-agent",
-                f"`{one.name}` is not the city's own",
-                "only agents under agents/ can be renamed",
+                f"`{target.name}` is not defined by this city",
+                "only agents below agents/ can be renamed",
             )
-        target = _check_new_name(root, new, one.name.bare)
-        changed = _renamed_files(city, one.name.bare, new)
+        directory = _check_new_name(root, new, target.name.bare)
+        changed = _renamed_files(city, target.name.bare, new)
         texts = {file: text for file, (text, _) in changed.items()}
-        _move(context, city, one.home.directory, target, texts)
+        _move(context, city, target.home.directory, directory, texts)
     rows: list[dict[str, object]] = [
         {
-            "file": _moved(file, one.home.directory, f"agents/{new}"),
+            "file": _moved(file, target.home.directory, f"agents/{new}"),
             "keys": [".".join(map(str, path)) for path in paths],
         }
         for file, (_, paths) in changed.items()
     ]
-    answer = {"from": one.home.directory, "to": f"agents/{new}", "references": rows}
-    context.say(answer, lambda: _renamed_lines(one.home.directory, f"agents/{new}", rows))
+    answer = {"from": target.home.directory, "to": f"agents/{new}", "references": rows}
+    context.output(answer, lambda: _renamed_lines(target.home.directory, f"agents/{new}", rows))
     return 0
 
 
 def _move(
-    context: Context, city: City, directory: str, target: str, texts: Mapping[str, str]
+    context: CommandContext, city: City, directory: str, target: str, texts: Mapping[str, str]
 ) -> None:
-    """Rename the folder and rewrite what names it; everything goes back if that breaks the city."""
+    """Rename the directory and update references; roll back if that breaks the city."""
+    from gascity.workdir.write.transaction import replace_city_files
+
+    def check() -> None:
+        errors = new_errors(city, open_city(city.root, context.environ))
+        # In a city that was broken before, an old error may have moved with the directory.
+        if errors and not any(problem.is_error for problem in city.all_problems):
+            raise CityError(*errors)
+
     source = os.path.join(city.root, directory)
-    files = {_moved(os.path.join(city.root, f), source, target): t for f, t in texts.items()}
-    os.rename(source, target)
-    before = {path: read_plain(path) or b"" for path in files}
-    try:
-        replace_all({path: text.encode() for path, text in files.items()})
-        fresh = new_errors(city, open_city(city.root, context.environ))
-        # In a city that was broken before, an old error may just have moved with the folder.
-        if fresh and not any(problem.is_error for problem in city.everything_wrong):
-            replace_all(before)
-            raise CityError(*fresh)
-    except BaseException:
-        os.rename(target, source)
-        raise
+    contents = {os.path.join(city.root, file): text.encode() for file, text in texts.items()}
+    replace_city_files(city.root, "rename", contents, move=(source, target), check=check)
 
 
 def _moved(path: str, source: str, target: str) -> str:
@@ -279,22 +299,22 @@ def _moved(path: str, source: str, target: str) -> str:
 def _renamed_files(
     city: City, old: str, new: str
 ) -> dict[str, tuple[str, list[tuple[str | int, ...]]]]:
-    """The city's own files that name the agent, with their new texts."""
+    """Return the city's files that name the agent, with their new texts."""
     own = [pack for pack in packs_of(city) if pack.own]
     files = own_files(city.root)
     files += [f"{home.directory}/agent.toml" for pack in own for home in pack.agents]
-    found = {}
+    renamed = {}
     for file in files:
         text = read_text(city.root, file)
         if old in text:
             changed, paths = rename_references(text, old, new)
             if paths:
-                found[file] = (changed, paths)
-    return found
+                renamed[file] = (changed, paths)
+    return renamed
 
 
 def _renamed_lines(source: str, target: str, rows: list[dict[str, object]]) -> Iterator[str]:
-    yield f"{source} is now {target}"
+    yield f"Renamed {source} to {target}"
     for row in rows:
         keys = row["keys"]
         yield f"  {row['file']}: {', '.join(keys) if isinstance(keys, list) else ''}"

@@ -1,86 +1,94 @@
-"""Prompts as `agent show` shows them: where each part comes from, and what it costs."""
+"""Rendered prompts: the source of each part and its size."""
 
 from collections.abc import Iterator
 
-from gascity.cli.context import Context, machine
-from gascity.cli.output import BOLD, DIM, clean, paint, table
+from gascity.cli.context import CommandContext, machine
+from gascity.cli.output import DIM, Column, printable, styled, table_lines
 from gascity.model.city import Agent, City
 from gascity.model.problems import Problem, warning
 from gascity.pipeline import list_skills, open_city
 from gascity.prompts import Prompts
-from gascity.render.pieces import Piece, Rendered
+from gascity.render.prompts import PromptPiece, RenderedPrompt
 from gascity.source.disk import Disk
 
-_SHOWN = 500
+_EXCERPT = 500
 _CHARS_PER_TOKEN = 4
 
 
-def render(context: Context, city: City, agent: Agent) -> Rendered:
-    """What the agent's first session would be told."""
+def render(context: CommandContext, city: City, agent: Agent) -> RenderedPrompt:
+    """Render the prompt of the agent's first session."""
     disk = Disk(city.root)
     prompts = Prompts(city, disk, machine(), lambda: open_city(city.root, context.environ))
     return prompts.of(agent)
 
 
-def prompt_json(done: Rendered) -> dict[str, object]:
-    """Files, hash and length of what `emit` prints; null where it prints nothing."""
-    from gascity.model.hashes import sha256_of
+def prompt_json(done: RenderedPrompt) -> dict[str, object]:
+    """Return files, hash and length of the prompt; null if it cannot be rendered."""
+    from hashlib import sha256
 
     known = not any(problem.is_error for problem in done.problems)
     files = dict.fromkeys(piece.file for piece in done.pieces)
     return {
         "files": list(files),
-        "sha256": sha256_of(done.text.encode()) if known else None,
+        "sha256": sha256(done.text.encode()).hexdigest() if known else None,
         "chars": len(done.text) if known else None,
     }
 
 
-def spans_json(done: Rendered) -> list[dict[str, object]]:
+def spans_json(done: RenderedPrompt) -> list[dict[str, object]]:
+    """Return the source of each part of the prompt."""
     return [
         {"start": p.start, "end": p.end, "file": p.file, "line": p.line, "kind": p.kind}
         for p in done.pieces
     ]
 
 
-def beginning(agent: Agent, done: Rendered) -> Iterator[str]:
-    """The first characters of a prompt, for people."""
-    file = agent.text("prompt") or "made of its description"
-    more = f"first {_SHOWN} of {len(done.text):,} characters, " if len(done.text) > _SHOWN else ""
+def excerpt(agent: Agent, done: RenderedPrompt) -> Iterator[str]:
+    """Yield the start of a prompt."""
+    file = agent.settings.prompt or "from the description"
+    more = (
+        f"first {_EXCERPT} of {len(done.text):,} characters, " if len(done.text) > _EXCERPT else ""
+    )
     yield f"\nPrompt ({more}{file}):"
-    for line in clean(done.text[:_SHOWN]).rstrip().splitlines():
+    for line in printable(done.text[:_EXCERPT]).rstrip().splitlines():
         yield f"  {line}".rstrip()
 
 
 def prompt_lines(
-    context: Context, city: City, agent: Agent, done: Rendered, rendered: bool, budget: bool
+    context: CommandContext,
+    city: City,
+    agent: Agent,
+    done: RenderedPrompt,
+    rendered: bool,
+    budget: bool,
 ) -> Iterator[str]:
-    """The whole prompt under headings that name its sources; the costs after it."""
-    for piece in merged(done) if rendered else ():
+    """Yield the whole prompt under headings with its sources, then its size."""
+    for piece in _merged(done) if rendered else ():
         heading = f"── {piece.file}:{piece.line} ({piece.kind}) "
-        yield paint(heading + "─" * max(0, context.width - len(heading)), DIM, context.colour)
-        yield clean(done.text[piece.start : piece.end]).rstrip("\n")
+        yield styled(heading + "─" * max(0, context.width - len(heading)), DIM, context.colour)
+        yield printable(done.text[piece.start : piece.end]).rstrip("\n")
     if budget:
         yield from _budget_lines(context, city, agent, done)
 
 
-def merged(done: Rendered) -> list[Piece]:
-    """Neighbouring pieces of one file as one, beginning at the line of the first."""
-    found: list[Piece] = []
+def _merged(done: RenderedPrompt) -> list[PromptPiece]:
+    """Join neighbouring parts of one file; the line is that of the first."""
+    joined: list[PromptPiece] = []
     for piece in done.pieces:
-        last = found[-1] if found else None
+        last = joined[-1] if joined else None
         if last is not None and (last.file, last.kind) == (piece.file, piece.kind):
-            found[-1] = Piece(last.start, piece.end, last.file, last.line, last.kind)
+            joined[-1] = PromptPiece(last.start, piece.end, last.file, last.line, last.kind)
         else:
-            found.append(piece)
-    return found
+            joined.append(piece)
+    return joined
 
 
 def _tokens(chars: int) -> int:
     return -(-chars // _CHARS_PER_TOKEN)
 
 
-def budget_json(city: City, agent: Agent, done: Rendered) -> dict[str, object]:
-    """Characters and estimated tokens by source, and what the provider allows."""
+def budget_json(city: City, agent: Agent, done: RenderedPrompt) -> dict[str, object]:
+    """Return characters and estimated tokens per source, and the provider's limits."""
     sources: dict[tuple[str, str], int] = {}
     for piece in done.pieces:
         key = (piece.file, piece.kind)
@@ -100,43 +108,46 @@ def budget_json(city: City, agent: Agent, done: Rendered) -> dict[str, object]:
     }
 
 
-def _limits(city: City, agent: Agent, done: Rendered) -> Iterator[tuple[str, int, int]]:
+def _limits(city: City, agent: Agent, done: RenderedPrompt) -> Iterator[tuple[str, int, int]]:
     provider = city.providers.get(agent.provider)
     if provider is None:
         return
-    most = provider.value("limits.instruction_bytes")
-    if isinstance(most, int):
+    most = provider.facts.limits.instruction_bytes
+    if most is not None:
         yield "instruction bytes", most, len(done.text.encode())
-    listing = provider.value("limits.skill_listing_chars")
-    if isinstance(listing, int):
-        skills = [one.skill for one in list_skills(city, Disk(city.root), agent)]
+    listing = provider.facts.limits.skill_listing_chars
+    if listing is not None:
+        skills = [entry.skill for entry in list_skills(city, Disk(city.root), agent)]
         yield "skill listing", listing, sum(len(s.name) + len(s.description) + 4 for s in skills)
 
 
-def budget_problems(city: City, agent: Agent, done: Rendered) -> list[Problem]:
+def budget_problems(city: City, agent: Agent, done: RenderedPrompt) -> list[Problem]:
     return [
         warning(
             "over-budget",
-            f"{name}: {used:,} are more than the {limit:,} that `{agent.provider}` reads",
+            f"{name}: {used:,} exceed the limit of {limit:,} of `{agent.provider}`",
             agent.setting("prompt").place,
-            "shorten it: what is past the limit is cut off",
+            "shorten it; the provider cuts off the rest",
         )
         for name, limit, used in _limits(city, agent, done)
         if used > limit
     ]
 
 
-def _budget_lines(context: Context, city: City, agent: Agent, done: Rendered) -> Iterator[str]:
+def _budget_lines(
+    context: CommandContext, city: City, agent: Agent, done: RenderedPrompt
+) -> Iterator[str]:
     answer = budget_json(city, agent, done)
     sources = answer["sources"]
-    rows = [
-        [f"{one['chars']:,}", f"{one['tokens']:,}", one["kind"], one["file"]]
-        for one in (sources if isinstance(sources, list) else ())
-    ]
-    rows.append([f"{answer['chars']:,}", f"{answer['tokens']:,}", "", "in all"])
-    lines = table(rows, ("CHARS", "TOKENS", "KIND", "SOURCE"), context.width)
-    yield paint(lines[0], BOLD, context.colour)
-    yield from lines[1:]
-    yield f"Tokens are estimated: {_CHARS_PER_TOKEN} characters each."
+    rows = list(sources) if isinstance(sources, list) else []
+    rows.append({"chars": answer["chars"], "tokens": answer["tokens"], "kind": "", "file": "total"})
+    columns: tuple[Column[dict[str, object]], ...] = (
+        Column("", lambda row: row["chars"], "CHARS", lambda row: f"{row['chars']:,}"),
+        Column("", lambda row: row["tokens"], "TOKENS", lambda row: f"{row['tokens']:,}"),
+        Column("", lambda row: row["kind"], "KIND", lambda row: str(row["kind"])),
+        Column("", lambda row: row["file"], "SOURCE"),
+    )
+    yield from table_lines(columns, rows, context.width, context.colour)
+    yield f"Tokens are estimated at {_CHARS_PER_TOKEN} characters each."
     for name, limit, used in _limits(city, agent, done):
         yield f"{agent.provider}, {name}: {used:,} of {limit:,}"

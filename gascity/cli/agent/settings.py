@@ -1,4 +1,4 @@
-"""Settings as people and programs read them: the value, where it stands, what it covers."""
+"""Settings as text and JSON: the value, its file and line, its layer."""
 
 import sys
 from collections.abc import Mapping
@@ -9,18 +9,18 @@ from gascity.cli.problems import Locator
 from gascity.model.layers import Setting
 from gascity.model.secrets import masked
 
-reveal_option = click.option("--reveal", is_flag=True, help="Show secrets (on a terminal only).")
+reveal_option = click.option("--reveal", is_flag=True, help="Show secrets (terminal only).")
 
 
 def may_reveal(reveal: bool) -> bool:
-    """Secrets are for eyes, not for pipes."""
+    """Return whether to show secrets; UsageError if stdout is not a terminal."""
     if reveal and not sys.stdout.isatty():
-        raise click.UsageError("--reveal works on a terminal only")
+        raise click.UsageError("--reveal needs a terminal")
     return reveal
 
 
 def setting_json(setting: Setting, locator: Locator, reveal: bool) -> dict[str, object]:
-    """One setting as `agent show`, `agent explain` and `provider show` give it."""
+    """Return a setting as its JSON object."""
     line, _ = locator.line_col(setting.place)
     value = setting.value if reveal else masked(setting.value)
     return {
@@ -32,7 +32,7 @@ def setting_json(setting: Setting, locator: Locator, reveal: bool) -> dict[str, 
 
 
 def value_text(setting: Setting, reveal: bool = False) -> str:
-    """A value as TOML would write it."""
+    """Return a value in TOML syntax."""
     return _toml(setting.value if reveal else masked(setting.value))
 
 
@@ -53,7 +53,7 @@ def _toml(value: object) -> str:
 
 
 def where(setting: Setting, locator: Locator) -> str:
-    """`agents/mayor/agent.toml:3 (definition)`."""
+    """Return `agents/mayor/agent.toml:3 (definition)`."""
     place = setting.place
     if place is None:
         return setting.kind

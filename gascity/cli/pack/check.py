@@ -1,18 +1,17 @@
-"""`city pack check`: is every import locked, installed, and what it was when it was pinned?"""
+"""`city pack check`: check that all imports are locked, installed and unchanged."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
-import click
-
-from gascity.cli.context import Context, json_option, pass_context
-from gascity.cli.output import BOLD, paint, table
-from gascity.cli.pack_rows import short, shown_source
+from gascity.cli.command import command
+from gascity.cli.context import CommandContext, json_option, pass_context
+from gascity.cli.output import Column, table_lines
+from gascity.cli.pack.rows import short, shown_source
 from gascity.cli.problems import Locator, problems_json, status_of
 from gascity.model.city import City
-from gascity.model.lock import Locked, other_wish
+from gascity.model.lock import LockedPack, other_request
 from gascity.model.pack import Import
 from gascity.model.problems import KeyPath, Place, Problem, warning
-from gascity.model.records import NamedTuple
 from gascity.packs.graph import NOT_INSTALLED, NOT_LOCKED, OK, edges, state
 from gascity.packs.pins import unused
 from gascity.source.agents import read_table
@@ -21,8 +20,8 @@ from gascity.source.imports import INSTALL
 from gascity.source.lock import LOCK, read_lock
 
 
-class _Result(NamedTuple):
-    """One import, or the lock itself, and what is wrong with it."""
+class _PackResult(NamedTuple):
+    """One import, or the lock file, with its problems."""
 
     name: str
     source: str
@@ -33,13 +32,21 @@ class _Result(NamedTuple):
         return status_of(self.problems)
 
 
-@click.command("check")
+@command(
+    "check",
+    examples=(
+        "city pack check",
+        "city pack check --json",
+    ),
+    page="how-to/packs",
+)
 @json_option
 @pass_context
-def check_packs(context: Context) -> int:
-    """Check that every import is locked, installed and unchanged. Changes and fetches nothing.
+def check_packs(context: CommandContext) -> int:
+    """Check imports, packs.lock and the cache.
 
-    Exits 1 when one is not.
+    Changes and fetches nothing. Exits with 1 if an import is not locked, not
+    installed or was modified.
     """
     city = context.city()
     disk = Disk(city.root)
@@ -47,9 +54,9 @@ def check_packs(context: Context) -> int:
     found = _results(city, locks)
     lock = (*disk.problems, *_stale(city, locks))
     if lock:
-        found.append(_Result(LOCK, LOCK, lock))
+        found.append(_PackResult(LOCK, LOCK, lock))
     locator = context.locator()
-    context.say(
+    context.output(
         lambda: {"results": [_json(one, locator) for one in found]},
         lambda: _lines(context, found),
     )
@@ -58,47 +65,49 @@ def check_packs(context: Context) -> int:
     return int(any(one.status == "error" for one in found))
 
 
-def _results(city: City, locks: Sequence[Locked]) -> list[_Result]:
-    """Every import once, whoever makes it."""
-    problems = city.everything_wrong
+def _results(city: City, locks: Sequence[LockedPack]) -> list[_PackResult]:
+    """Check every import once."""
+    problems = city.all_problems
     seen: dict[tuple[str, Place], tuple[str, Import]] = {}
     for _, one, rig in edges(city.pack, city.rig_imports):
         name = f"{rig}/{one.binding}" if rig else one.binding
         seen.setdefault((one.binding, one.place), (name, one))
     inside = _by_pack(problems, [one for _, one in seen.values()])
     return [
-        _Result(
+        _PackResult(
             name,
             shown_source(one),
-            (*_faults(one, problems, locks), *inside.get(one.directory or "", ())),
+            (*_problems(one, problems, locks), *inside.get(one.directory or "", ())),
         )
         for name, one in seen.values()
     ]
 
 
-def _faults(one: Import, problems: Iterable[Problem], locks: Sequence[Locked]) -> list[Problem]:
-    """What keeps an import from being read, or from being trusted."""
+def _problems(
+    one: Import, problems: Iterable[Problem], locks: Sequence[LockedPack]
+) -> list[Problem]:
+    """Return why an import cannot be read or verified."""
     how = state(one, problems)
     if how == NOT_LOCKED:
         return [Problem("import-not-locked", _unlocked(one, locks), one.place, INSTALL)]
     if how == NOT_INSTALLED:
         commit = short(one.locked.commit if one.locked else None)
-        words = f"this machine's cache lacks `{one.binding}` at commit {commit}"
-        return [Problem("import-not-installed", words, one.place, INSTALL)]
+        message = f"`{one.binding}` at commit {commit} is not in the cache of this machine"
+        return [Problem("import-not-installed", message, one.place, INSTALL)]
     if how == OK and one.locked is not None and not one.locked.sha256:
-        words = f"{LOCK} has no hash of `{one.binding}`, so that it cannot be verified"
-        return [warning("pack-unverified", words, one.place, "`city pack install` adds it")]
+        message = f"{LOCK} has no hash for `{one.binding}`; it cannot be verified"
+        return [warning("pack-unverified", message, one.place, "run `city pack install` to add it")]
     return [] if how == OK else [p for p in problems if p.place == one.place]
 
 
-def _unlocked(one: Import, locks: Sequence[Locked]) -> str:
-    """Nobody pinned it, or someone did when something else was asked for."""
-    wish = other_wish(locks, one.binding, one.remote, one.version) if one.remote else ""
-    return wish or f"{LOCK} says nothing of `{one.binding}`"
+def _unlocked(one: Import, locks: Sequence[LockedPack]) -> str:
+    """Return why an import is not locked: never pinned, or pinned with other settings."""
+    wish = other_request(locks, one.binding, one.remote, one.version) if one.remote else ""
+    return wish or f"{LOCK} has no entry for `{one.binding}`"
 
 
 def _by_pack(problems: Sequence[Problem], imports: Sequence[Import]) -> Mapping[str, list[Problem]]:
-    """Errors in the files of packs that were read, by the innermost pack's directory."""
+    """Group errors in pack files by the directory of the innermost pack."""
     homes = sorted({one.directory for one in imports if one.directory}, key=len, reverse=True)
     places = {one.place for one in imports}
     found: dict[str, list[Problem]] = {}
@@ -112,15 +121,15 @@ def _by_pack(problems: Sequence[Problem], imports: Sequence[Import]) -> Mapping[
     return found
 
 
-def _stale(city: City, locks: Sequence[Locked]) -> Iterator[Problem]:
+def _stale(city: City, locks: Sequence[LockedPack]) -> Iterator[Problem]:
     raw = read_table(Disk(city.root), f"{city.root}/{LOCK}") or {}
     for lock in unused(city.pack, city.rig_imports, locks):
-        words = f"nothing imports `{lock.binding}` from {lock.source} any more"
+        message = f"`{lock.binding}` from {lock.source} is no longer imported"
         place = Place(LOCK, _at(raw, lock))
-        yield warning("lock-stale", words, place, "`city pack install` takes it out")
+        yield warning("lock-stale", message, place, "run `city pack install` to remove it")
 
 
-def _at(raw: Mapping[str, object], lock: Locked) -> KeyPath:
+def _at(raw: Mapping[str, object], lock: LockedPack) -> KeyPath:
     entries = raw.get("pack")
     for index, entry in enumerate(entries if isinstance(entries, list) else ()):
         if isinstance(entry, dict) and all(
@@ -130,7 +139,7 @@ def _at(raw: Mapping[str, object], lock: Locked) -> KeyPath:
     return ()
 
 
-def _json(one: _Result, locator: Locator) -> dict[str, object]:
+def _json(one: _PackResult, locator: Locator) -> dict[str, object]:
     return {
         "name": one.name,
         "status": one.status,
@@ -139,11 +148,12 @@ def _json(one: _Result, locator: Locator) -> dict[str, object]:
     }
 
 
-def _lines(context: Context, found: Sequence[_Result]) -> Iterator[str]:
+def _lines(context: CommandContext, found: Sequence[_PackResult]) -> Iterator[str]:
     if not found:
         yield "No imports."
         return
-    cells = [[one.name, one.status] for one in found]
-    lines = table(cells, ("NAME", "STATUS"), context.width)
-    yield paint(lines[0], BOLD, context.colour)
-    yield from lines[1:]
+    columns: tuple[Column[_PackResult], ...] = (
+        Column("", lambda result: result.name, "NAME"),
+        Column("", lambda result: result.status, "STATUS"),
+    )
+    yield from table_lines(columns, found, context.width, context.colour)

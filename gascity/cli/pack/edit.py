@@ -1,103 +1,115 @@
-"""`city pack add` and `remove`: an import in pack.toml or city.toml, and its pin in packs.lock."""
+"""`city pack add` and `remove`: edits an import in pack.toml or city.toml, and packs.lock."""
 
 import os
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 import click
 
-from gascity.apply.files import locked
-from gascity.cli.context import Context, json_option, pass_context
-from gascity.cli.edits import own_files, read_text, refuse, write_if_sound
+from gascity.cli.command import command
+from gascity.cli.context import CommandContext, json_option, pass_context
+from gascity.cli.edit import own_files, read_text, write_if_valid
 from gascity.cli.output import wrap
-from gascity.cli.pack import complete_binding
-from gascity.cli.pack_progress import Progress
-from gascity.cli.pack_rows import Row, row_json, rows_of, short
-from gascity.cli.pack_sync import resolved
+from gascity.cli.pack.list import complete_binding
+from gascity.cli.pack.rows import ImportRow, row_json, rows_of, short
+from gascity.cli.pack.sync import resolved
+from gascity.cli.problems import city_error
+from gascity.cli.progress import Progress
+from gascity.files import locked
 from gascity.model.city import City
 from gascity.model.lock import lock_text
 from gascity.model.names import did_you_mean, is_name
 from gascity.model.pack import Import
-from gascity.model.records import NamedTuple
-from gascity.model.repositories import Remote, SourceFault, is_remote, parse_remote
-from gascity.model.versions import VersionFault, default_version, parse_wanted
-from gascity.packs.faults import PackFault
-from gascity.packs.graph import rigs_of
+from gascity.model.repositories import Remote, SourceAddressError, is_remote, parse_remote
+from gascity.model.versions import VersionError, default_version, parse_version_request
+from gascity.packs.errors import PackError
+from gascity.packs.graph import read_imports, rigs_of
 from gascity.packs.pins import locks_in_use
-from gascity.packs.reading import read_imports
 from gascity.packs.repositories import Repositories
 from gascity.packs.resolve import locks_on_disk
 from gascity.pipeline import open_city
 from gascity.source.disk import Disk, is_below
-from gascity.source.edit import declare_import, remove_import, rig_entry
 from gascity.source.lock import LOCK
-from gascity.source.toml import parse
+from gascity.toml.edit import declare_import, remove_import, rig_entry
+from gascity.toml.read import parse
 
-# The words of these change when one import fewer is out of reach; they are no new errors.
-_ABSENCES = ("import-not-locked", "import-not-installed")
+# Their messages change when an import is removed; they are not new errors.
+_NOT_NEW = ("import-not-locked", "import-not-installed")
 
 
-class _Wish(NamedTuple):
-    """An import that is to be written."""
+class _NewImport(NamedTuple):
+    """An import to write."""
 
     binding: str
     values: Mapping[str, object]
     rig: str | None
 
 
-@click.command("add")
+@command(
+    "add",
+    examples=(
+        "city pack add ../packs/crew",
+        "city pack add https://example.org/crew.git --version ^1.2",
+        "city pack add builtin:core --rig web",
+    ),
+    page="how-to/packs",
+)
 @click.argument("source")
-@click.option("--name", metavar="NAME", help="What to call it; else the source's last part.")
+@click.option("--name", metavar="NAME", help="Import name (default: the last part of the source).")
 @click.option(
     "--version",
     metavar="VERSION",
-    help="A range such as ^1.2, or tag:NAME, branch:NAME or sha:COMMIT.",
+    help="Version: a range such as ^1.2, tag:NAME, branch:NAME or sha:COMMIT.",
 )
-@click.option("--rig", metavar="RIG", help="Import it for this rig alone.")
+@click.option("--rig", metavar="RIG", help="Import it for this rig only.")
 @json_option
 @pass_context
 def add_pack(
-    context: Context, source: str, name: str | None, version: str | None, rig: str | None
+    context: CommandContext, source: str, name: str | None, version: str | None, rig: str | None
 ) -> int:
-    """Import a pack: a directory, builtin:NAME, or a repository's address.
+    """Import a pack.
 
-    A directory is read where it lies. Of a repository one commit is pinned in packs.lock; a
-    directory in it is written as REPOSITORY//DIRECTORY. Nothing is written unless the city loads
-    with the pack.
+    SOURCE is a directory, builtin:NAME or a repository address; REPOSITORY//DIRECTORY
+    names a directory in it. A repository is pinned to one commit in packs.lock.
+    Nothing is written unless the city loads with the pack.
     """
     root = context.root
     remote = _remote(source)
     binding = _binding(context, name, source, remote)
     _file_for(root, binding, rig)
     with Progress(context) as progress:
-        depot = Repositories(context.environ, progress)
-        wish = _Wish(binding, _values(context, depot, source, remote, version), rig)
-        # First with nothing locked, as fetching may take long; the second time all is at hand.
-        resolved(context, depot, _added(root, wish), binding.__eq__)
+        repositories = Repositories(context.environ, progress)
+        new = _NewImport(binding, _values(context, repositories, source, remote, version), rig)
+        # First without the lock, as fetching may take long; the second time all is cached.
+        resolved(context, repositories, _added(root, new), binding.__eq__)
         with locked(root):
             city = open_city(root, context.environ)
-            files = _added(root, wish)
-            found = resolved(context, depot, files, binding.__eq__)
+            files = _added(root, new)
+            found = resolved(context, repositories, files, binding.__eq__)
             if found.text is not None:
-                files = {LOCK: found.text, **files}  # a pin too many harms less than one too few
-            after = write_if_sound(context, city, files)
-    row = _row_of(after, wish)
-    release = depot.called(remote, row.commit or "", row.version or "") if remote else ""
-    _tell_added(context, after, row, release, files)
+                files = {
+                    LOCK: found.text,
+                    **files,
+                }  # first: an unused pin does less harm than a missing one
+            after = write_if_valid(context, city, files)
+    row = _row_of(after, new)
+    release = repositories.tag_of(remote, row.commit or "", row.version or "") if remote else ""
+    _print_added(context, after, row, release, files)
     return 0
 
 
 def _remote(source: str) -> Remote | None:
-    """The repository that is meant, checked before git hears of it; None for a directory."""
+    """Return the validated repository address; None for a directory."""
     if not is_remote(source):
         return None
     try:
         return parse_remote(source)
-    except SourceFault as fault:
-        raise refuse(fault.code, fault.message, fault.hint) from fault
+    except SourceAddressError as error:
+        raise city_error(error.code, error.message, error.hint) from error
 
 
-def _binding(context: Context, name: str | None, source: str, remote: Remote | None) -> str:
-    """What the import is called: as asked, else after the last part of the source."""
+def _binding(context: CommandContext, name: str | None, source: str, remote: Remote | None) -> str:
+    """Return the import name: as given, else the last part of the source."""
     if name is None and remote is not None:
         last = (remote.path or remote.url.rstrip("/")).replace(":", "/")
         name = os.path.basename(last).removesuffix(".git")
@@ -105,47 +117,51 @@ def _binding(context: Context, name: str | None, source: str, remote: Remote | N
         last = source.removeprefix("builtin:")
         name = os.path.basename(last if last != source else _directory(context, source))
     if not is_name(name):
-        words = f"`{name}` cannot be an import's name"
-        raise refuse("bad-name", words, "give it one with --name: letters, digits, - and _")
+        message = f"invalid import name `{name}`"
+        raise city_error("bad-name", message, "pass --name with letters, digits, - and _")
     return name
 
 
 def _values(
-    context: Context, depot: Repositories, source: str, remote: Remote | None, version: str | None
+    context: CommandContext,
+    repositories: Repositories,
+    source: str,
+    remote: Remote | None,
+    version: str | None,
 ) -> dict[str, object]:
-    """What is written of the import; without a wish, a repository's newest release is taken."""
+    """Return the import's settings; without a version, the newest release of a repository."""
     if remote is None:
         if version is not None:
-            raise click.UsageError("--version is for repositories; a local one is file:///…")
+            raise click.UsageError("--version needs a repository; a local one is file:///…")
         builtin = source.startswith("builtin:")
         return {"source": source if builtin else _local(context, source)}
     try:
         if version is not None:
-            parse_wanted(version, remote.ref)
+            parse_version_request(version, remote.ref)
         elif not remote.ref:
-            version = default_version(depot.refs(remote))
-    except VersionFault as fault:
-        raise refuse("bad-version", fault.message, fault.hint) from fault
-    except PackFault as fault:
-        raise refuse(fault.code, fault.message, fault.hint) from fault
+            version = default_version(repositories.refs(remote))
+    except VersionError as error:
+        raise city_error("bad-version", error.message, error.hint) from error
+    except PackError as error:
+        raise city_error(error.code, error.message, error.hint) from error
     return {"source": source, "version": version} if version else {"source": source}
 
 
-def _directory(context: Context, source: str) -> str:
-    """The directory that a person means where they stand."""
+def _directory(context: CommandContext, source: str) -> str:
+    """Return the directory that the user names, relative to the current one."""
     if source.startswith("//"):
         return os.path.normpath(os.path.join(context.root, source.lstrip("/")))
     return os.path.normpath(os.path.join(context.cwd, os.path.expanduser(source)))
 
 
-def _local(context: Context, source: str) -> str:
-    """How the city writes a directory: from its root where it can, else as the person did."""
+def _local(context: CommandContext, source: str) -> str:
+    """Return the source to write: relative to the city if possible, else as given."""
     target = _directory(context, source)
     if not os.path.isfile(os.path.join(target, "pack.toml")):
-        there = os.path.isdir(target)
-        words = f"{target} has no pack.toml" if there else f"there is no directory {target}"
-        hint = 'a pack says who it is: [pack] name = "…"' if there else "check the path"
-        raise refuse("import-missing", words, hint)
+        exists = os.path.isdir(target)
+        message = f"{target} has no pack.toml" if exists else f"{target} is not a directory"
+        hint = 'a pack needs a pack.toml with [pack] name = "…"' if exists else "check the path"
+        raise city_error("import-missing", message, hint)
     if source.startswith(("//", "~")):
         return source
     if os.path.isabs(source) and not is_below(target, context.root):
@@ -155,21 +171,21 @@ def _local(context: Context, source: str) -> str:
     return f"./{path}" if odd else path
 
 
-def _added(root: str, wish: _Wish) -> dict[str, str]:
-    """The file that gets the import, with its new text."""
-    file = _file_for(root, wish.binding, wish.rig)
-    return {file: declare_import(read_text(root, file), wish.binding, wish.values, rig=wish.rig)}
+def _added(root: str, new: _NewImport) -> dict[str, str]:
+    """Return the file that gets the import, with its new text."""
+    file = _file_for(root, new.binding, new.rig)
+    return {file: declare_import(read_text(root, file), new.binding, new.values, rig=new.rig)}
 
 
 def _file_for(root: str, binding: str, rig: str | None) -> str:
-    """The file for an import of that name. Raises CityError if there is one already."""
+    """Return the file for a new import; CityError if the name is taken."""
     file = _file_of_rig(root, rig) if rig else "city.toml"
     if rig is None and os.path.lexists(os.path.join(root, "pack.toml")):
         file = "pack.toml"
     for other in own_files(root):
         text = read_text(root, other)
-        held = (rig_entry(text, rig) or {}) if rig else parse(text.encode())
-        _check_free(held.get("imports"), binding, rig, other)
+        table = (rig_entry(text, rig) or {}) if rig else parse(text.encode())
+        _check_free(table.get("imports"), binding, rig, other)
     return file
 
 
@@ -180,29 +196,29 @@ def _file_of_rig(root: str, rig: str) -> str:
             return file
     entries = [parse(read_text(root, file).encode()).get("rigs", []) for file in files]
     names = [entry.get("name", "") for rigs in entries for entry in rigs]
-    hint = did_you_mean(rig, names) or "`city rig list` shows what there is"
-    raise refuse("unknown-rig", f"there is no rig `{rig}`", hint)
+    hint = did_you_mean(rig, names) or "run `city rig list` to see the rigs"
+    raise city_error("unknown-rig", f"there is no rig `{rig}`", hint)
 
 
 def _check_free(imports: object, binding: str, rig: str | None, file: str) -> None:
     if isinstance(imports, list):
-        words = f"rig `{rig}` lists its imports by name in {file}"
-        hint = "import it without --rig, and add its name to that list"
-        raise refuse("bad-type", words, hint)
+        message = f"rig `{rig}` lists its imports by name in {file}"
+        hint = "import it without --rig and add its name to that list"
+        raise city_error("bad-type", message, hint)
     if isinstance(imports, dict) and binding in imports:
-        words = f"{file} already imports something as `{binding}`"
+        message = f"{file} already imports `{binding}`"
         of_rig = f" --rig {rig}" if rig else ""
-        hint = f"choose another --name, or `city pack remove {binding}{of_rig}` first"
-        raise refuse("duplicate-name", words, hint)
+        hint = f"pass another --name, or run `city pack remove {binding}{of_rig}` first"
+        raise city_error("duplicate-name", message, hint)
 
 
-def _row_of(city: City, wish: _Wish) -> Row:
+def _row_of(city: City, new: _NewImport) -> ImportRow:
     rows = rows_of(city.pack, city.rig_imports, city.problems)
-    return next(row for row in rows if row.binding == wish.binding and row.rig == wish.rig)
+    return next(row for row in rows if row.binding == new.binding and row.rig == new.rig)
 
 
-def _tell_added(
-    context: Context, city: City, row: Row, release: str, files: Mapping[str, str]
+def _print_added(
+    context: CommandContext, city: City, row: ImportRow, release: str, files: Mapping[str, str]
 ) -> None:
     agents = [
         str(agent.name)
@@ -212,7 +228,7 @@ def _tell_added(
     answer = {**row_json(row), "agents": agents, "changed": list(files)}
 
     def lines() -> Iterator[str]:
-        yield f"pack {row.name}: {row.source}"
+        yield f"Added pack {row.name}: {row.source}"
         if row.commit:
             facts = [f"commit {short(row.commit)}", *([release] if release else [])]
             facts += [f"version {row.version}"] if row.version else []
@@ -220,19 +236,29 @@ def _tell_added(
         first, *rest = wrap(", ".join(agents) or "none", context.width - 10)
         yield f"  agents: {first}"
         yield from (f"          {line}" for line in rest)
-        yield f"  written to {', '.join(files)}"
+        yield f"  updated {', '.join(files)}"
         yield "Next: `city agent list`" if agents else "Next: `city pack list --tree`"
 
-    context.say(answer, lines)
+    context.output(answer, lines)
 
 
-@click.command("remove")
+@command(
+    "remove",
+    examples=(
+        "city pack remove crew",
+        "city pack remove crew --rig web",
+    ),
+    page="how-to/packs",
+)
 @click.argument("name", shell_complete=complete_binding)
-@click.option("--rig", metavar="RIG", help="Take it from this rig alone.")
+@click.option("--rig", metavar="RIG", help="Remove it from this rig only.")
 @json_option
 @pass_context
-def remove_pack(context: Context, name: str, rig: str | None) -> int:
-    """Take an import out of the city, and out of packs.lock what nothing else imports."""
+def remove_pack(context: CommandContext, name: str, rig: str | None) -> int:
+    """Remove an import.
+
+    Also removes pins from packs.lock that nothing else imports.
+    """
     root = context.root
     with locked(root):
         city = open_city(root, context.environ)
@@ -253,14 +279,14 @@ def remove_pack(context: Context, name: str, rig: str | None) -> int:
         left = locks_in_use(sources.pack, rigs_of(sources), locks)
         if set(left) != set(locks):
             files[LOCK] = lock_text(left)
-        write_if_sound(context, city, files, _ABSENCES)
+        write_if_valid(context, city, files, _NOT_NEW)
     kept = {lock[:4] for lock in left}
     dropped = sorted({lock.binding for lock in locks if lock[:4] not in kept})
-    context.say(
+    context.output(
         {"binding": name, "rig": rig, "changed": list(files), "dropped": dropped},
         lambda: [
-            f"pack {name} removed from {', '.join(file for file in files if file != LOCK)}",
-            *([f"  no longer in {LOCK}: {', '.join(dropped)}"] if dropped else []),
+            f"Removed pack {name} from {', '.join(file for file in files if file != LOCK)}",
+            *([f"  removed from {LOCK}: {', '.join(dropped)}"] if dropped else []),
         ],
     )
     return 0
@@ -272,9 +298,9 @@ def _unknown(city: City, name: str, rig: str | None, imports: tuple[Import, ...]
     hint = did_you_mean(name, [one.binding for one in imports])
     other = next((row for row in rows if row.binding == name), None)
     if other is not None and other.rig and not rig:
-        hint = f"rig `{other.rig}` does: `city pack remove {name} --rig {other.rig}`"
+        hint = f"rig `{other.rig}` imports it: `city pack remove {name} --rig {other.rig}`"
     elif other is not None and other.parents == ("city",):
-        hint = f"the city does: `city pack remove {name}`"
+        hint = f"the city imports it: `city pack remove {name}`"
     elif other is not None:
-        hint = f"it comes with `{other.parents[0]}`; `city pack why {name}` shows how"
-    return refuse("unknown-pack", f"{where} imports nothing as `{name}`", hint)
+        hint = f"`{other.parents[0]}` imports it; run `city pack why {name}` to see how"
+    return city_error("unknown-pack", f"{where} has no import `{name}`", hint)

@@ -1,99 +1,112 @@
-"""`city rig add` and `remove`: declarations in city.toml, paths in city.local.toml."""
+"""`city rig add` and `remove`: edits city.toml (declarations) and city.local.toml (paths)."""
 
 import os
 from collections.abc import Mapping
 
 import click
 
-from gascity.apply.files import locked, replace
-from gascity.cli.context import Context, json_option, pass_context
-from gascity.cli.edits import read_text, refuse, write_if_sound
-from gascity.cli.output import complain
+from gascity.cli.command import command
+from gascity.cli.context import CommandContext, json_option, pass_context
+from gascity.cli.edit import read_text, write_if_valid
+from gascity.cli.output import print_stderr
+from gascity.cli.problems import city_error
+from gascity.files import locked, replace_file
 from gascity.model.city import City
 from gascity.model.names import is_rig_name, unknown_rig
 from gascity.model.problems import CityError
+from gascity.paths import known_rigs, rig_register
 from gascity.pipeline import open_city
-from gascity.places import known_rigs, rig_register
 from gascity.source.disk import read_plain
-from gascity.source.edit import declare_rig, remove_rig, rig_entry
+from gascity.toml.edit import declare_rig, remove_rig, rig_entry
 
 _LOCAL = "city.local.toml"
 _LOCAL_HEAD = "# This machine's layer over city.toml. Not for git.\n"
 
 
-@click.command("add")
+@command(
+    "add",
+    examples=(
+        "city rig add ~/src/shop",
+        "city rig add ../web --name web --prefix WEB",
+    ),
+    page="how-to/rigs",
+)
 @click.argument("path")
-@click.option("--name", metavar="NAME", help="The rig's name; else the directory's.")
-@click.option("--prefix", metavar="WORD", help="Prefix of its work.")
-@click.option("--default-branch", metavar="BRANCH", help="Branch that work starts from.")
+@click.option("--name", metavar="NAME", help="Rig name (default: the directory name).")
+@click.option("--prefix", metavar="WORD", help="Prefix of the ids of its work items.")
+@click.option("--default-branch", metavar="BRANCH", help="Branch that worktrees start from.")
 @json_option
 @pass_context
 def add_rig(
-    context: Context, path: str, name: str | None, prefix: str | None, default_branch: str | None
+    context: CommandContext,
+    path: str,
+    name: str | None,
+    prefix: str | None,
+    default_branch: str | None,
 ) -> int:
-    """Add a project, or say where one that city.toml declares is on this machine.
+    """Add a rig, or set its path on this machine.
 
     The declaration goes to city.toml, the path to city.local.toml.
     """
     root = context.root
     target = os.path.normpath(os.path.join(context.cwd, os.path.expanduser(path)))
     if not os.path.isdir(target):
-        hint = "PATH is the project's directory, seen from where you are"
-        raise refuse("rig-missing", f"there is no directory {target}", hint)
+        hint = "PATH is the project's directory, relative to the current directory"
+        raise city_error("rig-missing", f"{target} is not a directory", hint)
     name = name or os.path.basename(target)
     if not is_rig_name(name):
-        raise refuse(
+        raise city_error(
             "bad-name",
-            f"`{name}` cannot be a rig's name",
-            "give it one with --name: letters, digits, - _ and .",
+            f"invalid rig name `{name}`",
+            "pass --name with letters, digits, -, _ and .",
         )
     fields = {"prefix": prefix, "default_branch": default_branch}
     with locked(root):
         city = open_city(root, context.environ)
         if _already(city, name, target):
-            context.say(
+            context.output(
                 {"name": name, "path": _shown(root, target), "changed": []},
-                lambda: [f"rig {name} is already there: {target}"],
+                lambda: [f"Rig {name} already exists: {target}"],
             )
             return 0
         files = _added(city, name, target, {k: v for k, v in fields.items() if v})
-        write_if_sound(context, city, files)
+        write_if_valid(context, city, files)
         _register(context.environ, os.path.realpath(target), root)
     answer = {"name": name, "path": _shown(root, target), "changed": list(files)}
-    context.say(
+    context.output(
         answer,
         lambda: [
-            f"rig {name}: {target}",
-            f"  written to {', '.join(files)}",
+            f"Added rig {name}: {target}",
+            f"  updated {', '.join(files)}",
             "Next: `city rig list`",
         ],
     )
     if not _ignored(root) and not context.as_json:
-        complain(f"note: {_LOCAL} is this machine's own; add it to .gitignore")
+        print_stderr(f"note: {_LOCAL} holds paths of this machine; add it to .gitignore")
     return 0
 
 
 def _already(city: City, name: str, target: str) -> bool:
-    """Is it bound just so? Another rig there, or another place for this one, is refused."""
-    for one in city.rigs:
-        bound = os.path.normpath(os.path.join(city.root, one.path)) if one.path else None
-        if one.name == name and bound == target:
+    """Return whether the rig is at that path; CityError for another rig there or another path."""
+    for rig in city.rigs:
+        bound = os.path.normpath(os.path.join(city.root, rig.path)) if rig.path else None
+        if rig.name == name and bound == target:
             return True
-        if one.name == name and bound is not None and os.path.isdir(bound):
-            raise refuse(
+        if rig.name == name and bound is not None and os.path.isdir(bound):
+            raise city_error(
                 "duplicate-name",
                 f"rig `{name}` is already at {bound}",
-                f"`city rig remove {name}` first, or choose another --name",
+                f"run `city rig remove {name}` first, or pass another --name",
             )
-        if one.name.lower() == name.lower() and one.name != name:
-            raise refuse("case-clash", f"`{name}` and `{one.name}` differ only in case")
-        if one.name != name and bound == target:
-            raise refuse("duplicate-name", f"{target} is already rig `{one.name}`")
+        if rig.name.lower() == name.lower() and rig.name != name:
+            raise city_error("case-clash", f"`{name}` and `{rig.name}` differ only in case")
+        if rig.name != name and bound == target:
+            raise city_error("duplicate-name", f"{target} is already rig `{rig.name}`")
     return False
 
 
 def _added(city: City, name: str, target: str, fields: Mapping[str, object]) -> dict[str, str]:
-    """The files that change, with their new texts."""
+    """Return the changed files with their new texts."""
     files = {}
     declared = read_text(city.root, "city.toml")
     if rig_entry(declared, name) is None:
@@ -107,8 +120,8 @@ def _added(city: City, name: str, target: str, fields: Mapping[str, object]) -> 
 
 
 def _default_imports(text: str) -> dict[str, object]:
-    """`[defaults.rig.imports]` is copied into every new rig."""
-    from gascity.source.toml import parse
+    """Return `[defaults.rig.imports]`, which every new rig gets a copy of."""
+    from gascity.toml.read import parse
 
     table: object = parse(text.encode())
     for key in ("defaults", "rig", "imports"):
@@ -127,32 +140,42 @@ def _ignored(root: str) -> bool:
 
 
 def _register(environ: Mapping[str, str], rig: str, city: str | None) -> None:
-    """Let commands inside the rig find its city; a register we cannot write is only a pity."""
+    """Register the rig's city, so that commands inside the rig find it; failing is not fatal."""
     pairs = {known: root for known, root in known_rigs(environ) if known != rig}
     if city is not None:
         pairs[rig] = city
     text = "".join(f"{known}\t{root}\n" for known, root in pairs.items())
     try:
-        replace(rig_register(environ), text.encode("utf-8", "surrogateescape"))
+        replace_file(rig_register(environ), text.encode("utf-8", "surrogateescape"))
     except OSError as error:
-        complain(
-            f"note: {rig_register(environ)} could not be written: {error.strerror}; "
-            "inside the rig, use --city"
+        print_stderr(
+            f"note: {rig_register(environ)} cannot be written: {error.strerror}; "
+            "pass --city inside the rig"
         )
 
 
-@click.command("remove")
+@command(
+    "remove",
+    examples=(
+        "city rig remove web",
+        "city rig remove web --force",
+    ),
+    page="how-to/rigs",
+)
 @click.argument("name")
-@click.option("--force", is_flag=True, help="Also where city.toml says more about the rig.")
+@click.option("--force", is_flag=True, help="Also discard its other settings in city.toml.")
 @json_option
 @pass_context
-def remove(context: Context, name: str, force: bool) -> int:
-    """Take a rig out of the city, and what was written into it. The project itself stays."""
+def remove(context: CommandContext, name: str, force: bool) -> int:
+    """Remove a rig from the city.
+
+    Managed files are removed from the project; the project itself stays.
+    """
     root = context.root
     with locked(root):
         city = open_city(root, context.environ)
-        one = next((r for r in city.rigs if r.name == name), None)
-        if one is None:
+        rig = next((rig for rig in city.rigs if rig.name == name), None)
+        if rig is None:
             raise CityError(unknown_rig(name, [r.name for r in city.rigs]))
         _check_loss(root, name, force)
         files = {}
@@ -160,49 +183,49 @@ def remove(context: Context, name: str, force: bool) -> int:
             text = read_text(root, file)
             if rig_entry(text, name) is not None if text else False:
                 files[file] = remove_rig(text, name)
-        write_if_sound(context, city, files)
-        if one.path:
-            _register(context.environ, os.path.realpath(os.path.join(root, one.path)), None)
-    swept = _sweep(context, os.path.realpath(os.path.join(root, one.path))) if one.path else []
-    context.say(
-        {"name": name, "changed": list(files), "swept": swept},
+        write_if_valid(context, city, files)
+        if rig.path:
+            _register(context.environ, os.path.realpath(os.path.join(root, rig.path)), None)
+    cleaned = _clean(context, os.path.realpath(os.path.join(root, rig.path))) if rig.path else []
+    context.output(
+        {"name": name, "changed": list(files), "swept": cleaned},
         lambda: [
-            f"rig {name} removed from {', '.join(files)}",
-            *(f"  {directory}: cleaned of what was written there" for directory in swept),
+            f"Removed rig {name} from {', '.join(files)}",
+            *(f"  {directory}: removed managed files" for directory in cleaned),
         ],
     )
     return 0
 
 
-def _sweep(context: Context, rig: str) -> list[str]:
-    """Take what we wrote out of a rig that is no longer ours, and its worktrees away.
+def _clean(context: CommandContext, rig: str) -> list[str]:
+    """Remove managed files and worktrees from a removed rig; return the changed directories.
 
-    A worktree that holds work of its own stays, and is named.
+    A worktree with uncommitted work is kept and reported.
     """
-    from gascity.cli.materials import carrier, directories, yard
-    from gascity.plan.ground import Choices
+    from gascity.cli.workdir.common import directories, load_scope, new_applier
+    from gascity.workdir.decide.context import Choices
 
-    found = yard(context, None, going_back=True)
-    hands = carrier(found)
-    ledgers = found.planner.ledgers
-    swept = []
-    for root, sites in directories(found):
+    scope = load_scope(context, None, ignore_errors=True)
+    applier = new_applier(context, scope)
+    ledgers = scope.planner.ledgers
+    cleaned = []
+    for root, sites in directories(scope):
         if rig in (root, ledgers.read(root).rig):
-            done = hands.apply(root, sites, Choices())
-            shown = found.planner.disk.shown(root)
-            swept += [shown] if done.done else []
+            done = applier.apply(root, sites, Choices())
+            shown = scope.planner.disk.shown(root)
+            cleaned += [shown] if done.done else []
             for step in done.kept:
                 path = shown if step.path == "." else f"{shown}/{step.path}"
-                complain(f"kept: {path}: {step.reason}")
-    return swept
+                print_stderr(f"kept: {path}: {step.reason}")
+    return cleaned
 
 
 def _check_loss(root: str, name: str, force: bool) -> None:
     entry = rig_entry(read_text(root, "city.toml"), name) or {}
     more = sorted(set(entry) - {"name", "path", "prefix", "default_branch"})
     if more and not force:
-        raise refuse(
+        raise city_error(
             "would-lose",
-            f"city.toml says more about rig `{name}`: {', '.join(more)}",
-            "--force removes that too",
+            f"city.toml has more settings for rig `{name}`: {', '.join(more)}",
+            "pass --force to discard them",
         )

@@ -1,105 +1,104 @@
-"""`city status --watch`: the city live on a terminal, or line by line in a pipe."""
+"""`city status --watch`: a live view on a terminal, one line per change in a pipe."""
 
 import os
 import sys
 import time
 from types import FrameType, TracebackType
 
-from gascity.cli.context import Context
-from gascity.cli.output import clean, complain, say
-from gascity.cli.status_frame import changes, frame
-from gascity.cli.status_look import Look, Lookout
-from gascity.control.client import ask, controller_state, is_starting
-from gascity.control.inspect import at_rest, under_way
+from gascity.cli.context import CommandContext
+from gascity.cli.output import print_stderr, print_stdout, printable
+from gascity.cli.status.frame import changes, frame
+from gascity.cli.status.snapshot import CityStatus, StatusReader
+from gascity.control.blocked import ControllerAbsence
+from gascity.control.decide.reasons import no_controller
+from gascity.control.ipc.client import controller_state, send_request
+from gascity.control.status import at_rest, under_way
 
-_PAUSE = 0.2  # between two questions whether anything changed
-_TICK = 1.0  # after which ages are shown anew
-_ALONE = 2.0  # for which there may be no controller, while somebody restarts it
-_NAMED = 5  # items that are named of those that wait for the same
-_QUIT = (b"q", b"Q", b"\x03", b"\x04", b"")  # also Ctrl-C, Ctrl-D, and a terminal that is gone
+_POLL = 0.2  # seconds between two checks for changes
+_TICK = 1.0  # seconds after which ages are redrawn
+_NAMED = 5  # items named per reason
+_QUIT = (b"q", b"Q", b"\x03", b"\x04", b"")  # also Ctrl-C, Ctrl-D and a closed terminal
 
 
-def watch_lines(context: Context, until_idle: bool) -> int:
-    """A line for every change, until interrupted or, if so wished, until nothing is left to do."""
-    lookout = Lookout(context)
-    rest = Rest(context.root)
-    before: Look | None = None
+def watch_lines(context: CommandContext, until_idle: bool) -> int:
+    """Print one line per change, until interrupted or, with `until_idle`, until idle."""
+    reader = StatusReader(context)
+    idle = IdleCheck(context.root)
+    before: CityStatus | None = None
     while True:
-        found = lookout.look()
-        for line in changes(before, found):
-            say(clean(line))
+        current = reader.read()
+        for line in changes(before, current):
+            print_stdout(printable(line))
         sys.stdout.flush()
-        before = found
+        before = current
         while True:
-            ended = rest.ended(found) if until_idle else None
+            ended = idle.ended(current) if until_idle else None
             if ended is not None:
-                return rest.tell(ended)
-            if lookout.changed():
+                return idle.print_blocked(ended)
+            if reader.changed():
                 break
-            time.sleep(_PAUSE)
+            time.sleep(_POLL)
 
 
-def watch_screen(context: Context, until_idle: bool) -> int:
-    """The live view, until q or Ctrl-C."""
-    lookout = Lookout(context)
-    rest = Rest(context.root)
-    found = lookout.look()
+def watch_screen(context: CommandContext, until_idle: bool) -> int:
+    """Show the live view until q or Ctrl-C."""
+    reader = StatusReader(context)
+    idle = IdleCheck(context.root)
+    current = reader.read()
     drawn_at = 0.0
     with Screen() as screen:
-        while (ended := rest.ended(found) if until_idle else None) is None:
+        while (ended := idle.ended(current) if until_idle else None) is None:
             now = time.time()
             if now - drawn_at >= _TICK or screen.resized:
                 drawn_at = now
-                screen.draw(frame(found, now, *screen.size(), context.colour))
-            if screen.quits(_PAUSE):
+                screen.draw(frame(current, now, *screen.size(), context.colour))
+            if screen.quits(_POLL):
                 return 0
-            if lookout.changed():
-                found = lookout.look()
+            if reader.changed():
+                current = reader.read()
                 drawn_at = 0.0
-    return rest.tell(ended)
+    return idle.print_blocked(ended)
 
 
-class Rest:
-    """Whether nothing happens any more: all is done, or what is left waits for a person."""
+class IdleCheck:
+    """Detects that nothing more will happen: all work is done, or the rest needs the user."""
 
     def __init__(self, root: str) -> None:
         self._root = root
         self._asked = -_TICK
-        self._alone: float | None = None  # since when there has been no controller
-        self._left: dict[str, str] = {}  # work that cannot go on, and why
+        self._absence = ControllerAbsence(root)
+        self._left: dict[str, str] = {}  # blocked work items and their reasons
 
-    def ended(self, found: Look) -> int | None:
-        """The exit code; None while there is something to wait for."""
-        if at_rest(found.counts, found.sessions):
+    def ended(self, current: CityStatus) -> int | None:
+        """Return the exit code; None while work can proceed."""
+        if at_rest(current.counts, current.sessions):
             return 0
         now = time.monotonic()
-        if under_way(found.counts, found.sessions) or now - self._asked < _TICK:
+        if under_way(current.counts, current.sessions) or now - self._asked < _TICK:
             return None
         self._asked = now
-        self._left = self._stuck(now)
+        self._left = self._blocked()
         return 1 if self._left else None
 
-    def _stuck(self, now: float) -> dict[str, str]:
-        if controller_state(self._root).running:
-            self._alone = None
-            told = ask(self._root, {"op": "stuck"}) or {}
-            return {work: why["message"] for work, why in told.get("stuck", {}).items()}
-        self._alone = now if self._alone is None or is_starting(self._root) else self._alone
-        alone = now - self._alone >= _ALONE
-        return {"": "no controller runs; `city start` starts one"} if alone else {}
+    def _blocked(self) -> dict[str, str]:
+        absent = self._absence.lasts()
+        if not controller_state(self._root).running:
+            return {"": no_controller().message} if absent else {}
+        reply = send_request(self._root, {"op": "stuck"}) or {}
+        return {work: reason["message"] for work, reason in reply.get("stuck", {}).items()}
 
-    def tell(self, ended: int) -> int:
-        """Say what is left, a line for each reason."""
+    def print_blocked(self, ended: int) -> int:
+        """Print the blocked work items, one line per reason, and return the exit code."""
         for why in dict.fromkeys(self._left.values() if ended else ()):
-            work = [one for one, said in self._left.items() if one and said == why]
+            work = [item for item, reason in self._left.items() if item and reason == why]
             more = f" and {len(work) - _NAMED} more" if len(work) > _NAMED else ""
-            words = f"{', '.join(work[:_NAMED])}{more} cannot go on: " if work else ""
-            complain(f"{words}{clean(why)}")
+            message = f"{', '.join(work[:_NAMED])}{more} blocked: " if work else ""
+            print_stderr(f"{message}{printable(why)}")
         return ended
 
 
 class Screen:
-    """The terminal, borrowed: afterwards it is as it was, whatever happened."""
+    """The terminal in full-screen mode; restored on exit."""
 
     def __init__(self) -> None:
         self._lines: list[str] = []
@@ -112,7 +111,7 @@ class Screen:
         self._keyboard = sys.stdin.fileno()
         self._modes = termios.tcgetattr(self._keyboard)
         quiet = termios.tcgetattr(self._keyboard)
-        # Ctrl-C and Ctrl-Z come as keys: a view that is stopped would keep the shell's screen.
+        # Ctrl-C and Ctrl-Z arrive as keys: a suspended view would keep the alternate screen.
         quiet[3] &= ~(termios.ICANON | termios.ECHO | termios.ISIG)
         self._before = {
             signal.SIGWINCH: signal.signal(signal.SIGWINCH, self._on_resize),
@@ -120,7 +119,7 @@ class Screen:
             signal.SIGHUP: signal.signal(signal.SIGHUP, _leave),
         }
         termios.tcsetattr(self._keyboard, termios.TCSADRAIN, quiet)
-        self._write("\x1b[?1049h\x1b[?25l\x1b[?7l")  # another screen, no cursor, no wrapping
+        self._write("\x1b[?1049h\x1b[?25l\x1b[?7l")  # alternate screen, no cursor, no wrapping
         return self
 
     def __exit__(
@@ -142,12 +141,12 @@ class Screen:
         self.resized = True
 
     def size(self) -> tuple[int, int]:
-        """Columns and lines; a terminal that was never told its size has none."""
+        """Return columns and lines; a terminal whose size was never set reports 0."""
         columns, lines = os.get_terminal_size(sys.stdout.fileno())
         return max(20, columns or 80), max(5, lines or 24)
 
     def draw(self, lines: list[str]) -> None:
-        """Write the lines that are not there already, in one go."""
+        """Write the changed lines at once."""
         if self.resized:
             self.resized = False
             self._lines = []
@@ -160,11 +159,11 @@ class Screen:
         self._lines = lines
         self._write(text)
 
-    def quits(self, patience: float) -> bool:
-        """Wait that long for a key; is it one that ends the view?"""
+    def quits(self, timeout: float) -> bool:
+        """Wait for a key; return whether it quits the view."""
         import select
 
-        if not select.select([self._keyboard], [], [], patience)[0]:
+        if not select.select([self._keyboard], [], [], timeout)[0]:
             return False
         return os.read(self._keyboard, 1) in _QUIT
 

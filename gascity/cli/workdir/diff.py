@@ -1,46 +1,45 @@
-"""What a step would change, as a unified diff without any secret in it."""
+"""Unified diffs of planned steps, with secrets masked."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator
 
-from gascity.cli.output import BOLD, CYAN, RED, paint
-from gascity.materialise.directories import Planned, Planner
+from gascity.cli.output import BOLD, CYAN, GREEN, RED, styled
+from gascity.mcp import documents
+from gascity.mcp.servers import launch_value
 from gascity.model.city import Agent
 from gascity.model.plan import ABSENT, FILE, LINK, Step
 from gascity.model.references import names_in
 from gascity.model.secrets import (
     HIDDEN,
     agent_secrets,
-    hidden_in,
     is_secret,
+    mask_secrets,
     masked_line,
-    spellings,
+    secret_forms,
 )
-from gascity.render import documents
-from gascity.servers import launch_value
+from gascity.workdir.planner import DirectoryPlan, Planner
 
-_GREEN = "32"
 _PAIR = re.compile(r'("(?P<key>(?:[^"\\]|\\.)+)"\s*:\s*)"(?:[^"\\]|\\.)*"')
-_NOT_SHOWN = "(it may hold secrets, and is not shown)"
-_COLOURS = {"+": _GREEN, "-": RED, "@": CYAN}
+_NOT_SHOWN = "(not shown: may contain secrets)"
+_COLOURS = {"+": GREEN, "-": RED, "@": CYAN}
 
 
-def step_diff(planner: Planner, planned: Planned, step: Step, colour: bool) -> Iterator[str]:
-    """The difference one step makes; nothing for steps that only keep."""
+def step_diff(planner: Planner, planned: DirectoryPlan, step: Step, colour: bool) -> Iterator[str]:
+    """Yield the diff of one step; nothing for a step that keeps a file."""
     change = step.change
     if change is None:
         return
     before = _side(planner, planned, step, after=False)
     after = _side(planner, planned, step, after=True)
-    yield paint(f"--- {_name(step, change.expected.kind != ABSENT, 'a')}", BOLD, colour)
-    yield paint(f"+++ {_name(step, change.kind != ABSENT, 'b')}", BOLD, colour)
+    yield styled(f"--- {_name(step, change.expected.kind != ABSENT, 'a')}", BOLD, colour)
+    yield styled(f"+++ {_name(step, change.kind != ABSENT, 'b')}", BOLD, colour)
     yield from _changed(before, after, change.mode != change.expected.mode, colour)
 
 
 def text_diff(path: str, before: bytes | None, after: bytes | None, colour: bool) -> Iterator[str]:
-    """The difference between two contents of a file; None where there is none."""
-    yield paint(f"--- {f'a/{path}' if before is not None else '/dev/null'}", BOLD, colour)
-    yield paint(f"+++ {f'b/{path}' if after is not None else '/dev/null'}", BOLD, colour)
+    """Yield the diff between two contents of a file; None for a missing file."""
+    yield styled(f"--- {f'a/{path}' if before is not None else '/dev/null'}", BOLD, colour)
+    yield styled(f"+++ {f'b/{path}' if after is not None else '/dev/null'}", BOLD, colour)
     old, new = (_text_lines(data or b"", lambda text: text) for data in (before, after))
     yield from _changed(old, new, False, colour)
 
@@ -52,16 +51,16 @@ def _changed(
         yield "(not text)"
         return
     if before == after:
-        yield "(mode)" if modes else "(only what is not shown differs)"
+        yield "(mode)" if modes else "(only hidden content differs)"
     for line in _unified(before, after):
-        yield paint(line, _COLOURS.get(line[:1], ""), colour and line[:1] in _COLOURS)
+        yield styled(line, _COLOURS.get(line[:1], ""), colour and line[:1] in _COLOURS)
 
 
 def _name(step: Step, there: bool, side: str) -> str:
     return f"{side}/{step.path}" if there else "/dev/null"
 
 
-def _side(planner: Planner, planned: Planned, step: Step, *, after: bool) -> list[str] | None:
+def _side(planner: Planner, planned: DirectoryPlan, step: Step, *, after: bool) -> list[str] | None:
     change = step.change
     assert change is not None
     kind = change.kind if after else change.expected.kind
@@ -70,13 +69,13 @@ def _side(planner: Planner, planned: Planned, step: Step, *, after: bool) -> lis
     if kind != FILE:
         return []
     if not after and not change.expected.mode & 0o077:
-        return [_NOT_SHOWN]  # secrets that were put in before may be known to nobody now
+        return [_NOT_SHOWN]  # it may hold secrets of an earlier apply, which nothing can mask now
     data = _data(planner, planned, step) if after else _now(planned, step)
     return _text_lines(data, lambda text: _hidden(planner, planned, step, text))
 
 
 def _text_lines(data: bytes, hide: Callable[[str], str]) -> list[str] | None:
-    """Lines as they may be shown; None for what is no text."""
+    """Return the lines with secrets masked; None for binary data."""
     try:
         text = data.decode()
     except UnicodeDecodeError:
@@ -84,48 +83,54 @@ def _text_lines(data: bytes, hide: Callable[[str], str]) -> list[str] | None:
     return None if "\0" in text else [_masked(line) for line in hide(text).splitlines()]
 
 
-def _data(planner: Planner, planned: Planned, step: Step) -> bytes:
+def _data(planner: Planner, planned: DirectoryPlan, step: Step) -> bytes:
     assert step.change is not None
     if step.change.data is not None:
         return step.change.data
-    return planner.content(planned.claims.wanted[step.path])
+    return planner.file_content(planned.requirements.wanted[step.path])
 
 
-def _now(planned: Planned, step: Step) -> bytes:
+def _now(planned: DirectoryPlan, step: Step) -> bytes:
     return planned.read(step.path)
 
 
-def _hidden(planner: Planner, planned: Planned, step: Step, text: str) -> str:
-    """A text without the secrets that its servers or the agent's environment brought in."""
-    wanted = planned.claims.wanted.get(step.path)
-    held = planned.ledger.paths.get(step.path)
-    shape = (wanted.shape if wanted else None) or (held.shape if held else None)
+def _hidden(planner: Planner, planned: DirectoryPlan, step: Step, text: str) -> str:
+    """Mask the secrets of MCP servers and of the agent's environment."""
+    wanted = planned.requirements.wanted.get(step.path)
+    recorded = planned.ledger.paths.get(step.path)
+    shape = (wanted.shape if wanted else None) or (recorded.shape if recorded else None)
     if shape is not None:
         text = documents.hide(text, shape)
-    return hidden_in(text, _secrets(planner, planned))
+    return mask_secrets(text, _secrets(planner, planned))
 
 
-def _secrets(planner: Planner, planned: Planned) -> Iterable[str]:
-    found: set[str] = set()
+def _secrets(planner: Planner, planned: DirectoryPlan) -> Iterable[str]:
+    secrets: set[str] = set()
     for site in planned.sites:
-        found.update(agent_secrets(site.agent.value("env")).values())
-        found |= _looked_up(planner, planned, site.agent)
-    for effective in planned.claims.servers.values():
+        secrets.update(agent_secrets(site.agent.settings.env).values())
+        secrets |= _variable_values(planner, planned, site.agent)
+    for effective in planned.requirements.servers.values():
         for server in effective.servers:
-            found |= server.secrets
-    return {one for secret in found if len(secret) > 2 for one in spellings(secret)}
+            secrets |= server.secrets
+    return {spelling for secret in secrets if len(secret) > 2 for spelling in secret_forms(secret)}
 
 
-def _looked_up(planner: Planner, planned: Planned, agent: Agent) -> set[str]:
-    """Values of variables that servers refer to: a provider may need them written out."""
-    effective = planned.claims.servers.get(str(agent.name))
-    look = launch_value(agent, planner.environ)
+def _variable_values(planner: Planner, planned: DirectoryPlan, agent: Agent) -> set[str]:
+    """Return the values of variables in server files: some providers need them written out."""
+    effective = planned.requirements.servers.get(str(agent.name))
+    value_of = launch_value(agent, planner.environ)
     texts = [
         text
-        for one in (effective.servers if effective else ())
-        for text in (one.command, one.url, *one.args, *one.env.values(), *one.headers.values())
+        for server in (effective.servers if effective else ())
+        for text in (
+            server.command,
+            server.url,
+            *server.args,
+            *server.env.values(),
+            *server.headers.values(),
+        )
     ]
-    return {look(name) or "" for text in texts for name in names_in(text)}
+    return {value_of(name) or "" for text in texts for name in names_in(text)}
 
 
 def _masked(line: str) -> str:

@@ -1,21 +1,29 @@
-"""`city undo`: working directories put back as they were."""
+"""`city undo`: revert the last apply."""
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import click
 
-from gascity.apply.journal import Deed
-from gascity.cli.context import Context, complete_agent, json_option, pass_context
-from gascity.cli.materials import carrier, complain_kept, directories, step_json, step_line, yard
-from gascity.cli.output import BOLD, paint
-from gascity.materialise.carry_out import SESSION_RUN
-from gascity.materialise.yard import Yard
+from gascity.cli.command import command
+from gascity.cli.context import CommandContext, complete_agent, json_option, pass_context
+from gascity.cli.output import BOLD, styled
+from gascity.cli.workdir.common import (
+    directories,
+    load_scope,
+    new_applier,
+    print_kept,
+    step_json,
+    step_line,
+)
 from gascity.model.plan import ABSENT, KEEP, REMOVE, WRITE, Step
-from gascity.model.records import NamedTuple
+from gascity.workdir.applier import SESSION_RUN
+from gascity.workdir.scope import PlanningScope
+from gascity.workdir.write.journal import PathChange
 
 
 class _Undone(NamedTuple):
-    """One directory after an undo, and whose it is."""
+    """One directory after an undo, with its agents."""
 
     root: str
     agents: tuple[str, ...]
@@ -23,19 +31,25 @@ class _Undone(NamedTuple):
     kept: tuple[Step, ...]
 
 
-@click.command()
+@command(
+    examples=(
+        "city undo",
+        "city undo mayor",
+    ),
+    page="how-to/working-directories",
+)
 @click.argument("agent", required=False, shell_complete=complete_agent)
 @json_option
 @pass_context
-def undo(context: Context, agent: str | None) -> int:
-    """Put an agent's directory back as it was before the last apply that changed it.
+def undo(context: CommandContext, agent: str | None) -> int:
+    """Revert the last apply.
 
-    Each undo goes one further; ten are kept. Without AGENT: everything the last apply changed.
-    What changed since is kept and named.
+    Repeat it to go further back; city keeps the last ten. Without AGENT, reverts all
+    that the last apply changed. Files modified since are kept and listed.
     """
-    found = yard(context, agent, going_back=True)
-    rows = _undo(found, agent)
-    shown = found.planner.disk.shown
+    scope = load_scope(context, agent, ignore_errors=True)
+    rows = _undo(context, scope, agent)
+    shown = scope.planner.disk.shown
     value = [
         {
             "name": name,
@@ -47,48 +61,48 @@ def undo(context: Context, agent: str | None) -> int:
         for one in rows
         for name in one.agents
     ]
-    context.say({"agents": value}, lambda: _lines(context, found, rows))
+    context.output({"agents": value}, lambda: _lines(context, scope, rows))
     if not context.as_json:
         for one in rows:
-            complain_kept(found, one.root, one.kept)
+            print_kept(scope, one.root, one.kept)
     return 0
 
 
-def _undo(found: Yard, agent: str | None) -> list[_Undone]:
-    hands = carrier(found)
-    journal = found.planner.shop.journal
+def _undo(context: CommandContext, scope: PlanningScope, agent: str | None) -> list[_Undone]:
+    applier = new_applier(context, scope)
+    journal = scope.planner.apply_state.journal
     own: list[str] = []
     roots = sorted(journal.roots())
     if agent is not None:
-        places = directories(found)
-        own = [root for root, sites in places if not sites[0].mark]
+        places = directories(scope)
+        own = [root for root, sites in places if not sites[0].suffix]
         roots = [root for root, _ in places]
     records = [record for root in roots if (record := journal.last(root)) is not None]
-    # What a session wrote when it started was nobody's command.
+    # An undo without AGENT skips what sessions wrote at their start: no user ran that.
     records = [one for one in records if one.root in own or not one.run.endswith(SESSION_RUN)]
     if records:
         last = max(record.run for record in records)
         records = [record for record in records if record.run == last]
     rows = []
     for record in records:
-        there = tuple(found.planner.shop.ledgers.read(record.root).agents)
-        result = hands.undo(record.root, record.run)
-        names = record.agents or there or tuple(str(one.name) for one in found.agents)
-        kept = tuple(Step(KEEP, deed.path, "", "", "it changed since") for deed in result.kept)
-        rows.append(_Undone(record.root, names, tuple(map(_step, result.back)), kept))
+        there = tuple(scope.planner.apply_state.ledgers.read(record.root).agents)
+        result = applier.undo(record.root, record.run)
+        names = record.agents or there or tuple(str(one.name) for one in scope.agents)
+        kept = tuple(Step(KEEP, deed.path, "", "", "modified since") for deed in result.kept)
+        rows.append(_Undone(record.root, names, tuple(map(_step, result.restored)), kept))
     return rows
 
 
-def _step(deed: Deed) -> Step:
+def _step(deed: PathChange) -> Step:
     if deed.before.kind == ABSENT:
-        return Step(REMOVE, deed.path, "", "", "it was not there before")
-    return Step(WRITE, deed.path, "", "", "as it was before")
+        return Step(REMOVE, deed.path, "", "", "created by apply")
+    return Step(WRITE, deed.path, "", "", "previous content")
 
 
-def _lines(context: Context, found: Yard, rows: Sequence[_Undone]) -> Iterator[str]:
+def _lines(context: CommandContext, scope: PlanningScope, rows: Sequence[_Undone]) -> Iterator[str]:
     if not rows:
         yield "Nothing to undo."
     for one in rows:
-        head = f"{found.planner.disk.shown(one.root)}  ({', '.join(one.agents)})"
-        yield paint(head, BOLD, context.colour)
+        head = f"{scope.planner.disk.shown(one.root)}  ({', '.join(one.agents)})"
+        yield styled(head, BOLD, context.colour)
         yield from (f"  {step_line(step)}" for step in one.back)

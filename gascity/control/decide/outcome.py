@@ -1,17 +1,21 @@
-"""Decide what the end of a run means for its work and its session. Failure is not loss."""
+"""Decide what the end of a run means for its work item and its session. Pure.
+
+A failure is not a loss. A run that exits with an error *failed*: the item is retried up to
+`limits.retries` times. A run that was killed from outside or left no exit status is *lost*: that
+says nothing about the item, so it is queued again up to `limits.max_attempts` starts, and the
+session backs off, longer each time. A run that city stopped itself does not count at all.
+"""
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
-from gascity.control.standing import span
-from gascity.control.world import Limits as Limits
-from gascity.model.records import NamedTuple
+from gascity.control.decide.session_state import format_span
+from gascity.control.decide.types import Limits as Limits
 from gascity.model.work import (
-    BROKE,
     CANCELLED,
     CLAIMED,
     CRASHED,
     DONE,
-    ENDED_BY_US,
     FAILED,
     IDLE,
     LIMITED,
@@ -19,23 +23,25 @@ from gascity.model.work import (
     NEVER_RAN,
     QUARANTINED,
     RATE_LIMITED,
+    RUN_FAILED,
     STOPPED,
+    STOPPED_BY_CITY,
     STOPPING,
     SUCCEEDED,
     TIMED_OUT,
-    Result,
     Session,
     Work,
+    WorkResult,
 )
 
-LEAVE, FINISH, REOPEN = "leave", "finish", "reopen"  # what becomes of the work
+LEAVE, FINISH, REOPEN = "leave", "finish", "reopen"  # what to do with the work item
 
-QUARANTINE_AFTER = 5  # lost runs in a row
-LONGEST_WAIT = 300.0  # after a crash
-LIMIT_WAIT, LONGEST_LIMIT_WAIT = 60.0, 1800.0  # where the provider does not say how long
-BRIEF = 30.0  # a terminal that ends by itself within this time did not get anywhere
+QUARANTINE_AFTER = 5  # consecutive lost runs
+LONGEST_WAIT = 300.0  # longest back-off after a crash
+LIMIT_WAIT, LONGEST_LIMIT_WAIT = 60.0, 1800.0  # if the provider reports no reset time
+BRIEF = 30.0  # a terminal that exits within this time has crashed
 
-# Signals a program brings on itself; any other that ends it came from outside. Linux numbers.
+# Signals that a program's own faults cause; any other comes from outside. Linux numbers.
 _FAULTS = {
     4: "SIGILL",
     5: "SIGTRAP",
@@ -49,15 +55,15 @@ _FAULTS = {
     31: "SIGSYS",
 }
 _FROM_OUTSIDE = {1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 9: "SIGKILL", 15: "SIGTERM"}
-_OURS = {"stop": "it was stopped", "restart": "it was restarted", "cancel": "it was cancelled"}
-_SIGNALS = range(129, 193)  # exit statuses that read as signals
+_OURS = {"stop": "stopped", "restart": "restarted", "cancel": "cancelled"}
+_SIGNALS = range(129, 193)  # exit statuses that mean signals
 
 
-class Ending(NamedTuple):
-    """How a run ended. `ours`: stop, restart, timeout or cancel, if we ended it.
+class RunEnd(NamedTuple):
+    """The end of a run. `ours`: stop, restart, timeout or cancel, if city ended it.
 
-    `exit_code` None: it left none. `limited_until`: it hit a rate limit; 0 if it did not say until
-    when. `error`: the provider's own words for a result that is none.
+    `exit_code` None: it left none. `limited_until`: when its rate limit ends; 0 if not reported.
+    `error`: the provider's own error message.
     """
 
     exit_code: int | None
@@ -70,16 +76,16 @@ class Ending(NamedTuple):
     cost: float | None = None
 
 
-class Settlement(NamedTuple):
-    """What an ending comes to: writes that are one transaction, fenced by the token."""
+class RunOutcome(NamedTuple):
+    """Changes to the run, its work item and its session, written in one transaction."""
 
     outcome: str  # of the run
-    reason: str  # in words, for the work or, without any, the session
+    reason: str  # for the item or, without one, the session
     work: str = LEAVE
     status: str = ""  # for FINISH: done, failed or cancelled
-    result: Result | None = None
-    failed: bool = False  # for REOPEN: a failure is counted
-    uncounted: bool = False  # for REOPEN: the attempt is taken back
+    result: WorkResult | None = None
+    failed: bool = False  # for REOPEN: count a failure
+    uncounted: bool = False  # for REOPEN: do not count the attempt
     not_before: float | None = None  # for REOPEN
     state: str = IDLE  # of the session
     session_reason: str = ""
@@ -87,19 +93,19 @@ class Settlement(NamedTuple):
     retry_at: float | None = None
 
 
-def settle(
-    work: Work | None, session: Session, ending: Ending, limits: Limits, now: float
-) -> Settlement:
-    """`work` is what the run was for, as it is now; settled or in other hands, it is left alone."""
-    outcome, reason = _outcome(session, ending)
-    after = _session_after(session, ending, outcome, reason, now)
+def decide_outcome(
+    work: Work | None, session: Session, run_end: RunEnd, limits: Limits, now: float
+) -> RunOutcome:
+    """Decide the outcome. `work` is left alone if it is finished or has another claimant."""
+    outcome, reason = _outcome(session, run_end)
+    after = _session_after(session, run_end, outcome, reason, now)
     if work is None or not _holds(work, session):
         return after
-    return _with_work(after, work, session, ending, limits)
+    return _with_work(after, work, session, run_end, limits)
 
 
 def signal_name(status: int | None) -> str:
-    """The signal that an exit status stands for; nothing if it stands for none."""
+    """Return the name of the signal that an exit status means; empty if none."""
     if status is None or status not in _SIGNALS:
         return ""
     number = status - 128
@@ -107,72 +113,75 @@ def signal_name(status: int | None) -> str:
 
 
 def _holds(work: Work, session: Session) -> bool:
-    holder = (work.session, work.generation)
-    return work.status == CLAIMED and holder == (session.id, session.generation)
+    restart_blocker = (work.session, work.generation)
+    return work.status == CLAIMED and restart_blocker == (session.id, session.generation)
 
 
-def _outcome(session: Session, ending: Ending) -> tuple[str, str]:
-    """How it ended, and in words. What we did ourselves comes before what it left behind."""
-    if ending.ours == "timeout":
-        return TIMED_OUT, "its run took longer than it may"
-    if ending.ours:
-        return ENDED_BY_US, _OURS[ending.ours]
-    if not ending.ran:
-        return NEVER_RAN, ending.error or "it never ran"
-    if ending.limited_until is not None:
-        return LIMITED, "its provider's rate limit was reached"
-    if ending.exit_code is None:
-        return LOST, "its process is gone and left no exit status"
-    return _by_status(session, ending, ending.exit_code)
+def _outcome(session: Session, run_end: RunEnd) -> tuple[str, str]:
+    """Return outcome and reason. A stop by city overrides what the run left behind."""
+    if run_end.ours == "timeout":
+        return TIMED_OUT, "time limit exceeded"
+    if run_end.ours:
+        return STOPPED_BY_CITY, _OURS[run_end.ours]
+    if not run_end.ran:
+        return NEVER_RAN, run_end.error or "the run never started"
+    if run_end.limited_until is not None:
+        return LIMITED, "provider rate limit reached"
+    if run_end.exit_code is None:
+        return LOST, "the process disappeared without an exit status"
+    return _by_status(session, run_end, run_end.exit_code)
 
 
-def _by_status(session: Session, ending: Ending, status: int) -> tuple[str, str]:
+def _by_status(session: Session, run_end: RunEnd, status: int) -> tuple[str, str]:
     signal = signal_name(status)
-    if ending.error and not session.interactive:
-        return BROKE, ending.error  # it said so itself: gemini ends so with a status above 128
+    if run_end.error and not session.interactive:
+        return (
+            RUN_FAILED,
+            run_end.error,
+        )  # gemini does so with a status above 128
     if signal and status - 128 not in _FAULTS:
-        return LOST, f"its process was ended from outside ({signal})"
+        return LOST, f"the process was killed ({signal})"
     if signal:
-        return BROKE, f"its process ended by {signal}"
+        return RUN_FAILED, f"the process crashed ({signal})"
     if status != 0 and session.interactive:
-        return BROKE, f"its terminal ended with status {status}"
+        return RUN_FAILED, f"the terminal exited with status {status}"
     if status != 0:
-        return BROKE, f"it ended with status {status}"
+        return RUN_FAILED, f"exited with status {status}"
     return SUCCEEDED, ""
 
 
 def _session_after(
-    session: Session, ending: Ending, outcome: str, reason: str, now: float
-) -> Settlement:
+    session: Session, run_end: RunEnd, outcome: str, reason: str, now: float
+) -> RunOutcome:
     if outcome == LIMITED:
-        return _limited(session, ending, reason, now)
-    if outcome in (LOST, NEVER_RAN) or (outcome == BROKE and session.interactive):
+        return _limited(session, run_end, reason, now)
+    if outcome in (LOST, NEVER_RAN) or (outcome == RUN_FAILED and session.interactive):
         return _crashed(session, outcome, reason, now)
     if _too_brief(session, outcome, now):
         return _crashed(session, outcome, reason, now)
-    over = session.interactive or ending.ours == "stop"
+    over = session.interactive or run_end.ours == "stop"
     words = reason if over else ""
-    if ending.ours == "stop" and session.state == STOPPING:
-        words = session.reason or reason  # why it was to stop decides whether it comes back
+    if run_end.ours == "stop" and session.state == STOPPING:
+        words = session.reason or reason  # the reason decides whether it comes back
     elif session.interactive and outcome == SUCCEEDED:
-        words = "it ended by itself"
-    kept = session.crashes if outcome == ENDED_BY_US else 0
-    return Settlement(
-        outcome, reason, state=STOPPED if over else IDLE, session_reason=words, crashes=kept
+        words = "exited"
+    is_kept = session.crashes if outcome == STOPPED_BY_CITY else 0
+    return RunOutcome(
+        outcome, reason, state=STOPPED if over else IDLE, session_reason=words, crashes=is_kept
     )
 
 
 def _too_brief(session: Session, outcome: str, now: float) -> bool:
-    """A terminal that ends as soon as it starts would be started again without end."""
+    """Return whether a terminal exited right after its start; it would restart endlessly."""
     started = now if session.started is None else session.started
     return session.interactive and outcome == SUCCEEDED and 0 <= now - started < BRIEF
 
 
-def _crashed(session: Session, outcome: str, reason: str, now: float) -> Settlement:
+def _crashed(session: Session, outcome: str, reason: str, now: float) -> RunOutcome:
     crashes = session.crashes + 1
     if crashes >= QUARANTINE_AFTER:
-        words = f"{reason or 'it ended at once'}; {crashes} times in a row"
-        return Settlement(
+        words = f"{reason or 'exited right after its start'} ({crashes} times in a row)"
+        return RunOutcome(
             outcome,
             reason,
             state=QUARANTINED,
@@ -181,55 +190,55 @@ def _crashed(session: Session, outcome: str, reason: str, now: float) -> Settlem
             retry_at=now + LONGEST_WAIT,
         )
     wait = 0.0 if crashes == 1 else 2.0 ** (crashes - 1)
-    return Settlement(
+    return RunOutcome(
         outcome,
         reason,
         state=CRASHED,
-        session_reason=reason or "it ended as soon as it started",
+        session_reason=reason or "exited right after its start",
         crashes=crashes,
         retry_at=now + wait,
     )
 
 
-def _limited(session: Session, ending: Ending, reason: str, now: float) -> Settlement:
-    """The session waits, the longer the more often it happens in a row.
+def _limited(session: Session, run_end: RunEnd, reason: str, now: float) -> RunOutcome:
+    """Back off, longer each time in a row.
 
-    What the provider says is heeded, but for one that says so again and again: soon, and soon.
+    The provider's own reset time counts, but not below a growing minimum: some keep saying "soon".
     """
-    told, often = ending.limited_until or 0.0, min(session.crashes, 11)
+    told, often = run_end.limited_until or 0.0, min(session.crashes, 11)
     wait = min(LIMIT_WAIT * 2.0**often, LONGEST_LIMIT_WAIT)
     soonest = now + min(2.0**often, LONGEST_LIMIT_WAIT) if often else now
     until = max(told, soonest) if told > now else now + wait
-    return Settlement(
+    return RunOutcome(
         LIMITED,
         reason,
         state=RATE_LIMITED,
-        session_reason=f"{reason}, for {span(until - now)}",
+        session_reason=f"{reason}; retrying in {format_span(until - now)}",
         crashes=session.crashes + 1,
         retry_at=until,
     )
 
 
 def _with_work(
-    after: Settlement, work: Work, session: Session, ending: Ending, limits: Limits
-) -> Settlement:
+    after: RunOutcome, work: Work, session: Session, run_end: RunEnd, limits: Limits
+) -> RunOutcome:
     reopened = after._replace(work=REOPEN)
     if after.outcome == LIMITED:
         return reopened._replace(uncounted=True, not_before=after.retry_at)
-    if ending.ours == "cancel":
+    if run_end.ours == "cancel":
         return after._replace(work=FINISH, status=CANCELLED)
-    if after.outcome in (ENDED_BY_US, NEVER_RAN):
+    if after.outcome in (STOPPED_BY_CITY, NEVER_RAN):
         return reopened._replace(uncounted=True)
-    result = Result(ending.exit_code, ending.summary, ending.usage, ending.cost)
+    result = WorkResult(run_end.exit_code, run_end.summary, run_end.usage, run_end.cost)
     if after.outcome == SUCCEEDED:
-        if session.interactive:  # a terminal that is closed says nothing about the work in it
-            words = "its session ended without a word about it"
+        if session.interactive:  # closing a terminal does not tell whether its item is done
+            words = "its session ended without finishing it"
             return reopened._replace(uncounted=True, reason=words)
         return after._replace(work=FINISH, status=DONE, result=result)
     if after.outcome == LOST or session.interactive:
         if work.attempts < limits.max_attempts:
             return reopened
-        words = f"{after.reason}, at attempt {work.attempts} of {limits.max_attempts}"
+        words = f"{after.reason} (attempt {work.attempts} of {limits.max_attempts})"
         return after._replace(work=FINISH, status=FAILED, result=result, reason=words)
     if work.failures + 1 <= limits.retries:
         return reopened._replace(failed=True)

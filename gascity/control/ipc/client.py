@@ -1,24 +1,24 @@
-"""Talking to a city's controller, and having one. Imports only `os` and `sys` at the start."""
+"""Talk to a city's controller, and start it. Imports only `os` and `sys` at module level."""
 
 from __future__ import annotations
 
 import os
 import sys
 
-from gascity.control.places import controller_log, lock_file, run_directory, socket_name
-from gascity.places import make_state
+from gascity.control.paths import controller_log, lock_file, run_directory, socket_name
+from gascity.paths import make_state
 
-TYPE_CHECKING = False  # importing `typing` for its own would take longer than the answer
+TYPE_CHECKING = False  # importing `typing` would take longer than the request
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-_PATIENCE = 30.0  # how long a controller may take to answer
+_PATIENCE = 30.0  # seconds to wait for a reply
 _LARGEST = 64 << 20
 
 
 class ControllerState:
-    """Whether a controller runs, and since when."""
+    """State of the controller: running or not, pid, and start time."""
 
     def __init__(self, running: bool, pid: int | None = None, since: float | None = None) -> None:
         self.running = running
@@ -27,7 +27,7 @@ class ControllerState:
 
 
 def controller_state(root: str) -> ControllerState:
-    """Asks the kernel who holds the controller's lock; nothing is taken."""
+    """Ask the kernel which process holds the controller lock, without taking it."""
     import fcntl
     import struct
 
@@ -49,23 +49,23 @@ def controller_state(root: str) -> ControllerState:
         os.close(handle)
 
 
-def ask(root: str, request: Mapping[str, object]) -> dict[str, Any] | None:
-    """What the controller answers; None if there is none that answers."""
+def send_request(root: str, request: Mapping[str, object]) -> dict[str, Any] | None:
+    """Send a request and return the reply; None if no controller replies."""
     import json
 
     reply = exchange(root, json.dumps(request).encode() + b"\n")
     if not reply:
         return None
     try:
-        found = json.loads(reply)
-    except ValueError:  # it was killed over its answer
+        decoded = json.loads(reply)
+    except ValueError:  # the controller was killed while replying
         return None
-    return found if isinstance(found, dict) else None
+    return decoded if isinstance(decoded, dict) else None
 
 
 def exchange(root: str, request: bytes) -> bytes:
-    """One line there, one line back; nothing if nobody is there."""
-    from _socket import AF_UNIX, SOCK_STREAM, socket  # the public module takes ten times as long
+    """Send one line and return the reply; empty if no controller is listening."""
+    from _socket import AF_UNIX, SOCK_STREAM, socket  # `socket` takes ten times as long to import
 
     try:
         at = os.open(run_directory(root), os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -74,7 +74,7 @@ def exchange(root: str, request: bytes) -> bytes:
     line = socket(AF_UNIX, SOCK_STREAM)
     try:
         line.settimeout(_PATIENCE)
-        # Through the descriptor: a socket's path has room for 108 bytes only.
+        # Connect through the descriptor: a socket path is limited to 108 bytes.
         line.connect(f"/proc/self/fd/{at}/{socket_name()}")
         line.sendall(request)
         parts = []
@@ -91,7 +91,7 @@ def exchange(root: str, request: bytes) -> bytes:
 
 
 def ensure_controller(root: str, environ: Mapping[str, str]) -> bool:
-    """Have a controller; True if one had to be started. It may not be up yet."""
+    """Start a controller if none is running; return whether so. It may not be ready yet."""
     if controller_state(root).running:
         return False
     launch_controller(root, environ)
@@ -99,7 +99,7 @@ def ensure_controller(root: str, environ: Mapping[str, str]) -> bool:
 
 
 def launch_controller(root: str, environ: Mapping[str, str]) -> int:
-    """Start a controller that outlives this process and its terminal; its pid."""
+    """Start a controller that outlives this process and its terminal; return its pid."""
     log = controller_log(root)
     make_state(root)
     os.makedirs(os.path.dirname(log), mode=0o700, exist_ok=True)
@@ -111,7 +111,9 @@ def launch_controller(root: str, environ: Mapping[str, str]) -> int:
     os.makedirs(run_directory(root), mode=0o700, exist_ok=True)
     argv = [sys.executable, "-P", "-m", "gascity", "--city", root, "start", "--detached"]
     writing = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-    os.close(os.open(log, writing | os.O_CLOEXEC, 0o600))  # spawning would not say what it cannot
+    os.close(
+        os.open(log, writing | os.O_CLOEXEC, 0o600)
+    )  # posix_spawn reports no reason if it cannot open it
     pid = os.posix_spawn(
         sys.executable,
         argv,
@@ -129,7 +131,7 @@ def launch_controller(root: str, environ: Mapping[str, str]) -> int:
 
 
 def is_starting(root: str) -> bool:
-    """Was a controller launched that has not got as far as its lock?"""
+    """Return whether a controller was started that does not hold its lock yet."""
     try:
         with open(_starting_file(root), encoding="utf-8") as file:
             pid = int(file.read())

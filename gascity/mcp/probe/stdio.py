@@ -1,4 +1,4 @@
-"""A server that is a program: started, talked to over its pipes, and ended."""
+"""Probe a server over stdio: start the program, talk over its pipes, stop it."""
 
 import os
 import selectors
@@ -9,13 +9,25 @@ from contextlib import suppress
 from types import TracebackType
 from typing import IO
 
-from gascity.probe.talk import GRACE, MOST, Answer, Call, NoAnswer, TooLate, handshake, left, result
+from gascity.mcp.probe.protocol import (
+    GRACE,
+    MAX_BYTES,
+    ProbeError,
+    ProbeResult,
+    ProbeTimeoutError,
+    ServerCall,
+    handshake,
+    result,
+    time_left,
+)
 
-_TAIL = 4096  # bytes kept of its complaints
+_MAX_STDERR = 4096  # bytes kept of stderr
 
 
-def start(call: Call, environ: Mapping[str, str], cwd: str, until: float) -> Answer:
-    """Run the program, talk to it, and end it with everything that it started."""
+def probe_stdio(
+    call: ServerCall, environ: Mapping[str, str], cwd: str, deadline: float
+) -> ProbeResult:
+    """Run the program, talk to it, and stop it with all processes it started."""
     command = call.command[0]
     try:
         process = subprocess.Popen(
@@ -29,25 +41,25 @@ def start(call: Call, environ: Mapping[str, str], cwd: str, until: float) -> Ans
         )
     except FileNotFoundError:
         if os.path.exists(command):
-            raise NoAnswer(f"the program that runs `{command}` was not found") from None
+            raise ProbeError(f"the program that runs `{command}` was not found") from None
         where = "" if "/" in command else " on PATH"
-        raise NoAnswer(f"`{command}` was not found{where}") from None
+        raise ProbeError(f"`{command}` was not found{where}") from None
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else error
-        raise NoAnswer(f"`{command}` could not be started: {why}") from None
-    with _Pipes(process, until) as pipes:
-        return handshake(pipes.ask)
+        raise ProbeError(f"`{command}` could not be started: {why}") from None
+    with _Pipes(process, deadline) as pipes:
+        return handshake(pipes.request)
 
 
 class _Pipes:
-    """A program's three pipes. Its whole process group is gone when this is left."""
+    """The pipes of a program; leaving the context stops its whole process group."""
 
-    def __init__(self, process: subprocess.Popen[bytes], until: float) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], deadline: float) -> None:
         self.process = process
-        self.until = until
-        self.heard = b""
+        self.deadline = deadline
+        self.received = b""
         self.count = 0
-        self.complaints = b""
+        self.stderr = b""
         self.selector = selectors.DefaultSelector()
 
     def __enter__(self) -> "_Pipes":
@@ -64,7 +76,7 @@ class _Pipes:
             with suppress(OSError):
                 pipe.close() if pipe else None
         self.selector.close()
-        self._wait()  # with its input closed, it should end by itself
+        self._wait()  # with its stdin closed, it should exit by itself
         for number in (signal.SIGTERM, signal.SIGKILL):
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.process.pid, number)
@@ -75,68 +87,68 @@ class _Pipes:
             return self.process.wait(GRACE)
         return None
 
-    def ask(self, message: bytes, number: int | None) -> Mapping[str, object]:
+    def request(self, message: bytes, number: int | None) -> Mapping[str, object]:
         assert self.process.stdin is not None
-        with suppress(BrokenPipeError):  # why it is gone, reading will tell
+        with suppress(BrokenPipeError):  # reading reports why it exited
             os.write(self.process.stdin.fileno(), message)
         while number is not None:
             for line in self._lines():
-                found = result(line, number)
-                if found is not None:
-                    return found
-            self._hear()
+                answer = result(line, number)
+                if answer is not None:
+                    return answer
+            self._receive()
         return {}
 
     def _lines(self) -> Iterator[bytes]:
-        while b"\n" in self.heard:
-            line, _, self.heard = self.heard.partition(b"\n")
+        while b"\n" in self.received:
+            line, _, self.received = self.received.partition(b"\n")
             yield line
 
-    def _hear(self) -> None:
-        """Wait for more from the program, as long as there is time."""
+    def _receive(self) -> None:
+        """Wait for output until the deadline."""
         try:
-            ready = self.selector.select(left(self.until))
-        except TooLate:
-            raise TooLate(self._last_words()) from None
+            ready = self.selector.select(time_left(self.deadline))
+        except ProbeTimeoutError:
+            raise ProbeTimeoutError(self._last_error_line()) from None
         for key, _ in ready:
             pipe = key.fileobj
             data = os.read(key.fd, 65536)
             if pipe is self.process.stderr:
-                self._complained(data)
+                self._add_stderr(data)
             elif not data:
-                raise self._ended()
+                raise self._exit_error()
             else:
-                self.heard += data
+                self.received += data
                 self.count += len(data)
-        if self.count > MOST:
-            raise NoAnswer(f"it said more than {MOST:,} bytes")
+        if self.count > MAX_BYTES:
+            raise ProbeError(f"it sent more than {MAX_BYTES:,} bytes")
 
-    def _complained(self, data: bytes) -> None:
-        self.complaints += data
-        if len(self.complaints) > _TAIL:
-            # Whole lines only: of a secret that is cut in two, nobody would know the rest.
-            self.complaints = self.complaints[-_TAIL:].partition(b"\n")[2]
+    def _add_stderr(self, data: bytes) -> None:
+        self.stderr += data
+        if len(self.stderr) > _MAX_STDERR:
+            # Whole lines only: a secret that is cut in two could not be hidden.
+            self.stderr = self.stderr[-_MAX_STDERR:].partition(b"\n")[2]
         if not data and self.process.stderr is not None:
             self.selector.unregister(self.process.stderr)
 
-    def _ended(self) -> NoAnswer:
-        """How it ended, and the last it said about that."""
+    def _exit_error(self) -> ProbeError:
+        """Return how the program ended, and its last line of stderr."""
         code = self._wait()
         with suppress(BlockingIOError, ValueError):
             while data := self._read(self.process.stderr):
-                self._complained(data)
+                self._add_stderr(data)
         how = f"it exited with code {code}"
         if code is None:
             how = "it closed its output"
         elif code < 0:
-            how = f"it was ended by signal {-code}"
-        return NoAnswer(how, self._last_words())
+            how = f"it was killed by signal {-code}"
+        return ProbeError(how, self._last_error_line())
 
     @staticmethod
     def _read(pipe: IO[bytes] | None) -> bytes:
         return os.read(pipe.fileno(), 65536) if pipe else b""
 
-    def _last_words(self) -> str:
-        lines = self.complaints.decode("utf-8", "replace").split("\n")
-        said = [line.strip() for line in lines if line.strip()]
-        return said[-1] if said else ""
+    def _last_error_line(self) -> str:
+        lines = self.stderr.decode("utf-8", "replace").split("\n")
+        filled_lines = [line.strip() for line in lines if line.strip()]
+        return filled_lines[-1] if filled_lines else ""

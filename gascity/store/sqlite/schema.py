@@ -1,13 +1,13 @@
-"""The tables of `.gc/city.db`, as steps from one version of it to the next."""
+"""The tables of `.gc/city.db`, as migrations from one schema version to the next."""
 
-# Terms of partial indexes. SQLite uses such an index only where a query has the very same words.
-UNSETTLED = "status IN ('open', 'claimed')"
-SETTLED = "status IN ('done', 'failed', 'cancelled')"
+# Conditions of partial indexes. SQLite uses such an index only for a query with the same words.
+UNFINISHED = "status IN ('open', 'claimed')"
+FINISHED = "status IN ('done', 'failed', 'cancelled')"
 LIVE = "state IN ('starting', 'running', 'idle', 'draining', 'stopping', 'unknown')"
 
-_FIRST = (
-    # `waiting` is how many of its dependencies are not done, `depends_on` their ids in order, for
-    # readers; `summary` is null without a result.
+_VERSION_1 = (
+    # `waiting` counts the dependencies that are not done; `depends_on` lists their ids in order,
+    # for readers. `summary` is null while there is no result.
     """CREATE TABLE work (
         number INTEGER PRIMARY KEY AUTOINCREMENT,
         id TEXT NOT NULL UNIQUE,
@@ -44,8 +44,8 @@ _FIRST = (
     "CREATE UNIQUE INDEX work_key ON work (key) WHERE key IS NOT NULL",
     """CREATE INDEX work_ready ON work (agent, priority, number, not_before, session)
         WHERE status = 'open' AND waiting = 0""",
-    f"CREATE INDEX work_unsettled ON work (agent) WHERE {UNSETTLED}",
-    f"CREATE INDEX work_settled ON work (agent, status, updated) WHERE {SETTLED}",
+    f"CREATE INDEX work_unsettled ON work (agent) WHERE {UNFINISHED}",
+    f"CREATE INDEX work_settled ON work (agent, status, updated) WHERE {FINISHED}",
     """CREATE INDEX work_due ON work (agent, not_before)
         WHERE status = 'open' AND not_before IS NOT NULL""",
     "CREATE INDEX work_agent ON work (agent)",
@@ -95,7 +95,7 @@ _FIRST = (
     "CREATE INDEX session_agent ON session (agent)",
     "CREATE INDEX session_alias ON session (alias)",
     "CREATE INDEX session_name ON session (name) WHERE name <> ''",
-    # `agent` is its session's, so that what was spent can be summed up from the index alone.
+    # `agent` repeats the session's agent so that the index run_cost alone answers the total cost.
     """CREATE TABLE run (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         session TEXT NOT NULL REFERENCES session (id) ON DELETE CASCADE,
@@ -163,6 +163,6 @@ _FIRST = (
     "CREATE TABLE note (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID",
 )
 
-# The first step makes version 1 of an empty file, the next version 2 of that, and so on.
-STEPS: tuple[tuple[str, ...], ...] = (_FIRST,)
-VERSION = len(STEPS)
+# The first migration makes version 1 from an empty file, the next makes version 2 of it, and so on.
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_VERSION_1,)
+VERSION = len(MIGRATIONS)

@@ -1,26 +1,40 @@
-"""Settings of several layers and of a person in one JSON document, merged key by key.
+"""Three-way merge of JSON settings: what we wrote last, the document now, what we want now.
 
-Hook entries, in the lists under a top-level `hooks`, are told apart by matcher and commands.
+Like a merge in git, key by key. `base` is what apply wrote last, `theirs` the document as it is on
+disk, `ours` what the overlays want now:
+
+| base | theirs          | result                                                    |
+|------|-----------------|-----------------------------------------------------------|
+| x    | x               | ours (the user did not touch it; removed if ours has none) |
+| x    | y, or deleted   | theirs, reported as kept if ours differs                  |
+| none | y               | theirs (the user had it before us), reported if ours differs |
+| none | none            | ours                                                      |
+
+Objects are merged recursively; any other value, lists included, is a leaf. The exception are the
+lists below the top-level key `hooks`, to which both sides add entries: an entry is identified by
+its matcher and its commands, and entries are merged one by one.
+
+The result contains a new base: only keys that we wrote. A key that the user had before us is not in
+it, so that removing our settings later leaves it alone.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
-from typing import Any
+from typing import Any, NamedTuple
 
-from gascity.model.records import NamedTuple
-from gascity.render import jsonc
-from gascity.render.documents import canonical
-from gascity.render.jsonc import same
+from gascity.jsonc import edit
+from gascity.mcp.documents import canonical
+from gascity.model.document_text import same
 
 _HOOKS = "hooks"
 _ABSENT: Any = object()
 
 
 class Merged(NamedTuple):
-    """A document after merging.
+    """A merged document.
 
-    `theirs` are the paths where a person's value was kept against ours. `base` is what to pass as
-    `base` the next time: ours without what the person had there before us.
+    `theirs` are the paths where the user's value was kept instead of ours. `base` is what to pass
+    as `base` next time.
     """
 
     value: dict[str, Any]
@@ -31,29 +45,25 @@ class Merged(NamedTuple):
 def merge(
     base: Mapping[str, Any] | None, theirs: Mapping[str, Any], ours: Mapping[str, Any] | None
 ) -> Merged:
-    """Bring what we want now into a document that a person may have changed since we wrote it.
-
-    `base` is what we last wrote, `theirs` the document now. What the person did not change becomes
-    ours; what they changed, deleted or had before us stays theirs.
-    """
+    """Merge what we want now into a document that the user may have changed since we wrote it."""
     merger = _Merger()
     value, written = merger.objects((), base or {}, theirs, ours or {})
     return Merged(value, tuple(merger.kept), written)
 
 
 def layered(documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Put documents together, lowest first; a later hook takes the place of its like."""
+    """Combine documents, lowest layer first; a later hook replaces one with the same identity."""
     nothing: dict[str, Any] = {}
     return reduce(lambda low, high: _over((), low, high), documents, nothing)
 
 
 def apply_settings(text: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
-    """Turn a text that says `before` into one that says `after`; comments and order survive."""
-    return jsonc.change(text, (), before, after)
+    """Edit a text with the value `before` to have the value `after`; keeps comments and order."""
+    return edit.change(text, (), before, after)
 
 
 class _Merger:
-    """One merge. Each method returns what is to be there and what of it we wrote."""
+    """One merge. Each method returns the merged value and the part of it that we wrote."""
 
     def __init__(self) -> None:
         self.kept: dict[tuple[str, ...], None] = {}
@@ -67,10 +77,10 @@ class _Merger:
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         value, written = {}, {}
         for key in dict.fromkeys((*theirs, *ours)):
-            three = (one.get(key, _ABSENT) for one in (base, theirs, ours))
-            there, wrote = self._key((*path, key), *three)
-            if there is not _ABSENT:
-                value[key] = there
+            versions = (version.get(key, _ABSENT) for version in (base, theirs, ours))
+            merged, wrote = self._key((*path, key), *versions)
+            if merged is not _ABSENT:
+                value[key] = merged
             if wrote is not _ABSENT:
                 written[key] = wrote
         return value, written
@@ -80,15 +90,17 @@ class _Merger:
         if not isinstance(theirs, kind) or not (isinstance(base, kind) or isinstance(ours, kind)):
             return self._leaf(path, base, theirs, ours)
         if ours is not _ABSENT and not isinstance(ours, kind):
-            left, _ = self._key(path, base, theirs, _ABSENT)
-            return self._leaf(path, _ABSENT, left, ours)
+            # We want a leaf where there is an object: take our keys out, then merge as a leaf.
+            rest, _ = self._key(path, base, theirs, _ABSENT)
+            return self._leaf(path, _ABSENT, rest, ours)
         if base is not _ABSENT and same(theirs, base):
             return ours, ours
-        unite: Any = self._hooks if kind is list else self.objects
-        value, written = unite(
+        merge_children: Any = self._hooks if kind is list else self.objects
+        value, written = merge_children(
             path, base if isinstance(base, kind) else {}, theirs, {} if ours is _ABSENT else ours
         )
         if ours is _ABSENT:
+            # Drop an object that is empty without our keys, unless the user had it empty.
             return value if value or not theirs else _ABSENT, _ABSENT
         return value, written if written or base is not _ABSENT else _ABSENT
 
@@ -97,33 +109,31 @@ class _Merger:
             return ours, ours
         if base is not _ABSENT and theirs is not _ABSENT and same(theirs, base):
             return ours, ours
-        if not same(theirs, ours):
-            self._report(path, base, ours)
+        # Nothing to report if we neither wrote the key nor want it.
+        if not same(theirs, ours) and not (base is _ABSENT and ours is _ABSENT):
+            self.kept[path] = None
         return theirs, _ABSENT if base is _ABSENT else ours
 
     def _hooks(
         self, path: tuple[str, ...], base: Iterable[Any], theirs: Sequence[Any], ours: Iterable[Any]
     ) -> tuple[list[Any], list[Any]]:
-        """The entries of one kind of event; those that are not ours stay in their order."""
+        """Merge the hook entries of one event; the user's entries keep their order."""
         wrote, wanted = _by_identity(base), _by_identity(ours)
         value = []
         for entry in theirs:
             name = _identity(entry)
             old, new = wrote.get(name, _ABSENT), wanted.get(name, _ABSENT)
-            there, _ = self._leaf(path, old, entry, new)
-            if there is not _ABSENT:
-                value.append(there)
-        found = {_identity(entry) for entry in theirs}
+            merged, _ = self._leaf(path, old, entry, new)
+            if merged is not _ABSENT:
+                value.append(merged)
+        existing = {_identity(entry) for entry in theirs}
         for name, entry in wanted.items():
-            if name not in found:
-                there, _ = self._leaf(path, wrote.get(name, _ABSENT), _ABSENT, entry)
-                value.extend([] if there is _ABSENT else [there])
-        return value, [new for name, new in wanted.items() if name in wrote or name not in found]
-
-    def _report(self, path: tuple[str, ...], base: Any, ours: Any) -> None:
-        """What we never had and do not want is no dispute."""
-        if base is not _ABSENT or ours is not _ABSENT:
-            self.kept[path] = None
+            if name not in existing:
+                merged, _ = self._leaf(path, wrote.get(name, _ABSENT), _ABSENT, entry)
+                value.extend([] if merged is _ABSENT else [merged])
+        return value, [
+            entry for name, entry in wanted.items() if name in wrote or name not in existing
+        ]
 
 
 def _over(path: tuple[str, ...], low: Any, high: Any) -> Any:
@@ -146,10 +156,14 @@ def _by_identity(entries: Iterable[Any]) -> dict[bytes, Any]:
 
 
 def _identity(entry: object) -> bytes:
-    """What makes two hook entries one: their matcher and commands, or else all they say."""
+    """Return the identity of a hook entry: its matcher and commands, or else all of it."""
     if not isinstance(entry, Mapping):
         return canonical(entry)
     inner = entry.get(_HOOKS)
-    acts = [entry, *(inner if isinstance(inner, list) else ())]
-    commands = [act["command"] for act in acts if isinstance(act, Mapping) and "command" in act]
+    actions = [entry, *(inner if isinstance(inner, list) else ())]
+    commands = [
+        action["command"]
+        for action in actions
+        if isinstance(action, Mapping) and "command" in action
+    ]
     return canonical([entry.get("matcher") or "", commands] if commands else entry)

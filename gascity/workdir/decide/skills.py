@@ -1,20 +1,20 @@
-"""Decide what stands in the directories where providers look for skills.
+"""Decides the contents of the directories where providers look for skills.
 
-Agents that share a directory are looked at together: whoever looked at one alone would take away
-what the others want there.
+Agents that share a working directory are decided together: deciding for one of them alone would
+remove the skills of the others.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
-from gascity.model.plan import FILE, LINK, Wanted
+from gascity.model.plan import FILE, LINK, WantedPath
 from gascity.model.problems import Place, Problem
 from gascity.model.provider import Provider
-from gascity.model.records import NamedTuple
 from gascity.model.skills import SkillFile
 
 
 class ClaimedSkill(NamedTuple):
-    """A skill that an agent gets. `directory` and `pack` are absolute, `shown` is for people."""
+    """A skill that an agent gets. `directory` and `pack` are absolute, `shown` is for messages."""
 
     name: str
     directory: str
@@ -24,18 +24,18 @@ class ClaimedSkill(NamedTuple):
 
 
 class SkillClaim(NamedTuple):
-    """What one agent wants. `copies`: what lies outside the directory cannot be seen from it."""
+    """The skills one agent wants. `copies`: it runs in a container and cannot follow links out."""
 
     agent: str
     provider: str
-    sink: str  # relative to the working directory; empty where the provider has none
-    links: str  # any, or inside: only those that stay in the working directory are followed
+    sink: str  # skill directory in the working directory; empty if the provider has none
+    links: str  # `any`, or `inside`: the provider follows only links within the directory
     copies: bool
     skills: tuple[ClaimedSkill, ...]
 
 
 class SkippedSkill(NamedTuple):
-    """A skill that an agent does not get in this directory, and why."""
+    """A skill that an agent does not get, and why."""
 
     agent: str
     name: str
@@ -43,15 +43,15 @@ class SkippedSkill(NamedTuple):
 
 
 class SkillPlan(NamedTuple):
-    """What should stand in the sinks of one working directory; problems are by agent."""
+    """The wanted skill files of one working directory; problems are by agent."""
 
-    wanted: tuple[Wanted, ...]
+    wanted: tuple[WantedPath, ...]
     skipped: tuple[SkippedSkill, ...]
     problems: Mapping[str, tuple[Problem, ...]]
 
 
 class SkillReader(NamedTuple):
-    """An agent, where it works, and the provider that looks there."""
+    """An agent with its working directory and provider."""
 
     agent: str
     workdir: str
@@ -66,12 +66,12 @@ def sink_plan(
     workdir: str,
     files_of: Callable[[str], Sequence[SkillFile]],
 ) -> SkillPlan:
-    """Everything that all agents of one working directory want there, each path once.
+    """Return the skills that all agents of one working directory want, each path once.
 
-    `files_of` lists a skill's directory; it is asked only where links cannot work. Skills of one
-    name that differ are given to nobody.
+    `files_of` lists a skill's directory; it is called only if links cannot be used. If skills with
+    the same name differ, no agent gets them.
     """
-    wanted: list[Wanted] = []
+    wanted: list[WantedPath] = []
     skipped: list[SkippedSkill] = []
     problems: dict[str, tuple[Problem, ...]] = {}
     places: dict[tuple[str, str], _Claims] = {}
@@ -93,8 +93,8 @@ def sink_plan(
 
 
 def no_sink(provider: str) -> str:
-    """Why an agent of a provider without a sink gets no skills."""
-    return f"provider `{provider}` reads no skills"
+    """Return the reason why agents of a provider without a skill directory get no skills."""
+    return f"provider `{provider}` does not support skills"
 
 
 def _directory(sink: str) -> str:
@@ -106,15 +106,15 @@ def _wanted(
     asked: _Claims,
     workdir: str,
     files_of: Callable[[str], Sequence[SkillFile]],
-) -> list[Wanted]:
+) -> list[WantedPath]:
     skill = asked[0][1]
     agents = tuple(dict.fromkeys(claim.agent for claim, _ in asked))
     inside = f"{skill.directory}/".startswith(f"{workdir.rstrip('/')}/")
-    # A copy serves everybody; a link only those that can follow it.
+    # A link suffices if all agents can follow it; a copy always does.
     if all(not claim.copies and (claim.links != "inside" or inside) for claim, _ in asked):
-        return [Wanted(path, LINK, skill.shown, skill.origin, agents, target=skill.directory)]
+        return [WantedPath(path, LINK, skill.shown, skill.origin, agents, target=skill.directory)]
     return [
-        Wanted(
+        WantedPath(
             f"{path}/{file.path}",
             FILE,
             f"{skill.shown}/{file.path}",
@@ -135,15 +135,15 @@ def _collision(sink: str, name: str, asked: _Claims) -> Problem:
     theirs = "; ".join(f"{', '.join(sources[shown])}: {shown}" for shown in sorted(sources))
     return Problem(
         "skill-collision",
-        f"skill `{name}` in {sink} is not the same for all who share it ({theirs})",
+        f"skill `{name}` in {sink} differs between the agents that share it ({theirs})",
         Place(min(sources)),
-        "rename one of the skills, or let the agents work in directories of their own",
+        "rename one of the skills, or give the agents separate working directories",
     )
 
 
 def readers_of(one: SkillReader, others: Iterable[SkillReader]) -> tuple[str, ...]:
-    """Other agents of the same working directory that read what stands in the sink of `one`."""
-    sink = _directory(one.provider.text("skills.directory")) if one.provider else ""
+    """Return other agents in the same working directory whose provider reads the same skills."""
+    sink = _directory(one.provider.facts.skills.directory or "") if one.provider else ""
     return tuple(
         other.agent
         for other in others
@@ -156,9 +156,8 @@ def readers_of(one: SkillReader, others: Iterable[SkillReader]) -> tuple[str, ..
 
 
 def skill_directories(provider: Provider | None) -> tuple[str, ...]:
-    """Everywhere a provider looks for skills in a project, its own sink first."""
+    """Return every directory where a provider looks for skills, its own first."""
     if provider is None:
         return ()
-    more = provider.value("skills.also_reads")
-    found = (provider.text("skills.directory"), *(more if isinstance(more, tuple) else ()))
-    return tuple(_directory(str(one)) for one in found if one)
+    directories = (provider.facts.skills.directory, *provider.facts.skills.also_reads)
+    return tuple(_directory(directory) for directory in directories if directory)

@@ -1,55 +1,56 @@
-"""Take a directory of a person's in as it is: looked through, compared, then copied whole or not.
+"""Scans, compares and copies a user's directory into the city, completely or not at all.
 
-Nothing that is there already is changed, and no link is followed.
+Changes nothing that exists, and follows no symlink.
 """
 
 import os
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from functools import partial
+from typing import NamedTuple
 
-from gascity.apply.files import refuse_links
+from gascity.files import refuse_links, sync_directory, write_new
 from gascity.model.plan import DIRECTORY, FILE, LINK
 from gascity.model.problems import Place, Problem
-from gascity.model.records import NamedTuple
 
-_MOST_SHOWN = 1 << 20  # bytes of a file whose differences are still worth a look
+_MAX_DIFF = 1 << 20  # bytes; larger files are compared, but not shown as a diff
 
 
-class Item(NamedTuple):
-    """One thing below a directory: what it is, its mode, and where a link leads."""
+class TreeEntry(NamedTuple):
+    """One entry below a directory: its kind, its mode, and the target of a link."""
 
     kind: str
     mode: int = 0
     target: str = ""
 
 
-class Tree(NamedTuple):
-    """A directory and all below it by relative path; `problems` are what cannot be copied."""
+class DirectoryTree(NamedTuple):
+    """A directory with all entries by relative path; `problems` are entries it cannot copy."""
 
     root: str
-    items: Mapping[str, Item]
+    items: Mapping[str, TreeEntry]
     problems: tuple[Problem, ...] = ()
 
 
-def look_through(root: str) -> Tree:
-    """Everything below a directory but `.git`. A link that leads out of it is a problem."""
-    items: dict[str, Item] = {}
+def scan_tree(root: str) -> DirectoryTree:
+    """Return everything below a directory but `.git`. A symlink that leaves it is a problem."""
+    items: dict[str, TreeEntry] = {}
     problems: list[Problem] = []
     for path, found in _walk(root, ""):
         mode = stat.S_IMODE(found.st_mode) & 0o777
         if stat.S_ISLNK(found.st_mode):
             target = os.readlink(f"{root}/{path}")
-            items[path] = Item(LINK, target=target)
+            items[path] = TreeEntry(LINK, target=target)
             if target.startswith("/") or not _stays(root, path):
                 problems.append(_leaves(f"{root}/{path}", target))
         elif stat.S_ISDIR(found.st_mode):
-            items[path] = Item(DIRECTORY, mode)
+            items[path] = TreeEntry(DIRECTORY, mode)
         elif stat.S_ISREG(found.st_mode):
-            items[path] = Item(FILE, mode)
+            items[path] = TreeEntry(FILE, mode)
         else:
             problems.append(_odd(f"{root}/{path}"))
-    return Tree(root, items, tuple(problems))
+    return DirectoryTree(root, items, tuple(problems))
 
 
 def _walk(root: str, prefix: str) -> Iterator[tuple[str, os.stat_result]]:
@@ -64,28 +65,30 @@ def _walk(root: str, prefix: str) -> Iterator[tuple[str, os.stat_result]]:
 
 
 def _stays(root: str, path: str) -> bool:
-    """Does a link lead to a place below the root, whatever links it passes on its way?"""
+    """Return whether a symlink ends below the root, after following every other symlink."""
     return os.path.realpath(f"{root}/{path}").startswith(os.path.realpath(root) + "/")
 
 
 def _leaves(path: str, target: str) -> Problem:
     return Problem(
         "link-leaves-skill",
-        f"the link leads out of the skill, to {target}",
+        f"the symlink leaves the skill: {target}",
         Place(path),
-        "put the file itself there: a link would lead elsewhere from the city",
+        "replace it with the file: from the city it would point elsewhere",
     )
 
 
 def _odd(path: str) -> Problem:
-    words = f"`{os.path.basename(path)}` is neither a file nor a directory"
-    return Problem("not-a-file", words, Place(path), "take it away")
+    message = f"`{os.path.basename(path)}` is neither a file nor a directory"
+    return Problem("not-a-file", message, Place(path), "remove it")
 
 
-def differences(old: Tree, new: Tree, old_name: str, new_name: str) -> Iterator[str]:
-    """What `new` would change in `old`, as lines of a unified diff; none if they are the same.
+def differences(
+    old: DirectoryTree, new: DirectoryTree, old_name: str, new_name: str
+) -> Iterator[str]:
+    """Yield what `new` would change in `old` as lines of a unified diff; none if they are equal.
 
-    Of a mode only whether a file can be run counts, as with git.
+    As in git, the only mode that counts is whether a file is executable.
     """
     for path in sorted({**old.items, **new.items}):
         before, after = old.items.get(path), new.items.get(path)
@@ -96,13 +99,14 @@ def differences(old: Tree, new: Tree, old_name: str, new_name: str) -> Iterator[
             continue
         if before and after and (before.mode ^ after.mode) & 0o100:
             yield f"mode of {path}: {before.mode:04o}, and {after.mode:04o} in {new_name}"
-        one, other = _text(old, path, before), _text(new, path, after)
-        if one != other:
-            yield from _unified(one, other, f"{old_name}/{path}", f"{new_name}/{path}")
+        old_text, new_text = _text(old, path, before), _text(new, path, after)
+        if old_text != new_text:
+            names = (f"{old_name}/{path}", f"{new_name}/{path}")
+            yield from _unified(old_text, new_text, *names)
 
 
-def _text(tree: Tree, path: str, item: Item | None) -> bytes | None:
-    """What stands at a path, a link as the text of its target; None for nothing."""
+def _text(tree: DirectoryTree, path: str, item: TreeEntry | None) -> bytes | None:
+    """Return the content of a path, a symlink as its target; None if it does not exist."""
     if item is None:
         return None
     if item.kind == LINK:
@@ -130,8 +134,8 @@ def _unified(one: bytes | None, other: bytes | None, name: str, other_name: str)
 
 
 def _lines(data: bytes) -> list[str] | None:
-    """Lines of a text; None for what is no text, or too much of it."""
-    if len(data) > _MOST_SHOWN or b"\0" in data:
+    """Return the lines of a text; None for binary or very large files."""
+    if len(data) > _MAX_DIFF or b"\0" in data:
         return None
     try:
         lines = data.decode().split("\n")
@@ -142,35 +146,35 @@ def _lines(data: bytes) -> list[str] | None:
     return lines[:-1]
 
 
-def take_in(tree: Tree, target: str, root: str) -> None:
-    """Copy a tree to a place where nothing is; it appears there whole, or not at all.
+def import_tree(tree: DirectoryTree, target: str, root: str) -> None:
+    """Copy a tree to a path that does not exist; it appears there complete, or not at all.
 
-    `root` is the directory below which no part of the way to `target` may be a link.
+    No directory between `root` and `target` may be a symlink.
     """
     refuse_links(root, target)
     home, name = os.path.split(target)
-    made = _made(home)
-    scratch = f"{home}/.{name}.city-{os.getpid()}"
+    created = _create_parents(home)
+    temporary = f"{home}/.{name}.city-{os.getpid()}"
     try:
-        _removed(scratch)  # left by a process of our number that was killed
-        os.mkdir(scratch)
+        _remove(temporary)  # left by a killed process with our id
+        os.mkdir(temporary)
         for path, item in tree.items.items():
-            _copy(tree, path, item, f"{scratch}/{path}")
+            _copy(tree, path, item, f"{temporary}/{path}")
         for path, item in reversed(list(tree.items.items())):
             if item.kind == DIRECTORY:
-                os.chmod(f"{scratch}/{path}", item.mode | 0o700)
-        os.rename(scratch, target)
+                os.chmod(f"{temporary}/{path}", item.mode | 0o700)
+        os.rename(temporary, target)
     except BaseException:
-        _removed(scratch)
-        for directory in made:
+        _remove(temporary)
+        for directory in created:
             with suppress(OSError):
                 os.rmdir(directory)
         raise
-    _settle(home)
+    sync_directory(home)
 
 
-def _made(directory: str) -> list[str]:
-    """Make a directory with those above it; which ones were missing, the innermost first."""
+def _create_parents(directory: str) -> list[str]:
+    """Create a directory with its parents; return those that were missing, innermost first."""
     missing = []
     here = directory
     while not os.path.isdir(here):
@@ -180,7 +184,7 @@ def _made(directory: str) -> list[str]:
     return missing
 
 
-def _copy(tree: Tree, path: str, item: Item, target: str) -> None:
+def _copy(tree: DirectoryTree, path: str, item: TreeEntry, target: str) -> None:
     if item.kind == LINK:
         os.symlink(item.target, target)
     elif item.kind == DIRECTORY:
@@ -192,26 +196,12 @@ def _copy(tree: Tree, path: str, item: Item, target: str) -> None:
 def _copy_file(source: str, target: str, mode: int) -> None:
     with open(_opened(source), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise OSError(0, "it is no longer a file", source)
-        with open(target, "xb") as copy:
-            while chunk := file.read(1 << 20):
-                copy.write(chunk)
-            copy.flush()
-            os.fchmod(copy.fileno(), mode)
-            os.fsync(copy.fileno())
+            raise OSError(0, "no longer a file", source)
+        write_new(target, iter(partial(file.read, 1 << 20), b""), mode)
 
 
-def _removed(directory: str) -> None:
+def _remove(directory: str) -> None:
     from shutil import rmtree
 
     if os.path.lexists(directory):
         rmtree(directory, ignore_errors=True)
-
-
-def _settle(directory: str) -> None:
-    """Bring a directory's entries to the disk."""
-    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

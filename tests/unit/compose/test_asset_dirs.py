@@ -2,7 +2,7 @@
 
 import pytest
 
-from gascity.compose.catalogues import agent_shelves, city_shelves
+from gascity.compose.asset_dirs import agent_asset_dirs, city_asset_dirs
 from gascity.model.city import City
 from gascity.model.pack import CATALOGUES
 from gascity.pipeline import find_agent, list_skills
@@ -29,8 +29,8 @@ def importing(*names: str) -> str:
 def origins(city: City, name: str) -> list[tuple[str, str]]:
     agent = find_agent(city, name)
     assert agent is not None
-    shelves = agent_shelves(city, agent)
-    return [(s.origin, s.directory) for s in shelves if s.catalogues]
+    asset_dirs = agent_asset_dirs(city, agent)
+    return [(s.origin, s.directory) for s in asset_dirs if s.catalogues]
 
 
 def test_imports_lie_under_the_city_under_the_agent(city: CityBuilder) -> None:
@@ -120,12 +120,12 @@ def test_every_loser_is_told(city: CityBuilder) -> None:
 @pytest.mark.parametrize("kind", CATALOGUES)
 def test_every_catalogue_is_found_alike(city: CityBuilder, kind: str) -> None:
     town = city({f"{kind}/x/y": "", f"agents/a/{kind}/x/y": "", "agents/a/prompt.md": ""})
-    shelves = agent_shelves(town, agent_of(town, "a"))
-    assert [shelf.path(kind) for shelf in shelves] == [kind, f"agents/a/{kind}"]
-    assert all(shelf.catalogues == {kind} for shelf in shelves)
+    asset_dirs = agent_asset_dirs(town, agent_of(town, "a"))
+    assert [asset_dir.path(kind) for asset_dir in asset_dirs] == [kind, f"agents/a/{kind}"]
+    assert all(asset_dir.catalogues == {kind} for asset_dir in asset_dirs)
 
 
-def test_without_an_agent_every_shelf_of_the_city_is_shown(city: CityBuilder) -> None:
+def test_without_an_agent_every_asset_directory_of_the_city_is_shown(city: CityBuilder) -> None:
     text = importing("one") + "share = false\n"
     town = city({"city.toml": text, **pack("one")})
-    assert [shelf.directory for shelf in city_shelves(town)] == ["packs/one", "."]
+    assert [asset_dir.directory for asset_dir in city_asset_dirs(town)] == ["packs/one", "."]

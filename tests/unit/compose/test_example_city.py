@@ -10,4 +10,4 @@ from gascity.resources import data_dir
 
 def test_the_example_city_has_no_problems(tmp_path: Path) -> None:
     root = shutil.copytree(data_dir("example_city"), tmp_path / "hilltop")
-    assert open_city(str(root), os.environ).everything_wrong == ()
+    assert open_city(str(root), os.environ).all_problems == ()

@@ -41,8 +41,8 @@ def test_a_rigs_instance_has_the_rigs_patches_and_a_row(city: CityBuilder) -> No
     rigs = RIGS + patch("p.dog", table="rigs.patches")
     town = city({**PACK, "city.toml": IMPORT + rigs})
     assert names_of(town) == ["p.dog", "api/p.dog", "shell"]
-    assert agent_of(town, "api/p.dog").value("nudge") == "x"
-    assert agent_of(town, "p.dog").value("nudge") is None
+    assert agent_of(town, "api/p.dog").settings.nudge == "x"
+    assert agent_of(town, "p.dog").settings.nudge is None
 
 
 def test_the_plain_name_stays_the_citys_when_a_rig_patches_its_instance(city: CityBuilder) -> None:
@@ -90,8 +90,8 @@ def test_a_packs_own_patches_reach_only_what_it_imports(city: CityBuilder) -> No
             "q/pack.toml": '[pack]\nname = "q"\n[imports.p]\nsource = "../p"\n' + patch("p.dog"),
         }
     )
-    assert agent_of(town, "q.dog").value("nudge") == "x"
-    assert agent_of(town, "p.dog").value("nudge") is None
+    assert agent_of(town, "q.dog").settings.nudge == "x"
+    assert agent_of(town, "p.dog").settings.nudge is None
 
 
 def test_a_packs_patch_of_nobody_is_a_warning_to_its_user(city: CityBuilder) -> None:
@@ -111,7 +111,7 @@ def test_a_pack_that_loosens_what_is_denied_is_told_so(city: CityBuilder) -> Non
             "q/pack.toml": '[pack]\nname = "q"\n[imports.p]\nsource = "../p"\n' + loosen,
         }
     )
-    assert agent_of(town, "q.dog").value("tools.deny") == ("shell",)
+    assert agent_of(town, "q.dog").settings.tools.deny == ("shell",)
     assert "deny-only-grows" in codes_of(town)
 
 
@@ -135,14 +135,14 @@ def test_the_citys_own_patches_may_take_a_denial_back(
     own = {"p/agents/dog/agent.toml": '[tools]\ndeny = ["shell"]\n'}
     files = {"city.toml": IMPORT, "city.local.toml": "", "pack.toml": ""}
     town = city({**PACK, **own, **files, where: files[where] + text})
-    denied = [a.value("tools.deny") for a in town.agents if a.name.bare == "dog"]
+    denied = [a.settings.tools.deny for a in town.agents if a.name.bare == "dog"]
     assert denied[-1] == ()
     assert "deny-only-grows" not in codes_of(town)
 
 
 def test_a_patch_of_an_own_agent_works_and_says_where_it_belongs(city: CityBuilder) -> None:
     town = city({"city.toml": patch("a"), "agents/a/prompt.md": ""})
-    assert agent_of(town, "a").value("nudge") == "x"
+    assert agent_of(town, "a").settings.nudge == "x"
     problem = problem_of(town, "patches-own-agent")
     assert not problem.is_error
     assert "agents/a/agent.toml" in (problem.hint or "")
@@ -151,19 +151,19 @@ def test_a_patch_of_an_own_agent_works_and_says_where_it_belongs(city: CityBuild
 def test_a_rig_patch_of_an_own_agent_is_what_rig_patches_are_for(city: CityBuilder) -> None:
     text = RIGS + patch("a", table="rigs.patches")
     town = city({**PACK, "city.toml": text, "agents/a/prompt.md": ""})
-    assert agent_of(town, "api/a").value("nudge") == "x"
+    assert agent_of(town, "api/a").settings.nudge == "x"
     assert codes_of(town) == []
 
 
 def test_a_bare_patch_prefers_an_imported_agent_to_an_implicit_one(city: CityBuilder) -> None:
     text = '[workspace]\nprovider = "claude"\n' + IMPORT + patch("claude")
     town = city({**PACK, "p/agents/claude/prompt.md": "", "city.toml": text})
-    assert agent_of(town, "p.claude").value("nudge") == "x"
+    assert agent_of(town, "p.claude").settings.nudge == "x"
 
 
 def test_an_implicit_agent_can_be_patched(city: CityBuilder) -> None:
     town = city({"city.toml": '[workspace]\nprovider = "claude"\n' + patch("claude")})
-    assert agent_of(town, "claude").value("nudge") == "x"
+    assert agent_of(town, "claude").settings.nudge == "x"
     assert codes_of(town) == []
 
 

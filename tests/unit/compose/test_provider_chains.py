@@ -8,8 +8,8 @@ CLAUDE = '[workspace]\nprovider = "claude"\n'
 def test_a_citys_table_lies_over_the_shipped_facts(city: CityBuilder) -> None:
     town = city({"city.toml": '[providers.claude]\ncommand = "my-claude"\n'})
     claude = town.providers["claude"]
-    assert claude.value("command") == "my-claude"
-    assert claude.value("instructions_file") == "CLAUDE.md"
+    assert claude.facts.command == "my-claude"
+    assert claude.facts.instructions_file == "CLAUDE.md"
     assert claude.family == "claude"
 
 
@@ -17,7 +17,7 @@ def test_a_citys_table_lies_over_the_shipped_facts(city: CityBuilder) -> None:
 def test_a_provider_may_be_derived_from_a_shipped_one(city: CityBuilder, base: str) -> None:
     town = city({"city.toml": f'[providers.opus]\nbase = "{base}"\nargs = ["--x"]\n'})
     opus = town.providers["opus"]
-    assert (opus.family, opus.value("command"), opus.value("args")) == (
+    assert (opus.family, opus.facts.command, opus.facts.args) == (
         "claude",
         "claude",
         ("--x",),
@@ -27,12 +27,12 @@ def test_a_provider_may_be_derived_from_a_shipped_one(city: CityBuilder, base: s
 
 def test_a_base_means_the_citys_own_provider_of_the_name(city: CityBuilder) -> None:
     text = '[providers.claude]\ncommand = "mine"\n[providers.opus]\nbase = "claude"\n'
-    assert city({"city.toml": text}).providers["opus"].value("command") == "mine"
+    assert city({"city.toml": text}).providers["opus"].facts.command == "mine"
 
 
 def test_a_built_in_base_passes_over_the_citys_own(city: CityBuilder) -> None:
     text = '[providers.claude]\ncommand = "mine"\n[providers.opus]\nbase = "builtin:claude"\n'
-    assert city({"city.toml": text}).providers["opus"].value("command") == "claude"
+    assert city({"city.toml": text}).providers["opus"].facts.command == "claude"
 
 
 def test_derivation_goes_on_over_several_steps(city: CityBuilder) -> None:
@@ -42,9 +42,7 @@ def test_derivation_goes_on_over_several_steps(city: CityBuilder) -> None:
         '[providers.c]\nbase = "b"\nargs = ["c"]\n'
     )
     c = city({"city.toml": text}).providers["c"]
-    env = c.value("env")
-    assert isinstance(env, dict)
-    assert (c.family, c.value("args"), env["B"]) == ("claude", ("c",), "1")
+    assert (c.family, c.facts.args, c.facts.env["B"]) == ("claude", ("c",), "1")
 
 
 @pytest.mark.parametrize(
@@ -58,7 +56,7 @@ def test_derivation_goes_on_over_several_steps(city: CityBuilder) -> None:
 )
 def test_a_provider_that_leads_back_to_itself_is_told(city: CityBuilder, text: str) -> None:
     town = city({"city.toml": text})
-    found = [p for p in town.everything_wrong if p.code == "unknown-provider"]
+    found = [p for p in town.all_problems if p.code == "unknown-provider"]
     assert found
     assert all(p.is_error for p in found)
     assert any("itself" in (p.hint or "") for p in found)
@@ -110,7 +108,7 @@ def test_files_of_a_pack_define_providers_too(city: CityBuilder) -> None:
             "p/providers/parrot.toml": 'command = "parrot"\n',
         }
     )
-    assert town.providers["parrot"].value("command") == "parrot"
+    assert town.providers["parrot"].facts.command == "parrot"
     assert codes_of(town) == []
 
 
@@ -123,7 +121,7 @@ def test_the_citys_word_on_a_provider_beats_an_imports(city: CityBuilder) -> Non
         }
     )
     parrot = town.providers["parrot"]
-    assert (parrot.value("command"), parrot.value("args")) == ("parrot", ("city",))
+    assert (parrot.facts.command, parrot.facts.args) == ("parrot", ("city",))
 
 
 def test_of_two_imports_the_first_written_says_what_a_provider_is(city: CityBuilder) -> None:
@@ -138,7 +136,7 @@ def test_of_two_imports_the_first_written_says_what_a_provider_is(city: CityBuil
     }
     text = '[imports.one]\nsource = "one"\n[imports.two]\nsource = "two"\n'
     town = city(packs | {"city.toml": text})
-    assert town.providers["parrot"].value("args") == ("one",)
+    assert town.providers["parrot"].facts.args == ("one",)
 
 
 def test_this_machines_word_on_a_provider_beats_the_citys(city: CityBuilder) -> None:
@@ -148,7 +146,7 @@ def test_this_machines_word_on_a_provider_beats_the_citys(city: CityBuilder) -> 
             "city.local.toml": '[providers.claude]\ncommand = "local"\n',
         }
     )
-    assert town.providers["claude"].value("command") == "local"
+    assert town.providers["claude"].facts.command == "local"
 
 
 def test_a_provider_setting_lies_under_an_agents_own(city: CityBuilder) -> None:
@@ -220,7 +218,7 @@ def test_choices_may_be_written_as_plain_words(city: CityBuilder) -> None:
         '[[providers.x.options_schema]]\nkey = "speed"\nchoices = ["slow", "fast"]\n'
     )
     town = city({"city.toml": text})
-    assert [p.is_error for p in town.everything_wrong] or town.providers["x"].options[
+    assert [p.is_error for p in town.all_problems] or town.providers["x"].options[
         "speed"
     ].values == ("slow", "fast")
 
@@ -255,8 +253,8 @@ def test_a_default_provider_leaves_implicit_agents_what_they_are(city: CityBuild
     text = CLAUDE + '[agent_defaults]\nprovider = "codex"\nnudge = "x"\n'
     town = city({"city.toml": text})
     claude = agent_of(town, "claude")
-    assert (claude.provider, claude.value("provider")) == ("claude", "claude")
-    assert claude.value("nudge") == "x"
+    assert (claude.provider, claude.settings.provider) == ("claude", "claude")
+    assert claude.settings.nudge == "x"
 
 
 def test_a_patch_may_change_an_implicit_agents_provider(city: CityBuilder) -> None:
@@ -267,7 +265,7 @@ def test_a_patch_may_change_an_implicit_agents_provider(city: CityBuilder) -> No
 def test_an_implicit_agent_has_three_sessions(city: CityBuilder) -> None:
     """D3: "the default is 1, of implicit agents 3"."""
     town = city({"city.toml": CLAUDE + "[providers.codex]\n[providers.x]\ncommand = 'x'\n"})
-    most = {str(agent.name): agent.value("max_active_sessions") for agent in town.agents}
+    most = {str(agent.name): agent.settings.max_active_sessions for agent in town.agents}
     assert most == {"claude": 3, "codex": 3, "x": 3, "shell": 3}
 
 
@@ -284,7 +282,7 @@ def test_a_choice_merged_by_key_joins_the_others(city: CityBuilder) -> None:
     assert {"opus", "best"} <= set(option.values)
     assert [one.flag_args for one in option.choices if one.value == "haiku"] == [("--model", "h")]
     assert option.flag == ("--model", "{value}")
-    assert not town.everything_wrong
+    assert not town.all_problems
 
 
 def test_a_base_that_an_unread_import_may_bring_is_not_missed(city: CityBuilder) -> None:
@@ -304,4 +302,4 @@ def test_a_base_that_only_a_pack_lacks_is_a_warning(city: CityBuilder) -> None:
 def test_a_provider_without_a_base_has_an_implicit_agent(city: CityBuilder) -> None:
     town = city({"city.toml": '[providers.devin]\nbase = ""\ncommand = "devin"\n'})
     assert "devin" in names_of(town)
-    assert not town.everything_wrong
+    assert not town.all_problems

@@ -2,23 +2,21 @@
 
 import pytest
 
-from gascity.control.settle import (
+from gascity.control.decide.outcome import (
     FINISH,
     LEAVE,
     REOPEN,
-    Ending,
     Limits,
-    Settlement,
-    settle,
+    RunEnd,
+    RunOutcome,
+    decide_outcome,
     signal_name,
 )
 from gascity.model.work import (
-    BROKE,
     CANCELLED,
     CLAIMED,
     CRASHED,
     DONE,
-    ENDED_BY_US,
     FAILED,
     IDLE,
     LIMITED,
@@ -28,14 +26,16 @@ from gascity.model.work import (
     POOL,
     QUARANTINED,
     RATE_LIMITED,
+    RUN_FAILED,
     RUNNING,
     STOPPED,
+    STOPPED_BY_CITY,
     STOPPING,
     SUCCEEDED,
     TIMED_OUT,
-    Result,
     Session,
     Work,
+    WorkResult,
 )
 
 NOW = 5000.0
@@ -73,53 +73,55 @@ WORK = Work(
 
 
 def ends(
-    ending: Ending,
+    run_end: RunEnd,
     work: Work | None = WORK,
     session: Session = SESSION,
     limits: Limits = LIMITS,
-) -> Settlement:
-    return settle(work, session, ending, limits, NOW)
+) -> RunOutcome:
+    return decide_outcome(work, session, run_end, limits, NOW)
 
 
 ENDINGS = [
-    pytest.param(Ending(0), SUCCEEDED, FINISH, DONE, IDLE, id="exit-0-is-done"),
-    pytest.param(Ending(1), BROKE, FINISH, FAILED, IDLE, id="exit-1-is-failed"),
-    pytest.param(Ending(127), BROKE, FINISH, FAILED, IDLE, id="exit-127-is-failed"),
-    pytest.param(Ending(128), BROKE, FINISH, FAILED, IDLE, id="128-is-no-signal"),
-    pytest.param(Ending(193), BROKE, FINISH, FAILED, IDLE, id="193-is-no-signal"),
-    pytest.param(Ending(255), BROKE, FINISH, FAILED, IDLE, id="exit-255-is-failed"),
-    pytest.param(Ending(0, error="no credit"), BROKE, FINISH, FAILED, IDLE, id="error-result"),
-    pytest.param(Ending(None, ours="timeout"), TIMED_OUT, FINISH, FAILED, IDLE, id="timeout"),
-    pytest.param(Ending(0, ours="timeout"), TIMED_OUT, FINISH, FAILED, IDLE, id="timeout-exit-0"),
-    pytest.param(Ending(None), LOST, REOPEN, "", CRASHED, id="vanished-is-lost"),
-    pytest.param(Ending(None, ran=False), NEVER_RAN, REOPEN, "", CRASHED, id="never-ran"),
-    pytest.param(Ending(143, ours="stop"), ENDED_BY_US, REOPEN, "", STOPPED, id="our-stop"),
-    pytest.param(Ending(0, ours="stop"), ENDED_BY_US, REOPEN, "", STOPPED, id="our-stop-exit-0"),
-    pytest.param(Ending(143, ours="restart"), ENDED_BY_US, REOPEN, "", IDLE, id="our-restart"),
-    pytest.param(Ending(143, ours="cancel"), ENDED_BY_US, FINISH, CANCELLED, IDLE, id="cancel"),
-    pytest.param(Ending(1, limited_until=0.0), LIMITED, REOPEN, "", RATE_LIMITED, id="limited"),
+    pytest.param(RunEnd(0), SUCCEEDED, FINISH, DONE, IDLE, id="exit-0-is-done"),
+    pytest.param(RunEnd(1), RUN_FAILED, FINISH, FAILED, IDLE, id="exit-1-is-failed"),
+    pytest.param(RunEnd(127), RUN_FAILED, FINISH, FAILED, IDLE, id="exit-127-is-failed"),
+    pytest.param(RunEnd(128), RUN_FAILED, FINISH, FAILED, IDLE, id="128-is-no-signal"),
+    pytest.param(RunEnd(193), RUN_FAILED, FINISH, FAILED, IDLE, id="193-is-no-signal"),
+    pytest.param(RunEnd(255), RUN_FAILED, FINISH, FAILED, IDLE, id="exit-255-is-failed"),
+    pytest.param(RunEnd(0, error="no credit"), RUN_FAILED, FINISH, FAILED, IDLE, id="error-result"),
+    pytest.param(RunEnd(None, ours="timeout"), TIMED_OUT, FINISH, FAILED, IDLE, id="timeout"),
+    pytest.param(RunEnd(0, ours="timeout"), TIMED_OUT, FINISH, FAILED, IDLE, id="timeout-exit-0"),
+    pytest.param(RunEnd(None), LOST, REOPEN, "", CRASHED, id="vanished-is-lost"),
+    pytest.param(RunEnd(None, ran=False), NEVER_RAN, REOPEN, "", CRASHED, id="never-ran"),
+    pytest.param(RunEnd(143, ours="stop"), STOPPED_BY_CITY, REOPEN, "", STOPPED, id="our-stop"),
+    pytest.param(
+        RunEnd(0, ours="stop"), STOPPED_BY_CITY, REOPEN, "", STOPPED, id="our-stop-exit-0"
+    ),
+    pytest.param(RunEnd(143, ours="restart"), STOPPED_BY_CITY, REOPEN, "", IDLE, id="our-restart"),
+    pytest.param(RunEnd(143, ours="cancel"), STOPPED_BY_CITY, FINISH, CANCELLED, IDLE, id="cancel"),
+    pytest.param(RunEnd(1, limited_until=0.0), LIMITED, REOPEN, "", RATE_LIMITED, id="limited"),
 ]
 
 
-@pytest.mark.parametrize(("ending", "outcome", "fate", "status", "state"), ENDINGS)
+@pytest.mark.parametrize(("run_end", "outcome", "fate", "status", "state"), ENDINGS)
 def test_an_ending_decides_about_run_work_and_session(
-    ending: Ending, outcome: str, fate: str, status: str, state: str
+    run_end: RunEnd, outcome: str, fate: str, status: str, state: str
 ) -> None:
-    found = ends(ending)
+    found = ends(run_end)
     assert (found.outcome, found.work, found.status) == (outcome, fate, status)
     assert found.state == state
 
 
 @pytest.mark.parametrize("number", [4, 5, 6, 7, 8, 11, 13, 24, 25, 31])
 def test_a_signal_that_a_program_brings_on_itself_is_a_failure(number: int) -> None:
-    found = ends(Ending(128 + number))
-    assert (found.outcome, found.status) == (BROKE, FAILED)
+    found = ends(RunEnd(128 + number))
+    assert (found.outcome, found.status) == (RUN_FAILED, FAILED)
     assert signal_name(128 + number) in found.reason
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 9, 12, 15, 64])
 def test_a_signal_from_outside_is_a_loss(number: int) -> None:
-    found = ends(Ending(128 + number))
+    found = ends(RunEnd(128 + number))
     assert (found.outcome, found.work, found.failed, found.uncounted) == (
         LOST,
         REOPEN,
@@ -138,11 +140,11 @@ def test_a_signal_from_outside_is_a_loss(number: int) -> None:
         pytest.param(1, 2, REOPEN, id="second-of-two-retries"),
     ],
 )
-@pytest.mark.parametrize("ending", [Ending(1), Ending(139), Ending(None, ours="timeout")])
+@pytest.mark.parametrize("run_end", [RunEnd(1), RunEnd(139), RunEnd(None, ours="timeout")])
 def test_failed_work_is_tried_again_while_its_failures_allow(
-    failures: int, retries: int, fate: str, ending: Ending
+    failures: int, retries: int, fate: str, run_end: RunEnd
 ) -> None:
-    found = ends(ending, WORK._replace(failures=failures), limits=Limits(retries=retries))
+    found = ends(run_end, WORK._replace(failures=failures), limits=Limits(retries=retries))
     assert found.work == fate
     assert found.failed == (fate == REOPEN)
     assert not found.uncounted
@@ -150,31 +152,29 @@ def test_failed_work_is_tried_again_while_its_failures_allow(
 
 @pytest.mark.parametrize(("attempts", "fate"), [(1, REOPEN), (2, REOPEN), (3, FINISH), (4, FINISH)])
 def test_lost_work_is_tried_again_while_its_attempts_allow(attempts: int, fate: str) -> None:
-    found = ends(Ending(137), WORK._replace(attempts=attempts), limits=Limits(max_attempts=3))
+    found = ends(RunEnd(137), WORK._replace(attempts=attempts), limits=Limits(max_attempts=3))
     assert found.work == fate
     if fate == FINISH:
         assert found.status == FAILED
-        assert found.reason == (
-            f"its process was ended from outside (SIGKILL), at attempt {attempts} of 3"
-        )
+        assert found.reason == (f"the process was killed (SIGKILL) (attempt {attempts} of 3)")
 
 
 @pytest.mark.parametrize(
-    "ending",
+    "run_end",
     [
-        Ending(None, ran=False),
-        Ending(143, ours="stop"),
-        Ending(143, ours="restart"),
-        Ending(1, limited_until=0.0),
+        RunEnd(None, ran=False),
+        RunEnd(143, ours="stop"),
+        RunEnd(143, ours="restart"),
+        RunEnd(1, limited_until=0.0),
     ],
     ids=["never-ran", "stop", "restart", "rate-limit"],
 )
-def test_what_the_work_is_not_to_blame_for_is_not_counted(ending: Ending) -> None:
-    found = ends(ending, WORK._replace(attempts=9, failures=9))
+def test_what_the_work_is_not_to_blame_for_is_not_counted(run_end: RunEnd) -> None:
+    found = ends(run_end, WORK._replace(attempts=9, failures=9))
     assert (found.work, found.failed, found.uncounted) == (REOPEN, False, True)
 
 
-@pytest.mark.parametrize("ending", [param.values[0] for param in ENDINGS])
+@pytest.mark.parametrize("run_end", [param.values[0] for param in ENDINGS])
 @pytest.mark.parametrize(
     "work",
     [
@@ -188,19 +188,19 @@ def test_what_the_work_is_not_to_blame_for_is_not_counted(ending: Ending) -> Non
     ],
     ids=["none", "done", "failed", "cancelled", "open", "another's", "a-later-start's"],
 )
-def test_work_that_the_run_does_not_hold_is_left_alone(work: Work | None, ending: Ending) -> None:
-    found = ends(ending, work)
+def test_work_that_the_run_does_not_hold_is_left_alone(work: Work | None, run_end: RunEnd) -> None:
+    found = ends(run_end, work)
     assert found.work == LEAVE
-    assert found[:1] + found[8:] == ends(ending)[:1] + ends(ending)[8:]  # the session is the same
+    assert found[:1] + found[8:] == ends(run_end)[:1] + ends(run_end)[8:]  # the session is the same
 
 
 def test_what_a_run_said_is_kept_with_its_work() -> None:
-    found = ends(Ending(0, summary="all green", usage={"input": 5}, cost=0.25))
-    assert found.result == Result(0, "all green", {"input": 5}, 0.25)
+    found = ends(RunEnd(0, summary="all green", usage={"input": 5}, cost=0.25))
+    assert found.result == WorkResult(0, "all green", {"input": 5}, 0.25)
 
 
 def test_an_error_result_is_told_in_its_own_words() -> None:
-    assert ends(Ending(1, error="model not found")).reason == "model not found"
+    assert ends(RunEnd(1, error="model not found")).reason == "model not found"
 
 
 @pytest.mark.parametrize(
@@ -214,28 +214,28 @@ def test_an_error_result_is_told_in_its_own_words() -> None:
         (9, QUARANTINED, 300.0),
     ],
 )
-@pytest.mark.parametrize("ending", [Ending(137), Ending(None), Ending(None, ran=False)])
+@pytest.mark.parametrize("run_end", [RunEnd(137), RunEnd(None), RunEnd(None, ran=False)])
 def test_losses_in_a_row_back_off_and_end_in_quarantine(
-    crashes: int, state: str, wait: float, ending: Ending
+    crashes: int, state: str, wait: float, run_end: RunEnd
 ) -> None:
-    found = ends(ending, session=SESSION._replace(crashes=crashes))
+    found = ends(run_end, session=SESSION._replace(crashes=crashes))
     assert (found.state, found.crashes, found.retry_at) == (state, crashes + 1, NOW + wait)
     assert found.session_reason
 
 
-@pytest.mark.parametrize("ending", [Ending(0), Ending(1), Ending(None, ours="timeout")])
-def test_a_run_that_ends_by_itself_ends_the_row_of_crashes(ending: Ending) -> None:
-    found = ends(ending, session=SESSION._replace(crashes=4))
+@pytest.mark.parametrize("run_end", [RunEnd(0), RunEnd(1), RunEnd(None, ours="timeout")])
+def test_a_run_that_ends_by_itself_ends_the_row_of_crashes(run_end: RunEnd) -> None:
+    found = ends(run_end, session=SESSION._replace(crashes=4))
     assert (found.crashes, found.retry_at) == (0, None)
 
 
 def test_why_a_session_was_to_stop_outlasts_its_end() -> None:
     stopping = TERMINAL._replace(state=STOPPING, reason="asleep: idle for 2h")
-    assert ends(Ending(0, ours="stop"), session=stopping).session_reason == "asleep: idle for 2h"
+    assert ends(RunEnd(0, ours="stop"), session=stopping).session_reason == "asleep: idle for 2h"
 
 
 def test_our_stop_says_nothing_about_crashes() -> None:
-    assert ends(Ending(143, ours="stop"), session=SESSION._replace(crashes=3)).crashes == 3
+    assert ends(RunEnd(143, ours="stop"), session=SESSION._replace(crashes=3)).crashes == 3
 
 
 @pytest.mark.parametrize(
@@ -257,38 +257,38 @@ def test_our_stop_says_nothing_about_crashes() -> None:
 def test_a_rate_limit_is_waited_out_by_session_and_work(
     told: float, crashes: int, until: float
 ) -> None:
-    found = ends(Ending(1, limited_until=told), session=SESSION._replace(crashes=crashes))
+    found = ends(RunEnd(1, limited_until=told), session=SESSION._replace(crashes=crashes))
     assert (found.state, found.retry_at, found.not_before) == (RATE_LIMITED, until, until)
     assert found.crashes == crashes + 1
 
 
 TERMINALS = [
-    pytest.param(Ending(0), REOPEN, True, STOPPED, id="closed-without-a-word"),
-    pytest.param(Ending(1), REOPEN, False, CRASHED, id="status-1"),
-    pytest.param(Ending(139), REOPEN, False, CRASHED, id="segv"),
-    pytest.param(Ending(129), REOPEN, False, CRASHED, id="hung-up"),
-    pytest.param(Ending(None), REOPEN, False, CRASHED, id="vanished"),
-    pytest.param(Ending(0, ours="stop"), REOPEN, True, STOPPED, id="our-stop"),
-    pytest.param(Ending(0, ours="restart"), REOPEN, True, STOPPED, id="our-restart"),
+    pytest.param(RunEnd(0), REOPEN, True, STOPPED, id="closed-without-a-word"),
+    pytest.param(RunEnd(1), REOPEN, False, CRASHED, id="status-1"),
+    pytest.param(RunEnd(139), REOPEN, False, CRASHED, id="segv"),
+    pytest.param(RunEnd(129), REOPEN, False, CRASHED, id="hung-up"),
+    pytest.param(RunEnd(None), REOPEN, False, CRASHED, id="vanished"),
+    pytest.param(RunEnd(0, ours="stop"), REOPEN, True, STOPPED, id="our-stop"),
+    pytest.param(RunEnd(0, ours="restart"), REOPEN, True, STOPPED, id="our-restart"),
 ]
 
 
-@pytest.mark.parametrize(("ending", "fate", "uncounted", "state"), TERMINALS)
+@pytest.mark.parametrize(("run_end", "fate", "uncounted", "state"), TERMINALS)
 def test_a_terminal_that_ends_gives_its_work_back(
-    ending: Ending, fate: str, uncounted: bool, state: str
+    run_end: RunEnd, fate: str, uncounted: bool, state: str
 ) -> None:
-    found = ends(ending, session=TERMINAL)
+    found = ends(run_end, session=TERMINAL)
     assert (found.work, found.uncounted, found.state) == (fate, uncounted, state)
     assert not found.failed
 
 
 def test_a_terminal_that_crashes_over_an_item_again_and_again_gives_it_up() -> None:
-    found = ends(Ending(1), WORK._replace(attempts=3), session=TERMINAL)
+    found = ends(RunEnd(1), WORK._replace(attempts=3), session=TERMINAL)
     assert (found.work, found.status) == (FINISH, FAILED)
 
 
 def test_a_terminal_that_ends_as_soon_as_it_starts_backs_off() -> None:
     brief = TERMINAL._replace(started=NOW - 3.0, crashes=2)
-    found = ends(Ending(0), None, session=brief)
+    found = ends(RunEnd(0), None, session=brief)
     assert (found.outcome, found.state, found.retry_at) == (SUCCEEDED, CRASHED, NOW + 4.0)
-    assert ends(Ending(0), None, session=TERMINAL).retry_at is None
+    assert ends(RunEnd(0), None, session=TERMINAL).retry_at is None

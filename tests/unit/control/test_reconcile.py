@@ -2,20 +2,20 @@
 
 import pytest
 
-from gascity.control.world import (
+from gascity.control.decide.types import (
     Action,
     Blocked,
-    Change,
+    CreateSession,
     Demand,
-    Facts,
-    Named,
+    Headroom,
+    NamedSlot,
+    ObservedSession,
     Pool,
-    Restart,
-    Room,
-    Start,
-    Stop,
-    Turn,
-    Verdict,
+    ReconcileResult,
+    RestartSession,
+    RunSession,
+    StopSession,
+    UpdateSession,
 )
 from gascity.model.work import (
     CRASHED,
@@ -33,7 +33,7 @@ from gascity.model.work import (
     UNKNOWN,
     Session,
 )
-from tests.support.verdicts import Asked, check_verdict
+from tests.support.reconcile_rules import Asked, check_verdict
 
 NOW = 1000.0
 BUILDER = Pool("north/builder", maximum=3)
@@ -74,35 +74,37 @@ def terminal(id: str = "s1", state: str = IDLE, slot: int = 1, **more: object) -
 
 def decide(
     pool: Pool = BUILDER,
-    *there: Session | Facts,
+    *there: Session | ObservedSession,
     demand: Demand = NOTHING,
-    room: Room | None = None,
+    room: Headroom | None = None,
     now: float = NOW,
-) -> Verdict:
-    facts = tuple(one if isinstance(one, Facts) else Facts(one) for one in there)
-    asked = Asked(pool, facts, demand, room or Room(), now)
-    verdict = asked.verdict()
-    check_verdict(asked, verdict)
-    return verdict
+) -> ReconcileResult:
+    facts = tuple(
+        one if isinstance(one, ObservedSession) else ObservedSession(one) for one in there
+    )
+    asked = Asked(pool, facts, demand, room or Headroom(), now)
+    result = asked.result()
+    check_verdict(asked, result)
+    return result
 
 
 def brief(action: Action) -> str:
     """An action without its reason: what the tables compare."""
     match action:
-        case Start():
+        case CreateSession():
             return f"start {action.alias} {action.work or action.about or '-'}"
-        case Turn():
+        case RunSession():
             return f"turn {action.session} {action.work or action.about or '-'}"
-        case Stop():
+        case StopSession():
             return f"{action.how} {action.session}"
-        case Restart():
+        case RestartSession():
             return f"restart {action.session}"
-        case Change():
+        case UpdateSession():
             return f"{'pending' if action.pending else action.state} {action.session}"
 
 
-def done(verdict: Verdict) -> list[str]:
-    return [brief(action) for action in verdict.actions]
+def done(result: ReconcileResult) -> list[str]:
+    return [brief(action) for action in result.actions]
 
 
 def waiting(*items: str) -> Demand:
@@ -208,7 +210,7 @@ def test_a_reserved_item_goes_to_its_session_alone(there: Session, expected: lis
 def test_a_session_that_returns_to_a_taken_slot_gets_another() -> None:
     old, new = session("old", STOPPED), session("new", RUNNING)
     (turn,) = decide(BUILDER, old, new, demand=Demand(reserved=(("old", "r"),))).actions
-    assert isinstance(turn, Turn)
+    assert isinstance(turn, RunSession)
     assert (turn.session, turn.slot, turn.alias) == ("old", 2, "builder-2")
 
 
@@ -241,32 +243,32 @@ def test_an_item_for_a_session_that_is_not_there_waits() -> None:
 def test_a_session_is_called_by_its_slot(pool: Pool, taken: list[int], expected: str) -> None:
     there = [session(f"s{slot}", RUNNING, slot, alias=f"x{slot}") for slot in taken]
     (start,) = decide(pool, *there, demand=waiting("a")).actions
-    assert isinstance(start, Start)
+    assert isinstance(start, CreateSession)
     assert start.alias == expected
 
 
 # Caps
 
 
-def full(*left: int) -> Room:
-    return Room(tuple((number, CITY_FULL) for number in left))
+def full(*left: int) -> Headroom:
+    return Headroom(tuple((number, CITY_FULL) for number in left))
 
 
 @pytest.mark.parametrize(
     ("room", "started"),
     [(full(), 3), (full(2), 2), (full(5, 1), 1), (full(0), 0), (full(3, -1), 0)],
 )
-def test_every_cap_has_a_say(room: Room, started: int) -> None:
-    verdict = decide(demand=waiting("a", "b", "c"), room=room)
-    assert len(verdict.actions) == started
-    assert verdict.blocked == ((CITY_FULL,) if started < 3 else ())
+def test_every_cap_has_a_say(room: Headroom, started: int) -> None:
+    result = decide(demand=waiting("a", "b", "c"), room=room)
+    assert len(result.actions) == started
+    assert result.blocked == ((CITY_FULL,) if started < 3 else ())
 
 
 def test_what_is_left_over_names_the_cap() -> None:
     there = [session(f"s{n}", RUNNING, n) for n in (1, 2, 3)]
-    verdict = decide(BUILDER, *there, demand=waiting("a", "b"))
-    assert verdict.blocked == (Blocked("agent-cap", "builder has 3 of 3 sessions"),)
-    assert verdict.reason == "3 running, 2 waiting: builder has 3 of 3 sessions"
+    result = decide(BUILDER, *there, demand=waiting("a", "b"))
+    assert result.blocked == (Blocked("agent-cap", "north/builder session limit reached (3 of 3)"),)
+    assert result.reason == "3 running, 2 waiting: north/builder session limit reached (3 of 3)"
 
 
 def test_a_pool_without_a_maximum_is_bounded_by_the_room() -> None:
@@ -331,15 +333,15 @@ def test_a_lowered_maximum_lets_go_of_some(
 def test_a_drain_has_an_end() -> None:
     pool = BUILDER._replace(maximum=0, drain_timeout=50.0)
     (drain,) = decide(pool, session("s1", RUNNING)).actions
-    assert drain == Stop("s1", "drain", "there are more sessions than its caps allow", NOW + 50.0)
+    assert drain == StopSession("s1", "drain", "session limit was lowered", NOW + 50.0)
 
 
 def test_a_lowered_cap_of_the_city_counts_what_leaves_elsewhere() -> None:
     there = [session("s1", RUNNING), session("s2", RUNNING, 2)]
     over = ((-2, CITY_FULL),)
-    assert done(decide(BUILDER, *there, room=Room(over, (0,)))) == ["drain s2", "drain s1"]
-    assert done(decide(BUILDER, *there, room=Room(over, (1,)))) == ["drain s2"]
-    assert done(decide(BUILDER, *there, room=Room(over, (2,)))) == []
+    assert done(decide(BUILDER, *there, room=Headroom(over, (0,)))) == ["drain s2", "drain s1"]
+    assert done(decide(BUILDER, *there, room=Headroom(over, (1,)))) == ["drain s2"]
+    assert done(decide(BUILDER, *there, room=Headroom(over, (2,)))) == []
 
 
 # Drains
@@ -389,16 +391,16 @@ def test_a_drain_comes_to_its_end_or_is_called_off(
 
 def test_a_drain_is_called_off_when_work_and_room_are_back() -> None:
     there = session(state=DRAINING)
-    verdict = decide(BUILDER._replace(maximum=1), there, demand=waiting("a"))
-    assert done(verdict) == ["running s1"]
+    result = decide(BUILDER._replace(maximum=1), there, demand=waiting("a"))
+    assert done(result) == ["running s1"]
     full = decide(BUILDER._replace(maximum=0), there, demand=waiting("a"))
     assert done(full) == []
 
 
 def test_one_that_had_finished_its_drain_takes_the_next_item_instead() -> None:
     there = session(state=DRAINING, run=0, work="")
-    verdict = decide(BUILDER._replace(maximum=1), there, demand=waiting("a"))
-    assert done(verdict) == ["idle s1", "turn s1 a"]
+    result = decide(BUILDER._replace(maximum=1), there, demand=waiting("a"))
+    assert done(result) == ["idle s1", "turn s1 a"]
 
 
 # When nothing is left to do
@@ -437,7 +439,7 @@ def test_one_that_had_finished_its_drain_takes_the_next_item_instead() -> None:
         pytest.param([terminal(origin=MANUAL)], BUILDER, [], id="a-person's-own-stays"),
         pytest.param(
             [terminal(origin=NAMED, alias="mayor")],
-            BUILDER._replace(named=(Named("mayor", False),)),
+            BUILDER._replace(named=(NamedSlot("mayor", False),)),
             [],
             id="one-with-a-name-stays",
         ),
@@ -481,7 +483,7 @@ def test_the_minimum_is_kept_without_work(
 def test_sessions_of_people_end_after_a_time(
     idle_for: float, limits: dict[str, float], expected: list[str], origin: str
 ) -> None:
-    pool = DESK._replace(named=(Named("mayor", False),), **limits)  # type: ignore[arg-type]
+    pool = DESK._replace(named=(NamedSlot("mayor", False),), **limits)  # type: ignore[arg-type]
     there = terminal(origin=origin, alias="mayor", idle_since=NOW - idle_for)
     assert done(decide(pool, there)) == expected
     for held in ({"attached": True}, {"pinned": 1.0}, {"busy_until": NOW + 1.0}):
@@ -496,8 +498,8 @@ def test_a_sleeping_session_says_so() -> None:
 
 # Sessions with names
 
-MAYOR = DESK._replace(named=(Named("mayor", True),))
-DEPUTY = DESK._replace(named=(Named("deputy", False),))
+MAYOR = DESK._replace(named=(NamedSlot("mayor", True),))
+DEPUTY = DESK._replace(named=(NamedSlot("deputy", False),))
 
 
 def named(state: str = IDLE, **more: object) -> Session:
@@ -563,16 +565,16 @@ def test_a_name_on_demand_goes_to_the_first_session_that_demand_starts() -> None
 @pytest.mark.parametrize(
     ("state", "expected"),
     [
-        (RATE_LIMITED, Blocked("rate-limited", "rate-limited for 12m")),
-        (QUARANTINED, Blocked("crash-loop", "crashes again and again, waits 12m")),
+        (RATE_LIMITED, Blocked("rate-limited", "rate limit reached; retrying in 12m")),
+        (QUARANTINED, Blocked("crash-loop", "crashed repeatedly; retrying in 12m")),
     ],
 )
 def test_a_limit_of_the_account_holds_the_whole_agent(state: str, expected: Blocked) -> None:
     there = [session("s1", state, retry_at=NOW + 720), session("s2", slot=2)]
-    verdict = decide(MAYOR._replace(minimum=3), *there, demand=waiting("a"))
-    assert (verdict.actions, verdict.blocked) == ((), (expected,))
-    assert verdict.reason == f"1 waiting: {expected.message}"
-    assert verdict.wake_at == NOW + 720
+    result = decide(MAYOR._replace(minimum=3), *there, demand=waiting("a"))
+    assert (result.actions, result.blocked) == ((), (expected,))
+    assert result.reason == f"1 waiting: {expected.message}"
+    assert result.wake_at == NOW + 720
     later = decide(BUILDER, *there, demand=waiting("a", "b"), now=NOW + 720)
     assert done(later) == ["turn s2 a", "turn s1 b"]
 
@@ -581,21 +583,21 @@ def test_what_holds_longest_is_told() -> None:
     limited = session("s1", RATE_LIMITED, retry_at=NOW + 60)
     looping = session("s2", QUARANTINED, 2, retry_at=NOW + 90)
     (why,) = decide(BUILDER, limited, looping, demand=waiting("a")).blocked
-    assert why == Blocked("crash-loop", "crashes again and again, waits 90s")
+    assert why == Blocked("crash-loop", "crashed repeatedly; retrying in 90s")
 
 
 def test_a_crash_that_fills_the_only_slot_is_told() -> None:
     there = session("s1", CRASHED, retry_at=NOW + 8)
-    verdict = decide(BUILDER._replace(maximum=1), there, demand=waiting("a"))
-    assert verdict.actions == ()
-    assert verdict.blocked == (Blocked("backing-off", "builder crashed and starts again in 8s"),)
+    result = decide(BUILDER._replace(maximum=1), there, demand=waiting("a"))
+    assert result.actions == ()
+    assert result.blocked == (Blocked("backing-off", "north/builder crashed; retrying in 8s"),)
 
 
 def test_nothing_starts_before_what_it_depends_on() -> None:
     pool = MAYOR._replace(minimum=2, awaits=("db", "cache"))
-    verdict = decide(pool, demand=waiting("a"))
-    assert verdict.actions == ()
-    assert verdict.blocked == (Blocked("depends-on", "waits for db, cache to be awake"),)
+    result = decide(pool, demand=waiting("a"))
+    assert result.actions == ()
+    assert result.blocked == (Blocked("depends-on", "waits for db, cache to start"),)
     assert done(decide(pool, named(), demand=waiting("a"))) == ["turn m a"]
 
 
@@ -610,10 +612,10 @@ def test_a_suspended_agent_comes_to_its_end(why: Blocked) -> None:
         session("lost", UNKNOWN, 5),
         session("made", STARTING, 6),
     ]
-    verdict = decide(pool, *there, demand=waiting("a"))
-    assert sorted(done(verdict)) == ["drain busy", "drain held", "stop idle", "stop new"]
-    assert verdict.blocked == (why,)
-    assert verdict.reason == why.message
+    result = decide(pool, *there, demand=waiting("a"))
+    assert sorted(done(result)) == ["drain busy", "drain held", "stop idle", "stop new"]
+    assert result.blocked == (why,)
+    assert result.reason == why.message
 
 
 def test_what_is_in_the_way_of_nothing_is_not_told() -> None:
@@ -622,17 +624,21 @@ def test_what_is_in_the_way_of_nothing_is_not_told() -> None:
 
 def test_another_obstacle_leaves_live_sessions_alone() -> None:
     pool = MAYOR._replace(blocked=(BROKEN,), minimum=2, maximum=1)
-    there = [session(), session("s2", RUNNING, 2), Facts(terminal("s3", slot=3), "restart")]
-    verdict = decide(pool, *there, demand=waiting("a"))
-    assert (verdict.actions, verdict.blocked) == ((), (BROKEN,))
+    there = [
+        session(),
+        session("s2", RUNNING, 2),
+        ObservedSession(terminal("s3", slot=3), "restart"),
+    ]
+    result = decide(pool, *there, demand=waiting("a"))
+    assert (result.actions, result.blocked) == ((), (BROKEN,))
 
 
 def test_a_maximum_of_nothing_ends_what_is_there() -> None:
     none = Blocked("agent-cap", "max_active_sessions = 0")
     pool = BUILDER._replace(maximum=0, blocked=(none,))
-    verdict = decide(pool, session(), demand=waiting("a"))
-    assert done(verdict) == ["stop s1"]
-    assert verdict.blocked[0].code == "agent-cap"
+    result = decide(pool, session(), demand=waiting("a"))
+    assert done(result) == ["stop s1"]
+    assert result.blocked[0].code == "agent-cap"
 
 
 # What people ask for
@@ -672,25 +678,25 @@ def test_what_is_asked_of_a_session(there: Session, asked: str, expected: list[s
 @pytest.mark.parametrize("asked", ["stop", "drain"])
 def test_a_named_session_that_was_stopped_sleeps(asked: str) -> None:
     (stop,) = decide(MAYOR, named(asked=asked)).actions
-    assert isinstance(stop, Stop)
+    assert isinstance(stop, StopSession)
     assert done(decide(MAYOR, named(STOPPED, reason=stop.reason))) == []
 
 
 def test_a_cleared_session_is_told_apart() -> None:
     (change,) = decide(BUILDER, session(pinned=1.0, asked="clear")).actions
-    assert change == Change("s1", IDLE, "cleared")
+    assert change == UpdateSession("s1", IDLE, "cleared")
 
 
 def test_a_restart_while_nothing_may_start_waits() -> None:
     there = terminal(asked="restart")
-    verdict = decide(DESK._replace(blocked=(BROKEN,)), there)
-    assert done(verdict) == ["pending s1"]
+    result = decide(DESK._replace(blocked=(BROKEN,)), there)
+    assert done(result) == ["pending s1"]
     assert done(decide(DESK._replace(blocked=(SUSPENDED,)), there)) == ["stop s1"]
 
 
 def test_a_restart_waits_for_a_place_and_for_its_name() -> None:
-    pooled = terminal(state=STOPPED, asked="restart")
-    assert done(decide(DESK._replace(maximum=0), pooled)) == ["pending s1"]
+    pooled_count = terminal(state=STOPPED, asked="restart")
+    assert done(decide(DESK._replace(maximum=0), pooled_count)) == ["pending s1"]
     taken = MAYOR._replace(taken=frozenset({"mayor"}))
     assert done(decide(taken, named(STOPPED, asked="restart"))) == ["pending m"]
 
@@ -702,8 +708,8 @@ def test_a_restart_ends_a_quarantine() -> None:
 
 def test_what_a_person_makes_starts_whatever_the_caps_say() -> None:
     there = [session("s1", RUNNING), terminal("new", STARTING, 0, origin=MANUAL)]
-    verdict = decide(BUILDER._replace(maximum=2), *there, room=full(-1, 0))
-    assert "turn new -" in done(verdict)
+    result = decide(BUILDER._replace(maximum=2), *there, room=full(-1, 0))
+    assert "turn new -" in done(result)
     limited = session("s1", RATE_LIMITED, retry_at=NOW + 60)
     assert done(decide(BUILDER, limited, there[1])) == ["turn new -"]
     assert done(decide(BUILDER._replace(blocked=(BROKEN,)), there[1])) == []
@@ -735,7 +741,7 @@ def test_mail_wakes_somebody(there: list[Session], pool: Pool, expected: list[st
 def test_a_run_that_takes_too_long_is_ended_whoever_holds_it(state: str) -> None:
     pool = BUILDER._replace(run_timeout=100.0)
     (stop,) = decide(pool, session(state=state, started=NOW - 100, pinned=1.0)).actions
-    assert stop == Stop("s1", "stop", "its run took longer than 100s", timeout=True)
+    assert stop == StopSession("s1", "stop", "time limit exceeded (100s)", timeout=True)
     assert decide(pool, session(state=RUNNING, started=NOW - 99)).wake_at == NOW + 1
     assert done(decide(pool, terminal(state=RUNNING, started=0.0, work="w"))) == []
 
@@ -758,22 +764,22 @@ def test_a_run_that_takes_too_long_is_ended_whoever_holds_it(state: str) -> None
 def test_a_changed_definition_restarts_terminals(
     there: Session, drift: str, expected: list[str]
 ) -> None:
-    assert done(decide(BUILDER, Facts(there, drift, ("prompt",)))) == expected
+    assert done(decide(BUILDER, ObservedSession(there, drift, ("prompt",)))) == expected
 
 
 def test_one_that_was_to_drain_and_is_wanted_again_restarts_if_its_definition_changed() -> None:
-    there = Facts(terminal(state=DRAINING, origin=MANUAL), "restart", ("prompt",))
+    there = ObservedSession(terminal(state=DRAINING, origin=MANUAL), "restart", ("prompt",))
     assert done(decide(DESK, there, demand=waiting("a"))) == ["restart s1", "start builder-2 a"]
 
 
 def test_a_pending_restart_says_what_it_waits_for_once() -> None:
     there = terminal(attached=True)
-    (change,) = decide(DESK, Facts(there, "restart", ("prompt", "mcp"))).actions
-    words = "restart pending: prompt, mcp changed, but somebody is attached"
-    assert change == Change("s1", IDLE, "", words)
+    (change,) = decide(DESK, ObservedSession(there, "restart", ("prompt", "mcp"))).actions
+    words = "restart pending: prompt, mcp changed, but a user is attached"
+    assert change == UpdateSession("s1", IDLE, "", words)
     known = there._replace(pending=words)
-    assert done(decide(DESK, Facts(known, "restart", ("prompt", "mcp")))) == []
-    assert decide(DESK, known).actions == (Change("s1", IDLE, ""),)  # it was changed back
+    assert done(decide(DESK, ObservedSession(known, "restart", ("prompt", "mcp")))) == []
+    assert decide(DESK, known).actions == (UpdateSession("s1", IDLE, ""),)  # it was changed back
 
 
 # When to look again

@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from gascity.control.client import ask, exchange
-from gascity.control.server import Server
+from gascity.control.ipc.client import exchange, send_request
+from gascity.control.ipc.server import ControlServer
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
-    found = Server(str(tmp_path / ("deep" * 30)))  # longer than a socket's path may be
+def server(tmp_path: Path) -> Iterator[ControlServer]:
+    found = ControlServer(str(tmp_path / ("deep" * 30)))  # longer than a socket's path may be
     yield found
-    found.shut()
+    found.shutdown()
 
 
-def caller(server: Server) -> socket.socket:
+def caller(server: ControlServer) -> socket.socket:
     """A connection made as a client does, through a descriptor of the directory."""
     at = os.open(os.path.dirname(server.path), os.O_PATH)
     line = socket.socket(socket.AF_UNIX)
@@ -29,64 +29,64 @@ def caller(server: Server) -> socket.socket:
     return line
 
 
-def heard(server: Server) -> dict[str, object] | None:
+def heard(server: ControlServer) -> dict[str, object] | None:
     """What the only caller has said, once something came."""
-    [line] = server.lines.values()
+    [line] = server.connections.values()
     assert select.select([line], [], [], 5)[0]
     return server.read(line)
 
 
-def test_only_its_own_user_can_reach_it(server: Server) -> None:
+def test_only_its_own_user_can_reach_it(server: ControlServer) -> None:
     assert stat.S_IMODE(os.stat(server.path).st_mode) == 0o600
     assert stat.S_IMODE(os.stat(os.path.dirname(server.path)).st_mode) == 0o700
 
 
-def test_a_request_may_come_in_pieces(server: Server) -> None:
+def test_a_request_may_come_in_pieces(server: ControlServer) -> None:
     line = caller(server)
     server.accept()
     line.sendall(b'{"op": ')
     assert heard(server) is None
     line.sendall(b'"ping"}\n')
     assert heard(server) == {"op": "ping"}
-    [theirs] = server.lines.values()
-    assert server.tell(theirs, {"pid": 7})
+    [theirs] = server.connections.values()
+    assert server.reply(theirs, {"pid": 7})
     assert line.recv(100) == b'{"pid": 7}\n'
     assert line.recv(100) == b""
-    assert server.lines == {}
+    assert server.connections == {}
     line.close()
 
 
 @pytest.mark.parametrize("said", [b"nonsense\n", b"[1]\n", b"\xff\xfe\n", b""])
-def test_a_caller_that_makes_no_sense_is_let_go(server: Server, said: bytes) -> None:
+def test_a_caller_that_makes_no_sense_is_let_go(server: ControlServer, said: bytes) -> None:
     line = caller(server)
     server.accept()
     line.sendall(said)
     if not said:
         line.close()
     assert heard(server) is None
-    assert server.lines == {}
+    assert server.connections == {}
     line.close()
 
 
-def test_an_answer_that_nobody_takes_waits_and_harms_nobody(server: Server) -> None:
+def test_an_answer_that_nobody_takes_waits_and_harms_nobody(server: ControlServer) -> None:
     line = caller(server)
     [theirs] = server.accept()
-    assert not server.tell(theirs, {"long": "x" * 10_000_000})
+    assert not server.reply(theirs, {"long": "x" * 10_000_000})
     line.close()
     assert server.write(theirs)
-    assert server.lines == {}
+    assert server.connections == {}
 
 
 def test_without_a_controller_nobody_answers(tmp_path: Path) -> None:
     assert exchange(str(tmp_path), b"{}\n") == b""
     (tmp_path / ".gc/run").mkdir(parents=True)
-    assert ask(str(tmp_path), {"op": "ping"}) is None
+    assert send_request(str(tmp_path), {"op": "ping"}) is None
 
 
 def test_a_socket_that_a_killed_controller_left_is_replaced(tmp_path: Path) -> None:
-    first = Server(str(tmp_path))
+    first = ControlServer(str(tmp_path))
     first.listener.close()
-    second = Server(str(tmp_path))
+    second = ControlServer(str(tmp_path))
     caller(second).close()
-    second.shut()
+    second.shutdown()
     assert not os.path.exists(second.path)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from gascity.gotemplate import (
-    Span,
     Template,
     TemplateError,
     TemplateSet,
@@ -13,6 +12,7 @@ from gascity.gotemplate import (
     render,
     render_text,
 )
+from gascity.gotemplate.nodes import Node
 
 
 def spans(*files: Template, data: object = None, **options: object) -> list[tuple[object, ...]]:
@@ -146,8 +146,20 @@ def test_a_function_of_the_caller_may_not_return_an_object() -> None:
         render_text("{{f}}", {}, functions={"f": object})
 
 
-def test_templates_and_nodes_are_frozen() -> None:
-    template = parse("a{{.X}}")
-    for thing in (template, template.nodes[0], Span("a", "f", 1, "n")):
-        with pytest.raises(AttributeError):
-            setattr(thing, "line", 3)  # noqa: B010
+def dump(value: object) -> object:
+    """Everything below a node or template, as plain data."""
+    if isinstance(value, tuple):
+        return [dump(item) for item in value]
+    if isinstance(value, Node | Template):
+        slots = [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())]
+        return [type(value), *((name, dump(getattr(value, name))) for name in slots)]
+    return value
+
+
+def test_a_rendering_leaves_the_parsed_template_unchanged() -> None:
+    text = '{{range $i, $x := .L}}{{if $i}}{{continue}}{{end}}{{$x | printf "%q"}}{{else}}-{{end}}'
+    template = parse(text + '{{with $y := .M}}{{$y = "z"}}{{.}}{{end}}{{block "b" .}}c{{end}}')
+    before = dump(template)
+    for data in ({"L": ["a", "b"], "M": "m"}, {"L": [], "M": ""}):
+        render(TemplateSet([template]), "main", data)
+    assert dump(template) == before

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from gascity.gotemplate import Note, TemplateError, TemplateSet, parse, render, render_text
+from gascity.gotemplate import TemplateError, TemplateSet, UndefinedName, parse, render, render_text
 
 DATA = {"RigName": "reef", "Branch": "", "M": {"key": "v"}, "L": ["a"], "Null": None}
 
 
-def lenient(text: str) -> tuple[str, list[Note]]:
-    notes: list[Note] = []
-    spans = render(TemplateSet([parse(text)]), "main", DATA, missing="lenient", notes=notes)
+def lenient(text: str) -> tuple[str, list[UndefinedName]]:
+    notes: list[UndefinedName] = []
+    spans = render(
+        TemplateSet([parse(text)]), "main", DATA, missing="lenient", undefined_names=notes
+    )
     return "".join(span.text for span in spans), notes
 
 

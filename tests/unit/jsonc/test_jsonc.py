@@ -5,7 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from gascity.render.jsonc import JsoncFault, change, drop, is_empty, parse, put, same
+from gascity.jsonc.edit import JsoncError, change, drop, is_empty, parse, put
+from gascity.model.document_text import same
 
 CODE = """\
 // Settings of a person
@@ -79,7 +80,7 @@ def test_large_numbers_survive() -> None:
 def test_what_is_not_json_is_refused_where_it_goes_wrong(
     text: str, line: int, col: int, message: str
 ) -> None:
-    with pytest.raises(JsoncFault) as caught:
+    with pytest.raises(JsoncError) as caught:
         parse(text)
     fault = caught.value
     assert (fault.line, fault.col, fault.message) == (line, col, message)
@@ -87,7 +88,7 @@ def test_what_is_not_json_is_refused_where_it_goes_wrong(
 
 @pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000, '{"a":[' * 60 + "]}" * 60])
 def test_absurd_nesting_is_refused(text: str) -> None:
-    with pytest.raises(JsoncFault, match="nested more than 100 deep"):
+    with pytest.raises(JsoncError, match="nested more than 100 deep"):
         parse(text)
 
 
@@ -95,10 +96,10 @@ def test_absurd_nesting_is_refused(text: str) -> None:
 def test_a_path_through_something_else_is_refused_with_its_place(
     edit: Callable[[str], str],
 ) -> None:
-    with pytest.raises(JsoncFault, match="`a` is not an object") as caught:
+    with pytest.raises(JsoncError, match="`a` is not an object") as caught:
         edit('{\n  "a": 1\n}')
     assert (caught.value.line, caught.value.col) == (2, 8)
-    with pytest.raises(JsoncFault, match="The whole is not an object"):
+    with pytest.raises(JsoncError, match="The document is not an object"):
         edit("[1]")
 
 

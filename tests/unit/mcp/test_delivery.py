@@ -6,16 +6,16 @@ from collections.abc import Mapping
 
 import pytest
 
+from gascity.mcp.delivery import Delivery, ServerRequest, decide_deliveries, launch_arguments
+from gascity.mcp.types import McpServer
 from gascity.model.layers import Layer
-from gascity.model.mcp import Server
-from gascity.model.plan import Entry, Shape
+from gascity.model.plan import ServerEntry, Shape
 from gascity.model.provider import Provider
 from gascity.pipeline import open_city
-from gascity.plan.mcp import Claim, Delivery, decide, launch_arguments
 from tests.support.city import CityBuilder
 
-DOCS = Server("docs", "Docs.", "stdio", "mcp/docs.toml", "city", command="npx", args=("docs",))
-WEB = Server("web", "Web.", "http", "agents/a/mcp/web.toml", "agent", url="https://x.test/mcp")
+DOCS = McpServer("docs", "Docs.", "stdio", "mcp/docs.toml", "city", command="npx", args=("docs",))
+WEB = McpServer("web", "Web.", "http", "agents/a/mcp/web.toml", "agent", url="https://x.test/mcp")
 SECRET = DOCS._replace(
     name="vault", args=("--token", "t-1"), file="mcp/vault.toml", secrets=frozenset(("t-1",))
 )
@@ -28,10 +28,10 @@ def providers(city: CityBuilder) -> Mapping[str, Provider]:
 
 
 def claims(
-    providers: Mapping[str, Provider], **agents: tuple[str, tuple[Server, ...]]
-) -> list[Claim]:
+    providers: Mapping[str, Provider], **agents: tuple[str, tuple[McpServer, ...]]
+) -> list[ServerRequest]:
     return [
-        Claim(agent, providers[provider], servers, {"TOKEN": "t-2", "HALL": "h"}.get)
+        ServerRequest(agent, providers[provider], servers, {"TOKEN": "t-2", "HALL": "h"}.get)
         for agent, (provider, servers) in agents.items()
     ]
 
@@ -41,7 +41,9 @@ def paths(done: Delivery) -> list[tuple[str, list[str], str]]:
 
 
 def test_an_agent_alone_gets_the_file_of_its_provider(providers: Mapping[str, Provider]) -> None:
-    done = decide(claims(providers, a=("claude", (WEB, DOCS))), providers, frozenset())["a"]
+    done = decide_deliveries(claims(providers, a=("claude", (WEB, DOCS))), providers, frozenset())[
+        "a"
+    ]
     (target,) = done.targets
     assert (done.mode, done.projected, done.skipped, done.problems) == (
         "file",
@@ -50,19 +52,19 @@ def test_an_agent_alone_gets_the_file_of_its_provider(providers: Mapping[str, Pr
         (),
     )
     assert target.shape == Shape("claude", "json", ("mcpServers",))
-    assert target.entries["web"] == Entry(
+    assert target.entries["web"] == ServerEntry(
         {"type": "http", "url": "https://x.test/mcp"}, "agents/a/mcp/web.toml", "agent"
     )
     assert (target.path, target.mode) == (".mcp.json", 0o644)
 
 
 def test_a_list_of_servers_says_which_key_is_the_name(providers: Mapping[str, Provider]) -> None:
-    done = decide(claims(providers, a=("vibe", (DOCS,))), providers, frozenset())["a"]
+    done = decide_deliveries(claims(providers, a=("vibe", (DOCS,))), providers, frozenset())["a"]
     assert done.targets[0].shape == Shape("vibe", "toml", ("mcp_servers",), "name")
 
 
 def test_an_agent_without_servers_gets_no_file(providers: Mapping[str, Provider]) -> None:
-    done = decide(claims(providers, a=("claude", ())), providers, frozenset())["a"]
+    done = decide_deliveries(claims(providers, a=("claude", ())), providers, frozenset())["a"]
     assert (done.mode, done.targets) == ("file", ())
 
 
@@ -70,7 +72,9 @@ def test_copilot_has_a_second_file_in_the_words_of_its_reader(
     providers: Mapping[str, Provider],
 ) -> None:
     server = DOCS._replace(env={"A": "${TOKEN}"})
-    done = decide(claims(providers, a=("copilot", (server,))), providers, frozenset())["a"]
+    done = decide_deliveries(claims(providers, a=("copilot", (server,))), providers, frozenset())[
+        "a"
+    ]
     cli, editor = done.targets
     assert (cli.path, cli.shape.key) == (".github/mcp.json", ("mcpServers",))
     assert (editor.path, editor.shape.key) == (".vscode/mcp.json", ("servers",))
@@ -83,10 +87,12 @@ def test_what_a_provider_cannot_take_is_skipped_and_the_rest_is_written(
     providers: Mapping[str, Provider],
 ) -> None:
     old = WEB._replace(name="old", transport="sse")
-    done = decide(claims(providers, a=("codex", (old, DOCS))), providers, frozenset())["a"]
+    done = decide_deliveries(claims(providers, a=("codex", (old, DOCS))), providers, frozenset())[
+        "a"
+    ]
     assert [(one.name, one.code) for one in done.skipped] == [("old", "mcp-unsupported")]
     assert paths(done) == [(".codex/config.toml", ["docs"], "0o644")]
-    none = decide(claims(providers, a=("shell", (DOCS,))), providers, frozenset())["a"]
+    none = decide_deliveries(claims(providers, a=("shell", (DOCS,))), providers, frozenset())["a"]
     assert (none.targets, none.problems, len(none.skipped)) == ((), (), 1)
 
 
@@ -96,9 +102,9 @@ def test_what_a_provider_cannot_take_is_skipped_and_the_rest_is_written(
     ids=["a-literal-secret", "a-reference-written-out"],
 )
 def test_a_file_with_a_value_that_is_nobodys_business_is_private(
-    providers: Mapping[str, Provider], server: Server
+    providers: Mapping[str, Provider], server: McpServer
 ) -> None:
-    done = decide(claims(providers, a=("kimi", (server,))), providers, frozenset())["a"]
+    done = decide_deliveries(claims(providers, a=("kimi", (server,))), providers, frozenset())["a"]
     assert [target.mode for target in done.targets] == [0o600]
 
 
@@ -107,21 +113,23 @@ def test_a_file_with_a_value_that_is_nobodys_business_is_private(
 
 def test_agents_with_the_same_servers_share_a_file(providers: Mapping[str, Provider]) -> None:
     both = claims(providers, a=("codex", (DOCS,)), b=("codex", (DOCS,)))
-    found = decide(both, providers, frozenset())
+    found = decide_deliveries(both, providers, frozenset())
     assert paths(found["a"]) == paths(found["b"]) == [(".codex/config.toml", ["docs"], "0o644")]
 
 
 def test_agents_of_different_providers_do_not_meet(providers: Mapping[str, Provider]) -> None:
     both = claims(providers, a=("codex", (DOCS,)), b=("gemini", (WEB,)), c=("shell", (WEB,)))
-    assert [one.mode for one in decide(both, providers, frozenset()).values()] == ["file"] * 3
+    assert [one.mode for one in decide_deliveries(both, providers, frozenset()).values()] == [
+        "file"
+    ] * 3
 
 
 @pytest.mark.parametrize("other", [(WEB,), (DOCS, WEB), ()], ids=["others", "more", "none"])
 def test_agents_with_different_servers_are_handed_theirs_at_launch(
-    providers: Mapping[str, Provider], other: tuple[Server, ...]
+    providers: Mapping[str, Provider], other: tuple[McpServer, ...]
 ) -> None:
     both = claims(providers, a=("claude", (DOCS,)), b=("claude", other))
-    found = decide(both, providers, frozenset())
+    found = decide_deliveries(both, providers, frozenset())
     assert [(one.mode, one.targets) for one in found.values()] == [("launch", ())] * 2
     assert json.loads(found["a"].content) == {
         "mcpServers": {"docs": {"type": "stdio", "command": "npx", "args": ["docs"]}}
@@ -133,7 +141,7 @@ def test_without_such_a_launch_a_problem_names_both_agents_and_the_file(
     providers: Mapping[str, Provider],
 ) -> None:
     three = claims(providers, a=("codex", (DOCS,)), b=("codex", (WEB,)), c=("gemini", (DOCS,)))
-    found = decide(three, providers, frozenset())
+    found = decide_deliveries(three, providers, frozenset())
     assert [(one.mode, one.targets != ()) for one in found.values()] == [
         ("none", False),
         ("none", False),
@@ -149,7 +157,7 @@ def test_who_can_be_handed_servers_makes_room_for_who_cannot(
     providers: Mapping[str, Provider],
 ) -> None:
     both = claims(providers, a=("copilot", (DOCS,)), b=("vscode", (WEB,)))
-    found = decide(both, providers, frozenset())
+    found = decide_deliveries(both, providers, frozenset())
     assert found["a"].mode == "launch"
     assert paths(found["b"]) == [(".vscode/mcp.json", ["web"], "0o644")]
 
@@ -161,10 +169,10 @@ def test_a_secret_does_not_come_into_a_tracked_file_but_to_the_launch(
     providers: Mapping[str, Provider],
 ) -> None:
     alone = claims(providers, a=("claude", (DOCS, SECRET)))
-    done = decide(alone, providers, frozenset((".mcp.json",)))["a"]
+    done = decide_deliveries(alone, providers, frozenset((".mcp.json",)))["a"]
     assert (done.mode, done.targets, done.skipped) == ("launch", (), ())
     assert sorted(json.loads(done.content)["mcpServers"]) == ["docs", "vault"]
-    elsewhere = decide(alone, providers, frozenset(("README.md",)))["a"]
+    elsewhere = decide_deliveries(alone, providers, frozenset(("README.md",)))["a"]
     assert elsewhere.mode == "file"
 
 
@@ -172,7 +180,7 @@ def test_where_no_launch_takes_it_the_server_with_the_secret_is_left_out(
     providers: Mapping[str, Provider],
 ) -> None:
     alone = claims(providers, a=("codex", (DOCS, SECRET)))
-    done = decide(alone, providers, frozenset((".codex/config.toml",)))["a"]
+    done = decide_deliveries(alone, providers, frozenset((".codex/config.toml",)))["a"]
     assert paths(done) == [(".codex/config.toml", ["docs"], "0o644")]
     assert [(one.name, one.code) for one in done.skipped] == [("vault", "secret-in-tracked-file")]
     assert [p.is_error for p in done.problems] == [False]
@@ -196,7 +204,7 @@ def test_a_launch_gets_its_servers_in_the_form_that_launches_take(
 ) -> None:
     server = DOCS._replace(args=("${TOKEN}",))
     both = claims(providers, a=(name, (server,)), b=(name, ()))
-    done = decide(both, providers, frozenset())["a"]
+    done = decide_deliveries(both, providers, frozenset())["a"]
     servers = json.loads(done.content)
     for key in path:
         servers = servers[key]
@@ -208,7 +216,7 @@ def test_a_launch_gets_its_servers_in_the_form_that_launches_take(
 def custom(provider: Provider, **facts: object) -> Provider:
     values = {key.replace("__", "."): value for key, value in facts.items()}
     layers = (*provider.layers, Layer("city", "city.toml", values))
-    return provider._replace(layers=layers, folded={})
+    return Provider(provider.name, provider.family, layers, provider.options)
 
 
 @pytest.mark.parametrize(
@@ -229,7 +237,7 @@ def test_a_launch_passes_the_gates_and_is_handed_its_servers(
     args: tuple[str, ...],
     env: dict[str, str],
 ) -> None:
-    done = decide(claims(providers, a=(name, (DOCS,))), providers, frozenset())["a"]
+    done = decide_deliveries(claims(providers, a=(name, (DOCS,))), providers, frozenset())["a"]
     done = done._replace(mode=mode, content="{CONTENT}")
     launch = launch_arguments(providers[name], done, '/w "d"', "/f.json")
     assert launch.args[-len(args) :] == args or not args
@@ -239,4 +247,6 @@ def test_a_launch_passes_the_gates_and_is_handed_its_servers(
 def test_servers_never_come_to_a_command_line(providers: Mapping[str, Provider]) -> None:
     open_handed = custom(providers["claude"], mcp__launch_args=("--mcp", "{json}"))
     both = claims({"open": open_handed}, a=("open", (DOCS,)), b=("open", (WEB,)))
-    assert [one.mode for one in decide(both, providers, frozenset()).values()] == ["none"] * 2
+    assert [one.mode for one in decide_deliveries(both, providers, frozenset()).values()] == [
+        "none"
+    ] * 2

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from gascity.mcp.native import NativeServer, native_server
+from gascity.mcp.types import McpServer
 from gascity.model.layers import Layer
-from gascity.model.mcp import Server
 from gascity.model.provider import Provider
 from gascity.pipeline import open_city
-from gascity.render.mcp import Native, native
 from tests.support.city import CityBuilder
 
-STDIO = Server(
+STDIO = McpServer(
     "docs",
     "Docs.",
     "stdio",
@@ -24,7 +24,7 @@ STDIO = Server(
     args=("-y", "two words"),
     env={"LANG": "C"},
 )
-HTTP = Server("web", "Web.", "http", "mcp/web.toml", "city", url="https://x.test/mcp")
+HTTP = McpServer("web", "Web.", "http", "mcp/web.toml", "city", url="https://x.test/mcp")
 SSE = HTTP._replace(name="old", transport="sse", file="mcp/old.toml")
 
 
@@ -34,11 +34,11 @@ def providers(city: CityBuilder) -> Mapping[str, Provider]:
     return open_city(str(city.root), os.environ, all_providers=True).providers
 
 
-def made(provider: Provider, server: Server, **environ: str) -> Native:
-    return native(server, provider, environ.get)
+def made(provider: Provider, server: McpServer, **environ: str) -> NativeServer:
+    return native_server(server, provider, environ.get)
 
 
-def entry(provider: Provider, server: Server, **environ: str) -> dict[str, object]:
+def entry(provider: Provider, server: McpServer, **environ: str) -> dict[str, object]:
     found = made(provider, server, **environ)
     assert found.entry is not None, found.reason
     return found.entry
@@ -81,13 +81,13 @@ def test_what_a_server_does_not_have_is_not_written(providers: Mapping[str, Prov
 @pytest.mark.parametrize(
     ("name", "server", "reason"),
     [
-        ("codex", SSE, "`codex` cannot use servers over sse"),
-        ("shell", STDIO, "`shell` takes no MCP servers"),
-        ("goose", HTTP, "`goose` takes no MCP servers"),
+        ("codex", SSE, "`codex` does not support servers over sse"),
+        ("shell", STDIO, "`shell` does not support MCP servers"),
+        ("goose", HTTP, "`goose` does not support MCP servers"),
     ],
 )
 def test_what_a_provider_cannot_take_is_left_out_with_a_reason(
-    providers: Mapping[str, Provider], name: str, server: Server, reason: str
+    providers: Mapping[str, Provider], name: str, server: McpServer, reason: str
 ) -> None:
     done = made(providers[name], server)
     assert (done.entry, done.reason, done.code) == (None, reason, "mcp-unsupported")
@@ -99,7 +99,7 @@ def custom(providers: Mapping[str, Provider], **facts: object) -> Provider:
     values = {key.replace("__", "."): value for key, value in facts.items()}
     base = providers["claude"]
     layers = (*base.layers, Layer("city", "city.toml", values))
-    return base._replace(layers=layers, folded={})
+    return Provider(base.name, base.family, layers, base.options)
 
 
 def test_a_provider_is_asked_what_a_server_may_be_called(
@@ -194,7 +194,7 @@ def test_text_before_a_reference_does_not_make_it_another(
     ],
 )
 def test_a_reference_that_cannot_be_kept_is_written_out_with_a_warning(
-    providers: Mapping[str, Provider], name: str, server: Server, written: dict[str, object]
+    providers: Mapping[str, Provider], name: str, server: McpServer, written: dict[str, object]
 ) -> None:
     done = made(providers[name], server, TOK="t-1")
     assert done.entry is not None
@@ -217,7 +217,7 @@ def test_a_reference_that_cannot_be_kept_is_written_out_with_a_warning(
     ],
 )
 def test_a_secret_that_is_written_out_is_a_literal_one(
-    providers: Mapping[str, Provider], server: Server
+    providers: Mapping[str, Provider], server: McpServer
 ) -> None:
     done = made(providers["kimi"], server, TOK="t-1", API_TOKEN="t-2")
     assert (done.literal, done.literal_secret) == (True, True)

@@ -13,29 +13,31 @@ from typing import Any
 
 import pytest
 
-from gascity.model.mcp import Server
-from gascity.probe import call_of, probe
-from gascity.probe.talk import Answer
+from gascity.mcp.probe import probe, server_call
+from gascity.mcp.probe.protocol import ProbeResult
+from gascity.mcp.types import McpServer
 from tests.support import mcp_server
 
 PROGRAM = Path(mcp_server.__file__)
-WELL = Answer("", "tests", "1", 1)
+WELL = ProbeResult("", "tests", "1", 1)
 
 
-def program(*arguments: str, **more: Any) -> Server:
-    return Server("docs", "D.", "stdio", "mcp/docs.toml", "city", sys.executable, arguments, **more)
+def program(*arguments: str, **more: Any) -> McpServer:
+    return McpServer(
+        "docs", "D.", "stdio", "mcp/docs.toml", "city", sys.executable, arguments, **more
+    )
 
 
-def script(text: str, **more: Any) -> Server:
+def script(text: str, **more: Any) -> McpServer:
     return program("-c", text, **more)
 
 
-def address(url: str, transport: str = "http", **headers: str) -> Server:
-    return Server("web", "W.", transport, "mcp/web.toml", "city", url=url, headers=headers)
+def address(url: str, transport: str = "http", **headers: str) -> McpServer:
+    return McpServer("web", "W.", transport, "mcp/web.toml", "city", url=url, headers=headers)
 
 
-def tried(server: Server, limit: float = 10, **variables: str) -> Answer:
-    call, unset = call_of(server, variables.get)
+def tried(server: McpServer, limit: float = 10, **variables: str) -> ProbeResult:
+    call, unset = server_call(server, variables.get)
     assert unset == []
     return probe(call, os.environ, os.getcwd(), limit)
 
@@ -56,16 +58,16 @@ def test_a_program_gets_its_arguments_environment_and_directory(tmp_path: Path) 
         "print(json.dumps({'jsonrpc': '2.0', 'id': number, 'result': said}), flush=True)\n"
         "sys.stdin.read()\n"
     )
-    call, _ = call_of(
+    call, _ = server_call(
         script(text)._replace(args=("-c", text, "x-${X}"), env={"A": "$${X}"}), {"X": "9"}.get
     )
     # What its variables hold is not repeated, whoever says it.
     done = probe(call, {**os.environ, "B": "around"}, str(tmp_path), 10)
-    assert done == Answer("", f"x-… … around {tmp_path}", "", 0)
+    assert done == ProbeResult("", f"x-… … around {tmp_path}", "", 0)
 
 
 def test_what_is_not_set_is_named_and_nothing_is_started() -> None:
-    _, unset = call_of(program("${A}", "${B}${A}", env={"C": "${C}"}), {"C": "c"}.get)
+    _, unset = server_call(program("${A}", "${B}${A}", env={"C": "${C}"}), {"C": "c"}.get)
     assert unset == ["A", "B"]
 
 
@@ -92,25 +94,25 @@ def test_a_program_with_many_tools_is_asked_page_by_page() -> None:
         pytest.param("import sys; sys.exit('first\\nno key')", "it exited with code 1: no key",
                      id="exits"),
         pytest.param("pass", "it exited with code 0", id="just-ends"),
-        pytest.param("import os; os.abort()", "it was ended by signal 6", id="is-killed"),
+        pytest.param("import os; os.abort()", "it was killed by signal 6", id="is-killed"),
         pytest.param("import os, sys; os.close(1); sys.stdin.read()", "it closed its output",
                      id="closes-its-output"),
         pytest.param("import sys; print('{}', flush=True); sys.stdin.read()",
                      "no answer within 2 s", id="says-something-else"),
         pytest.param("import sys; print('busy', file=sys.stderr, flush=True); sys.stdin.read()",
                      "no answer within 2 s: busy", id="is-busy"),
-        pytest.param("while True: print('x' * 100000)", "it said more than 4,194,304 bytes",
+        pytest.param("while True: print('x' * 100000)", "it sent more than 4,194,304 bytes",
                      id="never-stops"),
         pytest.param(
             'import sys; sys.stdin.readline(); print(\'{"id": 1, "result": {}}\', flush=True); '
             "sys.stdin.read()", "it answered, but not as an MCP server", id="not-mcp"),
         pytest.param(
             'import sys; print(\'{"id": 1, "error": {"message": "go away"}}\', flush=True); '
-            "sys.stdin.read()", "it refused: go away", id="refuses"),
+            "sys.stdin.read()", "it returned an error: go away", id="refuses"),
     ],
 )  # fmt: skip
 def test_why_a_program_did_not_answer(text: str, fault: str) -> None:
-    assert tried(script(text), 2 if "within" in fault else 10).fault == fault
+    assert tried(script(text), 2 if "within" in fault else 10).error == fault
 
 
 def test_a_program_that_is_not_there_is_told_from_one_whose_interpreter_is_not(
@@ -122,11 +124,11 @@ def test_a_program_that_is_not_there_is_told_from_one_whose_interpreter_is_not(
     plain = tmp_path / "plain"
     plain.write_text("")
     bare = program()._replace(command="no-such-program-anywhere")
-    assert tried(bare).fault == "`no-such-program-anywhere` was not found on PATH"
-    assert tried(bare._replace(command="/no/such")).fault == "`/no/such` was not found"
-    missing = tried(bare._replace(command=str(odd))).fault
+    assert tried(bare).error == "`no-such-program-anywhere` was not found on PATH"
+    assert tried(bare._replace(command="/no/such")).error == "`/no/such` was not found"
+    missing = tried(bare._replace(command=str(odd))).error
     assert missing == f"the program that runs `{odd}` was not found"
-    denied = tried(bare._replace(command=str(plain))).fault
+    denied = tried(bare._replace(command=str(plain))).error
     assert denied == f"`{plain}` could not be started: Permission denied"
 
 
@@ -135,14 +137,14 @@ def test_secrets_in_its_complaints_do_not_come_out() -> None:
     server = script(text, env={"A": "${VALUE}", "DEBUG": "1"}, secrets=frozenset(("k-12345",)))
     server = server._replace(args=(*server.args, "k-12345", "${OTHER}"))
     done = tried(server, VALUE="v-12345", OTHER="o-12345")
-    assert done.fault == "it exited with code 1: … … … …"
+    assert done.error == "it exited with code 1: … … … …"
 
 
 def test_a_long_complaint_is_cut_where_no_secret_is_torn() -> None:
     text = "import sys; sys.exit('k-12345' * 2000)"
     done = tried(script(text, secrets=frozenset(("k-12345",))))
-    assert "12345" not in done.fault
-    assert len(done.fault) < 300
+    assert "12345" not in done.error
+    assert len(done.error) < 300
 
 
 @pytest.mark.parametrize("stubborn", [False, True], ids=["answers", "hangs"])
@@ -160,7 +162,7 @@ def test_nothing_that_it_started_is_left_running(tmp_path: Path, stubborn: bool)
         )
     )
     done = tried(script(text), 2.0 if stubborn else 10)
-    assert done == (Answer("no answer within 2 s") if stubborn else WELL)
+    assert done == (ProbeResult("no answer within 2 s") if stubborn else WELL)
     pids = [int(word) for word in note.read_text().split()]
     until = time.monotonic() + 10
     while any(map(_alive, pids)) and time.monotonic() < until:
@@ -259,10 +261,10 @@ def test_an_address_that_answers_with_events_keeps_its_session_and_gets_the_head
 def test_a_stream_that_says_where_messages_go_is_an_sse_server() -> None:
     stream = "event: endpoint\ndata: /messages?id=1\n\n"
     with replying(lambda server, _: server.say(200, "text/event-stream", stream)) as (url, asked):
-        assert tried(address(url, "sse")) == Answer()
+        assert tried(address(url, "sse")) == ProbeResult()
     assert [method for method, _, _ in asked] == ["GET"]
     with replying(lambda server, _: server.say(200, "text/html", "hello")) as (url, asked):
-        fault = tried(address(url, "sse")).fault
+        fault = tried(address(url, "sse")).error
     assert fault == "it answered, but not as an MCP server over sse"
 
 
@@ -272,14 +274,14 @@ def test_a_stream_that_says_where_messages_go_is_an_sse_server() -> None:
         pytest.param(401, "text/plain", "", "it answered 401: Unauthorized", id="unauthorized"),
         pytest.param(200, "text/html", "<html>", "it answered, but not as an MCP server", id="web"),
         pytest.param(200, "application/json", '{"id": 1, "error": {"message": "no"}}',
-                     "it refused: no", id="refuses"),
+                     "it returned an error: no", id="refuses"),
         pytest.param(200, "text/event-stream", "data: {}\n\n",
                      "it answered, but not as an MCP server", id="empty-stream"),
     ],
 )  # fmt: skip
 def test_why_an_address_did_not_answer(status: int, kind: str, body: str, fault: str) -> None:
     with replying(lambda server, _: server.say(status, kind, body)) as (url, _):
-        assert tried(address(url)).fault == fault
+        assert tried(address(url)).error == fault
 
 
 def test_headers_are_not_sent_to_where_an_address_points_on() -> None:
@@ -290,21 +292,21 @@ def test_headers_are_not_sent_to_where_an_address_points_on() -> None:
             server.say(302, "text/plain", "", Location=elsewhere)
 
         with replying(reply) as (url, _):
-            assert tried(address(url, X_Api_Key="k")).fault == "it answered 302: Found"
+            assert tried(address(url, X_Api_Key="k")).error == "it answered 302: Found"
     assert there == []
 
 
 def test_a_name_and_password_in_an_address_are_sent_as_such() -> None:
     with replying(lambda server, _: server.say(403, "text/plain", "")) as (url, asked):
         done = tried(address(url.replace("//", "//me:${PW}@")), PW="p%40-1")
-    assert done.fault == "it answered 403: Forbidden"
+    assert done.error == "it answered 403: Forbidden"
     assert asked[0][2]["Authorization"] == "Basic bWU6cEAtMQ=="
 
 
 def test_nobody_at_an_address_is_said_so() -> None:
     with serving(mcp_server.HttpServer()) as url:
         pass
-    assert tried(address(url)).fault == "it cannot be reached: Connection refused"
+    assert tried(address(url)).error == "it cannot be reached: Connection refused"
 
 
 def test_an_address_that_never_answers_is_left_in_time() -> None:
@@ -315,5 +317,5 @@ def test_an_address_that_never_answers_is_left_in_time() -> None:
         done.wait(30)
 
     with replying(reply) as (url, _):
-        assert tried(address(url), 0.3).fault == "no answer within 0.3 s"
+        assert tried(address(url), 0.3).error == "no answer within 0.3 s"
         done.set()

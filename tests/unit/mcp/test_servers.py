@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from gascity.cli.problems import Locator
-from gascity.model.mcp import Effective, Server
+from gascity.mcp.servers import ServerResolver, launch_value, merged_problems, target_owners
+from gascity.mcp.types import AgentServers, McpServer
 from gascity.model.problems import Problem
 from gascity.prompts import Machine, Prompts
-from gascity.servers import Servers, launch_value, target_owners, told_once
 from gascity.source.disk import Disk
 from tests.support.city import CityBuilder, agent_of
 
@@ -20,14 +20,14 @@ SOUND = HEAD + 'command = "npx"\n'
 
 def effective(
     city: CityBuilder, files: Mapping[str, str | bytes], agent: str = "mayor"
-) -> Effective:
+) -> AgentServers:
     """The servers that the mayor of a city of these files has."""
     opened = city({"agents/mayor/prompt.md": "Mayor.\n", **files})
-    servers = Servers(Prompts(opened, Disk(opened.root), Machine("linux", "2026-01-01")))
+    servers = ServerResolver(Prompts(opened, Disk(opened.root), Machine("linux", "2026-01-01")))
     return servers.of(agent_of(opened, agent))
 
 
-def one(city: CityBuilder, files: Mapping[str, str | bytes]) -> Server:
+def one(city: CityBuilder, files: Mapping[str, str | bytes]) -> McpServer:
     found = effective(city, files)
     assert [p for p in found.problems if p.is_error] == []
     (server,) = found.servers
@@ -44,7 +44,7 @@ def spots(city: CityBuilder, problems: tuple[Problem, ...]) -> list[tuple[str, s
 def test_a_server_is_what_its_file_says(city: CityBuilder) -> None:
     text = SOUND + 'args = ["-y", "docs"]\ncapabilities = ["search"]\ntimeout = "1m30s"\n'
     server = one(city, {"mcp/docs.toml": text + '[env]\nLANG = "C"\n'})
-    assert server == Server(
+    assert server == McpServer(
         name="docs",
         description="Docs.",
         transport="stdio",
@@ -135,7 +135,7 @@ def test_a_name_that_no_server_may_have_is_a_problem(city: CityBuilder) -> None:
 def test_what_is_no_servers_file_is_passed_over(city: CityBuilder) -> None:
     others = {"mcp/_docs.toml": "x", "mcp/.docs.toml": "x", "mcp/notes.md": "x", "mcp/d.json": "x"}
     found = effective(city, {**others, "mcp/deep/docs.toml": "x", "mcp/dir.toml/docs.toml": "x"})
-    assert found == Effective()
+    assert found == AgentServers()
 
 
 def test_a_plain_file_and_a_template_of_one_name_are_an_error(city: CityBuilder) -> None:
@@ -258,7 +258,7 @@ def test_a_command_of_a_pack_is_looked_for_in_that_pack(city: CityBuilder) -> No
     found = effective(city, files)
     (problem,) = found.problems
     assert problem.code == "missing-command"
-    assert "packs/crew/tools/run and packs/crew/mcp/tools/run" in problem.message
+    assert "packs/crew/tools/run or packs/crew/mcp/tools/run" in problem.message
     files["packs/crew/mcp/docs.toml"] = HEAD + 'command = "../../../tools/run"\n'
     out = effective(city, files)
     assert [p.code for p in out.problems] == ["path-leaves-pack"]
@@ -313,7 +313,7 @@ def test_a_template_is_expanded_for_each_agent(city: CityBuilder) -> None:
             "mcp/docs.template.toml": text,
         }
     )
-    servers = Servers(Prompts(opened, Disk(opened.root), Machine("linux", "2026-01-01")))
+    servers = ServerResolver(Prompts(opened, Disk(opened.root), Machine("linux", "2026-01-01")))
     found = [servers.of(agent_of(opened, name)).servers[0].args for name in ("mayor", "clerk")]
     assert found == [("mayor",), ("clerk",)]
 
@@ -432,9 +432,9 @@ def test_a_problem_of_many_agents_is_told_once_and_names_them_if_it_is_theirs(
             "mcp/only.template.toml": 'name="only"\ndescription="O."\ncommand="{{ .ONLY }}"\n',
         }
     )
-    servers = Servers(Prompts(opened, Disk(opened.root), Machine("linux", "2026-01-01")))
+    servers = ServerResolver(Prompts(opened, Disk(opened.root), Machine("linux", "2026-01-01")))
     found = [(agent, p) for agent in opened.agents for p in servers.of(agent).problems]
-    assert sorted((p.code, p.message) for p in told_once(found)) == [
+    assert sorted((p.code, p.message) for p in merged_problems(found)) == [
         ("template-failed", ".ONLY is not defined for agent `mayor` and 1 more"),
         ("unknown-key", "`colour` is not an MCP server setting"),
     ]
@@ -448,5 +448,5 @@ def test_who_reads_the_second_file_of_a_provider_is_known_even_if_no_agent_is_of
     )
     assert "vscode" not in opened.providers
     owners = target_owners(opened, Disk(opened.root))
-    assert owners["vscode"].text("mcp.target") == ".vscode/mcp.json"
+    assert owners["vscode"].facts.mcp.target == ".vscode/mcp.json"
     assert owners.keys() - opened.providers.keys() == {"vscode"}

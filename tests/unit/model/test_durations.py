@@ -2,7 +2,7 @@
 
 import pytest
 
-from gascity.model.durations import seconds, spoken
+from gascity.model.durations import format_duration, parse_duration
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ from gascity.model.durations import seconds, spoken
     ],
 )
 def test_a_duration_in_seconds(text: object, expected: float | None) -> None:
-    assert seconds(text) == expected
+    assert parse_duration(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -32,4 +32,4 @@ def test_a_duration_in_seconds(text: object, expected: float | None) -> None:
     [(0.25, "0.2s"), (3.0, "3s"), (45.4, "45s"), (3725.0, "1h 2m"), (86400.0, "1d"), (-1.0, "now")],
 )
 def test_a_length_of_time_in_words(length: float, expected: str) -> None:
-    assert spoken(length) == expected
+    assert format_duration(length) == expected

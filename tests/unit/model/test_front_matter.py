@@ -1,7 +1,11 @@
-"""Front matter is read as YAML reads it; what is not valid YAML is read by line, with the fault."""
+"""Front matter is read as YAML; invalid YAML is read line by line, with the error."""
 
 import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
+from gascity.model import front_matter
 from gascity.model.front_matter import FrontMatter, Opaque, read_front_matter
 
 
@@ -53,58 +57,74 @@ def read(text: str) -> FrontMatter:
 )
 def test_valid_yaml_is_read(text: str, values: dict[str, object]) -> None:
     found = read(text)
-    assert (found.fault, found.values) == ("", values)
+    assert (found.error, found.values) == ("", values)
 
 
 @pytest.mark.parametrize(
     ("text", "fault", "line", "values"),
     [
         pytest.param(
-            "a: b: c", "a colon in plain text: put the text in quotes", 2, {"a": "b: c"}, id="colon"
+            "a: b: c",
+            "unquoted text contains `: `; put the text in quotes",
+            2,
+            {"a": "b: c"},
+            id="colon",
         ),
         pytest.param(
             "a: b\n  c: d\ne: f",
-            "a colon in plain text: put the text in quotes",
+            "unquoted text contains `: `; put the text in quotes",
             3,
             {"a": "b c: d", "e": "f"},
             id="colon-below",
         ),
-        pytest.param(
-            "a: b\nc", "it is no `key: value`, nor the rest of one", 3, {"a": "b"}, id="no-key"
-        ),
+        pytest.param("a: b\nc", "expected `key: value`", 3, {"a": "b"}, id="no-key"),
         pytest.param(
             "a: >-\n  b\n c: d",
-            "it is indented less than the text it belongs to",
+            "unexpected text or indentation after a value",
             4,
             {"a": "b c: d"},
             id="half-way",
         ),
         pytest.param(
             "a: @b",
-            "a text that begins with `@` has to stand in quotes",
+            "unquoted text starts with `@`; put the text in quotes",
             2,
             {"a": "@b"},
             id="reserved-sign",
         ),
         pytest.param("a: 'b\nc: d", "a quote is not closed", 2, {"a": "'b", "c": "d"}, id="quote"),
         pytest.param(
-            "a: [b\nc: d", "a bracket is not closed", 2, {"a": "[b", "c": "d"}, id="bracket"
+            "a: [b\nc: d",
+            "a bracket is not closed, or a comma is missing",
+            2,
+            {"a": "[b", "c": "d"},
+            id="bracket",
         ),
         pytest.param(
-            "a: 'b' c", "there is text behind the end of a value", 2, {"a": "'b' c"}, id="behind"
+            "a: 'b' c",
+            "unexpected text or indentation after a value",
+            2,
+            {"a": "'b' c"},
+            id="behind",
         ),
         pytest.param(
-            r'a: "\d"', r"`\d` means nothing in double quotes", 2, {"a": r"\d"}, id="escape"
+            r'a: "\d"',
+            r"unknown escape in double quotes; write a backslash as `\\`",
+            2,
+            {"a": r"\d"},
+            id="escape",
         ),
-        pytest.param("a: b\na: c", "`a` stands here twice", 3, {"a": "c"}, id="twice"),
-        pytest.param("a:\n\tb: c", "a tab indents it", 3, {"a": "b: c"}, id="tab"),
+        pytest.param("a: b\na: c", "`a` is set twice", 3, {"a": "c"}, id="twice"),
+        pytest.param(
+            "a:\n\tb: c", "a tab is used for indentation; use spaces", 3, {"a": "b: c"}, id="tab"
+        ),
     ],
 )
 def test_what_is_not_valid_yaml_is_read_by_line(
     text: str, fault: str, line: int, values: dict[str, object]
 ) -> None:
     found = read(text)
-    assert (found.fault, found.fault_line, found.values) == (fault, line, values)
+    assert (found.error, found.error_line, found.values) == (fault, line, values)
 
 
 @pytest.mark.parametrize(
@@ -136,4 +156,47 @@ def test_every_key_has_its_line() -> None:
     ids=["maps", "brackets", "lists"],
 )
 def test_depth_without_an_end_is_a_fault(text: str) -> None:
-    assert "too deep" in read(text).fault
+    assert "too deep" in read(text).error
+
+
+@pytest.mark.parametrize(
+    "value", ["yes", "on", "2024-01-02", "12:30:00", "0x1F", "1_000", "=", "<<", ".inf"]
+)
+def test_only_null_booleans_and_decimal_numbers_are_not_text(value: str) -> None:
+    assert read(f"a: {value}").values == {"a": value}
+    assert read(f"a:\n  b: {value}").values == {"a": {"b": value}}
+
+
+def test_python_tags_are_not_constructed() -> None:
+    text = "a: !!python/object/apply:os.getcwd []\nb:\n  - !!python/name:os.system"
+    assert read(text).values == {
+        "a": Opaque("!!python/object/apply:os.getcwd []"),
+        "b": [Opaque("!!python/name:os.system")],
+    }
+
+
+def test_aliases_are_not_expanded() -> None:
+    text = "a0: &a0 [x]\n" + "".join(
+        f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 30)
+    )
+    values = read(text).values
+    assert len(values) == 30
+    assert all(isinstance(value, Opaque) for value in values.values())
+
+
+_WORDS = st.text(st.sampled_from("ab1 -.#:'\"\\[]{}&*!?|>%@`,~\t\u00e9"), max_size=8)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["a", "b-c", "d"]), _WORDS), max_size=3))
+def test_the_fast_path_reads_what_yaml_reads(pairs: list[tuple[str, str]]) -> None:
+    lines = [f"{key}: {value}" for key, value in pairs]
+    fast = front_matter._read_plain(lines)
+    assert fast is None or fast == front_matter._read_yaml(lines)
+
+
+@pytest.mark.parametrize("text", ["a: b: c", "a: 'b", "a: [b", "a: @b", "a:\n\tb: c", "a: b\nc"])
+def test_messages_do_not_depend_on_libyaml(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = read(text)
+    assert before.error
+    monkeypatch.delattr(yaml, "CSafeLoader", raising=False)
+    assert read(text) == before

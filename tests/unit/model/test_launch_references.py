@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gascity.model.references import Part, Reference, filled, names_in, parts, written
+from gascity.model.references import EnvReference, Part, escaped, filled, names_in, parts
 
-X = Reference("X")
+X = EnvReference("X")
 
 
 @pytest.mark.parametrize(
@@ -15,7 +15,7 @@ X = Reference("X")
         ("", []),
         ("plain", ["plain"]),
         ("${X}", [X]),
-        ("a${X}b${_y1}", ["a", X, "b", Reference("_y1")]),
+        ("a${X}b${_y1}", ["a", X, "b", EnvReference("_y1")]),
         ("$X", ["$X"]),
         ("$$X", ["$$X"]),
         ("$${X}", ["${X}"]),
@@ -32,12 +32,12 @@ def test_a_reference_has_a_name_in_braces_and_nothing_else_is_one(
     text: str, found: list[Part]
 ) -> None:
     assert parts(text) == found
-    assert names_in(text) == [part.name for part in found if isinstance(part, Reference)]
+    assert names_in(text) == [part.name for part in found if isinstance(part, EnvReference)]
 
 
 @given(st.text("$${}XY a"))
 def test_a_text_that_is_written_as_such_is_only_text(text: str) -> None:
-    assert filled(written(text), {"X": "!", "Y": "!", "XY": "!"}.get) == (text, [])
+    assert filled(escaped(text), {"X": "!", "Y": "!", "XY": "!"}.get) == (text, [])
 
 
 def test_references_are_filled_and_those_not_set_are_named() -> None:

@@ -5,7 +5,7 @@ from gascity.model.names import (
     IMPORTED,
     OWN,
     AgentName,
-    Named,
+    NameCandidate,
     did_you_mean,
     is_name,
     is_rig_name,
@@ -72,8 +72,8 @@ def test_a_hint_names_every_near_word_or_is_none() -> None:
     assert did_you_mean("dag", ["horse"]) is None
 
 
-def thing(name: str, rank: int) -> Named[str]:
-    return Named(parse_name(name), rank, name)
+def thing(name: str, rank: int) -> NameCandidate[str]:
+    return NameCandidate(parse_name(name), rank, name)
 
 
 @pytest.mark.parametrize(

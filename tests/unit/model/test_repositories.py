@@ -8,7 +8,7 @@ import pytest
 
 from gascity.model.repositories import (
     Remote,
-    SourceFault,
+    SourceAddressError,
     canonical,
     check_path,
     is_remote,
@@ -170,7 +170,7 @@ def test_an_address_of_a_kind_that_is_not_followed_is_refused(source: str) -> No
 )
 def test_an_address_with_a_secret_in_it_is_refused_and_the_secret_not_repeated(source: str) -> None:
     assert is_remote(source)
-    with pytest.raises(SourceFault) as caught:
+    with pytest.raises(SourceAddressError) as caught:
         parse_remote(source)
     assert caught.value.code == "url-credentials"
     assert "hunter2" not in f"{caught.value} {caught.value.message} {caught.value.hint}"
@@ -348,7 +348,7 @@ def test_a_directory_in_a_repository_has_one_spelling() -> None:
 
 
 def _code(source: str) -> str:
-    with pytest.raises(SourceFault) as caught:
+    with pytest.raises(SourceAddressError) as caught:
         parse_remote(source)
     assert caught.value.message
     assert caught.value.hint

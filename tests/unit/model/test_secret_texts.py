@@ -4,7 +4,7 @@ import pytest
 
 from gascity.model.secrets import (
     HIDDEN,
-    hidden_in,
+    mask_secrets,
     masked_line,
     secrets_of_arguments,
     secrets_of_pair,
@@ -68,7 +68,7 @@ def test_literal_secrets_of_a_value(key: str, value: str, secrets: set[str]) -> 
     ],
 )
 def test_secrets_are_hidden_wherever_they_stand(text: str, secrets: set[str], shown: str) -> None:
-    assert hidden_in(text, secrets) == shown
+    assert mask_secrets(text, secrets) == shown
 
 
 @pytest.mark.parametrize(

@@ -52,13 +52,13 @@ def test_a_description_is_on_one_line_and_every_field_is_kept() -> None:
             "name: knots",
             "skill-without-description",
             1,
-            "skill `knots` does not say what it is for",
+            "skill `knots` has no description",
         ),
         (
             "name: knots\ndescription: ' '",
             "skill-without-description",
             3,
-            "skill `knots` does not say what it is for",
+            "skill `knots` has no description",
         ),
         ("description: Tie.", "skill-without-name", 1, "skill `knots` has no `name`"),
         ("name: ''\ndescription: Tie.", "skill-without-name", 2, "skill `knots` has no `name`"),
@@ -66,31 +66,31 @@ def test_a_description_is_on_one_line_and_every_field_is_kept() -> None:
             f"name: knots\ndescription: {'x' * 1025}",
             "skill-too-long",
             3,
-            "`description` has 1,025 characters; 1,024 are the most",
+            "`description` has 1,025 characters (limit 1,024)",
         ),
         (
             f"name: {'x' * 65}\ndescription: Tie.",
             "skill-too-long",
             2,
-            "`name` has 65 characters; 64 are the most",
+            "`name` has 65 characters (limit 64)",
         ),
         (
             "name: knots\ndescription: 12",
             "skill-field",
             3,
-            "`description` should be text, not a number",
+            "`description` should be a string, not a number",
         ),
         (
             "name: knots\ndescription:\n  use when: tying",
             "skill-field",
             3,
-            "`description` should be text, not a map",
+            "`description` should be a string, not a map",
         ),
         (
             "name: true\ndescription: T.",
             "skill-field",
             2,
-            "`name` should be text, not true or false",
+            "`name` should be a string, not true or false",
         ),
     ],
     ids=lambda value: value if isinstance(value, str) and value.startswith("skill-") else None,
@@ -111,51 +111,52 @@ def test_what_makes_providers_drop_a_skill_is_an_error(
             "name: ties\ndescription: Tie.",
             "skill-name",
             2,
-            "`name` says `ties`, but the directory is `knots`",
+            "`name` is `ties`, but the directory is `knots`",
         ),
-        ("name: Knots\ndescription: Tie.", "skill-name", 2, "`Knots` is no name for a skill"),
+        ("name: Knots\ndescription: Tie.", "skill-name", 2, "`Knots` is not a valid skill name"),
         (
             "name: knots\ndescription: Tie: it.",
             "skill-not-yaml",
             3,
-            "the front matter is not valid YAML: a colon in plain text: put the text in quotes",
+            "the front matter is not valid YAML: unquoted text contains `: `; "
+            "put the text in quotes",
         ),
         (
             f"{SOUND}\nallowed-tools: [Read, Write]",
             "skill-field",
             4,
-            "`allowed-tools` should be one text, not a list",
+            "`allowed-tools` should be a string, not a list",
         ),
-        (f"{SOUND}\nlicense: 2.0", "skill-field", 4, "`license` should be text, not a number"),
+        (f"{SOUND}\nlicense: 2.0", "skill-field", 4, "`license` should be a string, not a number"),
         (
             f"{SOUND}\ncompatibility: [a]",
             "skill-field",
             4,
-            "`compatibility` should be text, not a list",
+            "`compatibility` should be a string, not a list",
         ),
         (
             f"{SOUND}\ncompatibility: {'x' * 501}",
             "skill-too-long",
             4,
-            "`compatibility` has 501 characters; 500 are the most",
+            "`compatibility` has 501 characters (limit 500)",
         ),
         (
             f"{SOUND}\nmetadata:\n  version: 1.0\n  author: me\n  tags: [a]",
             "skill-field",
             4,
-            "`metadata` should hold nothing but texts: `version`, `tags`",
+            "`metadata` should contain only strings: `version`, `tags`",
         ),
         (
             f"{SOUND}\nmetadata: text",
             "skill-field",
             4,
-            "`metadata` should be a map of texts, not a text",
+            "`metadata` should be a map of strings, not a string",
         ),
         (
             f"{SOUND}\nlicense: !x MIT",
             "skill-field",
             4,
-            "`license` should be text, not a value that is tagged or shared",
+            "`license` should be a string, not a tagged or anchored value",
         ),
     ],
     ids=[
@@ -190,7 +191,7 @@ def test_without_front_matter_there_is_one_error() -> None:
     assert (found.description, found.fields) == ("", {})
     (problem,) = found.problems
     assert (problem.severity, problem.code) == ("error", "skill-without-description")
-    assert problem.message == "skill `knots` has no front matter: it does not say what it is for"
+    assert problem.message == "skill `knots` has no front matter and therefore no description"
 
 
 @pytest.mark.parametrize("name", ["a", "a-b", "7", "a1-b2", "x" * 64])

@@ -3,13 +3,13 @@
 import pytest
 
 from gascity.model.versions import (
-    Picked,
     Refs,
-    VersionFault,
-    Wanted,
+    VersionError,
+    VersionMatch,
+    VersionRequest,
     default_version,
     nearest,
-    parse_wanted,
+    parse_version_request,
     pick,
     version_of,
 )
@@ -25,7 +25,7 @@ def _refs(*tags: str, head: str = HEAD) -> Refs:
 
 
 def _picked(version: str, *tags: str) -> str | None:
-    found = pick(parse_wanted(version), _refs(*tags))
+    found = pick(parse_version_request(version), _refs(*tags))
     return found.name if found else None
 
 
@@ -58,7 +58,7 @@ def test_a_range_means_the_newest_tag_within_it(version: str, tag: str | None) -
 
 def test_the_commit_comes_with_the_name() -> None:
     refs = _refs("v1.0.0", "v1.1.0")
-    assert pick(parse_wanted("^1"), refs) == Picked(refs.tags["v1.1.0"], "v1.1.0")
+    assert pick(parse_version_request("^1"), refs) == VersionMatch(refs.tags["v1.1.0"], "v1.1.0")
 
 
 def test_precedence_is_that_of_semver() -> None:
@@ -95,51 +95,59 @@ def test_a_tag_that_names_no_version_is_left_alone(tag: str) -> None:
 
 
 def test_without_a_release_the_newest_is_the_head() -> None:
-    assert pick(Wanted("newest"), _refs("v2.0.0-rc.1", "nightly")) == Picked(HEAD, "main")
-    assert pick(Wanted("newest"), Refs("", "", {}, {})) is None
+    assert pick(VersionRequest("newest"), _refs("v2.0.0-rc.1", "nightly")) == VersionMatch(
+        HEAD, "main"
+    )
+    assert pick(VersionRequest("newest"), Refs("", "", {}, {})) is None
 
 
 @pytest.mark.parametrize(
     ("version", "wanted", "found"),
     [
-        ("tag:v1", Wanted("tag", "v1"), Picked("1" * 40, "v1")),
-        ("tag:main", Wanted("tag", "main"), None),
-        ("branch:main", Wanted("branch", "main"), Picked(HEAD, "main")),
-        ("branch:feature/dogs", Wanted("branch", "feature/dogs"), Picked(DEV, "feature/dogs")),
-        ("branch:v1", Wanted("branch", "v1"), None),
-        (f"sha:{'A' * 40}", Wanted("sha", "a" * 40), Picked("a" * 40, "")),
-        ("sha:abc1234", Wanted("sha", "abc1234"), Picked("abc1234", "")),
-        (f"sha:{'a' * 64}", Wanted("sha", "a" * 64), Picked("a" * 64, "")),
+        ("tag:v1", VersionRequest("tag", "v1"), VersionMatch("1" * 40, "v1")),
+        ("tag:main", VersionRequest("tag", "main"), None),
+        ("branch:main", VersionRequest("branch", "main"), VersionMatch(HEAD, "main")),
+        (
+            "branch:feature/dogs",
+            VersionRequest("branch", "feature/dogs"),
+            VersionMatch(DEV, "feature/dogs"),
+        ),
+        ("branch:v1", VersionRequest("branch", "v1"), None),
+        (f"sha:{'A' * 40}", VersionRequest("sha", "a" * 40), VersionMatch("a" * 40, "")),
+        ("sha:abc1234", VersionRequest("sha", "abc1234"), VersionMatch("abc1234", "")),
+        (f"sha:{'a' * 64}", VersionRequest("sha", "a" * 64), VersionMatch("a" * 64, "")),
     ],
 )
 def test_a_tag_branch_or_commit_can_be_named(
-    version: str, wanted: Wanted, found: Picked | None
+    version: str, wanted: VersionRequest, found: VersionMatch | None
 ) -> None:
     refs = Refs(HEAD, "main", {"v1": "1" * 40}, _refs().branches)
-    assert parse_wanted(version) == wanted
+    assert parse_version_request(version) == wanted
     assert pick(wanted, refs) == found
 
 
 @pytest.mark.parametrize(
     ("ref", "found"),
     [
-        ("both", Picked("1" * 40, "both")),
-        ("dev", Picked(DEV, "dev")),
-        ("c" * 40, Picked("c" * 40, "")),
-        ("b" * 40, Picked("2" * 40, "b" * 40)),
+        ("both", VersionMatch("1" * 40, "both")),
+        ("dev", VersionMatch(DEV, "dev")),
+        ("c" * 40, VersionMatch("c" * 40, "")),
+        ("b" * 40, VersionMatch("2" * 40, "b" * 40)),
         ("c" * 12, None),
         ("gone", None),
     ],
 )
-def test_a_ref_is_a_tag_before_a_branch_before_a_commit(ref: str, found: Picked | None) -> None:
+def test_a_ref_is_a_tag_before_a_branch_before_a_commit(
+    ref: str, found: VersionMatch | None
+) -> None:
     refs = Refs(HEAD, "main", {"both": "1" * 40, "b" * 40: "2" * 40}, {"both": HEAD, "dev": DEV})
-    assert parse_wanted("", ref) == Wanted("ref", ref)
-    assert pick(parse_wanted("", ref), refs) == found
+    assert parse_version_request("", ref) == VersionRequest("ref", ref)
+    assert pick(parse_version_request("", ref), refs) == found
 
 
 def test_a_version_counts_more_than_the_ref_of_the_address() -> None:
-    assert parse_wanted("^1", "dev") == Wanted("range", "^1")
-    assert parse_wanted("*", "dev") == Wanted("newest")
+    assert parse_version_request("^1", "dev") == VersionRequest("range", "^1")
+    assert parse_version_request("*", "dev") == VersionRequest("newest")
 
 
 @pytest.mark.parametrize(
@@ -164,11 +172,11 @@ def test_a_version_counts_more_than_the_ref_of_the_address() -> None:
 )
 def test_a_name_that_git_could_take_for_more_than_a_name_is_refused(name: str) -> None:
     for asked in (f"tag:{name}", f"branch:{name}"):
-        with pytest.raises(VersionFault):
-            parse_wanted(asked)
+        with pytest.raises(VersionError):
+            parse_version_request(asked)
     if name:
-        with pytest.raises(VersionFault):
-            parse_wanted("", name)
+        with pytest.raises(VersionError):
+            parse_version_request("", name)
 
 
 @pytest.mark.parametrize(
@@ -203,15 +211,15 @@ def test_a_name_that_git_could_take_for_more_than_a_name_is_refused(name: str) -
     ],
 )
 def test_what_is_no_version_is_refused_with_a_hint(version: str) -> None:
-    with pytest.raises(VersionFault) as caught:
-        parse_wanted(version)
+    with pytest.raises(VersionError) as caught:
+        parse_version_request(version)
     assert caught.value.message.isprintable()
     assert caught.value.hint
 
 
 def test_a_commit_without_its_mark_is_told_how_to_write_it() -> None:
-    with pytest.raises(VersionFault) as caught:
-        parse_wanted("deadbee")
+    with pytest.raises(VersionError) as caught:
+        parse_version_request("deadbee")
     assert caught.value.hint == "write sha:deadbee for a commit"
 
 
@@ -229,7 +237,7 @@ def test_an_importer_who_names_no_version_gets_the_newest_release(
 ) -> None:
     refs = _refs(*tags)
     assert default_version(refs) == version
-    asked, newest = pick(parse_wanted(version), refs), pick(Wanted("newest"), refs)
+    asked, newest = pick(parse_version_request(version), refs), pick(VersionRequest("newest"), refs)
     assert asked is not None
     assert newest is not None
     assert asked.commit == newest.commit
@@ -251,13 +259,13 @@ def test_an_empty_repository_has_no_version_to_ask_for() -> None:
 )
 def test_what_is_not_there_is_answered_with_what_is(version: str, names: tuple[str, ...]) -> None:
     refs = _refs("v1.2.0", "v1.10.0", "v2.0.0-rc.1", "v1.0.0")
-    assert pick(parse_wanted(version), refs) is None
-    assert nearest(parse_wanted(version), refs) == names
+    assert pick(parse_version_request(version), refs) is None
+    assert nearest(parse_version_request(version), refs) == names
 
 
 def test_a_ref_is_near_tags_and_branches_alike() -> None:
     refs = Refs(HEAD, "main", {"maim": DEV}, {"main": HEAD, "other": DEV})
-    assert nearest(Wanted("ref", "mainn"), refs) == ("main",)
-    assert nearest(Wanted("ref", "maimm"), refs) == ("maim",)
-    assert nearest(Wanted("ref", "nothing-like-it"), refs) == ("main", "other")
-    assert nearest(Wanted("ref", "x"), Refs("", "", {}, {})) == ()
+    assert nearest(VersionRequest("ref", "mainn"), refs) == ("main",)
+    assert nearest(VersionRequest("ref", "maimm"), refs) == ("maim",)
+    assert nearest(VersionRequest("ref", "nothing-like-it"), refs) == ("main", "other")
+    assert nearest(VersionRequest("ref", "x"), Refs("", "", {}, {})) == ()

@@ -12,7 +12,7 @@ from syrupy.assertion import SnapshotAssertion
 from gascity.model.city import Agent, City
 from gascity.model.provider import Provider
 from gascity.pipeline import open_city
-from gascity.render.argv import LONGEST, Invocation, Message, headless, interactive
+from gascity.render.argv import MAX_ARG_BYTES, Invocation, Message, headless, interactive
 from gascity.render.options import permission_mode
 from tests.support.city import CityBuilder, agent_of
 
@@ -45,7 +45,7 @@ class Dock(NamedTuple):
             conversation=ID,
             resume=resume,
             extra=Extra(),
-            place=lambda name: f"/box/{name}",
+            file_path=lambda name: f"/box/{name}",
         )
 
 
@@ -98,14 +98,14 @@ def test_every_provider_is_started_in_its_own_words(
         lines.append(f"{one.provider.name}:")
         if one.provider.headless:
             lines += [f"  run     {told(one.run())}", f"  resume  {told(one.run(resume=True))}"]
-        if one.provider.value("interactive"):
+        if one.provider.facts.interactive:
             lines += [f"  talk    {told(one.talk())}", f"  go on   {told(one.talk(resume=True))}"]
     assert "\n".join(lines) == snapshot
 
 
 def test_prompt_and_text_reach_every_provider_that_takes_any(everyone: list[Dock]) -> None:
     for one in everyone:
-        if not one.provider.headless or one.provider.value("script"):
+        if not one.provider.headless or one.provider.facts.script:
             continue
         made = one.run()
         everything = "\0".join((*made.argv, made.stdin, *made.files.values()))
@@ -123,7 +123,7 @@ def test_the_prompt_is_not_said_again_in_a_conversation_that_has_it(everyone: li
 
 
 def test_a_long_message_never_stands_on_a_command_line(dock: Docked) -> None:
-    long = Message("p" * LONGEST, "t" * LONGEST)
+    long = Message("p" * MAX_ARG_BYTES, "t" * MAX_ARG_BYTES)
     for name in ("claude", "codex", "gemini", "opencode", "copilot", "qwen", "droid", "grok"):
         made = dock(name).run(long)
         assert not made.problems, name
@@ -132,25 +132,25 @@ def test_a_long_message_never_stands_on_a_command_line(dock: Docked) -> None:
 
 def test_a_message_that_no_argument_can_hold_is_an_error(dock: Docked) -> None:
     one = dock("cursor")
-    fits = Message("", "t" * (LONGEST - 2))
+    fits = Message("", "t" * (MAX_ARG_BYTES - 2))
     assert not one.run(fits).problems
-    (problem,) = one.run(Message("", "t" * (LONGEST - 1))).problems
+    (problem,) = one.run(Message("", "t" * (MAX_ARG_BYTES - 1))).problems
     assert (problem.code, problem.is_error) == ("message-not-passed", True)
     assert [p.code for p in one.run(Message("", "a\0b")).problems] == ["message-not-passed"]
 
 
 @given(text=st.text(min_size=1))
 def test_no_text_is_taken_for_a_flag(text: str) -> None:
-    from gascity.render.argv import _handed, _Way
+    from gascity.render.argv import _input, _InputMode
 
     ways = [
-        _Way("arg"),
-        _Way("arg", separator="--"),
-        _Way("flag", "--say"),
-        _Way("flag", "--say="),
+        _InputMode("arg"),
+        _InputMode("arg", separator="--"),
+        _InputMode("flag", "--say"),
+        _InputMode("flag", "--say="),
     ]
     for way in ways:
-        *before, last = _handed(way, text, str).args
+        *before, last = _input(way, text, str).args
         assert last.endswith(text)
         if way.mode == "arg" and "--" not in before:
             assert not last.startswith("-")
@@ -228,7 +228,7 @@ def test_a_resume_command_gets_the_conversation_as_one_word(dock: Docked) -> Non
         conversation="x; rm -r .",
         resume=True,
         extra=Extra(),
-        place=str,
+        file_path=str,
     )
     assert odd.argv[2] == "claude -r 'x; rm -r .' \"$@\""
 
@@ -248,7 +248,7 @@ def test_trust_and_servers_come_before_the_prompt(dock: Docked) -> None:
         conversation="",
         resume=False,
         extra=Extra(("--approve-mcps",), {"A": "b"}),
-        place=str,
+        file_path=str,
     )
     assert made.argv[-2] == "--approve-mcps"
     assert made.env == {"A": "b"}

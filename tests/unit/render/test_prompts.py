@@ -8,14 +8,14 @@ import pytest
 from gascity.model.city import City
 from gascity.pipeline import open_city
 from gascity.prompts import Machine, Prompts, prompt_problems
-from gascity.render.pieces import Rendered
+from gascity.render.prompts import RenderedPrompt
 from gascity.source.disk import Disk
 from tests.support.city import CityBuilder, agent_of
 
 TODAY = Machine("linux", "2026-02-03")
 
 
-def rendered(city: City, name: str) -> Rendered:
+def rendered(city: City, name: str) -> RenderedPrompt:
     return Prompts(city, Disk(city.root), TODAY).of(agent_of(city, name))
 
 

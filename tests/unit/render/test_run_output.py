@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from gascity.model.provider import Provider
 from gascity.pipeline import open_city
-from gascity.render.output_formats import FORMATS, UNFINISHED, WHOLE
-from gascity.render.outputs import Outcome, clean, parse, readable
+from gascity.render.run_output import RunOutput, clean, parse, readable
+from gascity.render.run_output_formats import FORMATS, UNFINISHED, WHOLE
 from tests.support.city import CityBuilder
 
 RECORDED = Path(__file__).parent / "outputs"
@@ -33,16 +33,16 @@ def providers(city: CityBuilder) -> Mapping[str, Provider]:
     return open_city(str(city.root), os.environ, all_providers=True).providers
 
 
-def read(provider: Provider, run: str, exit_code: int = 0) -> Outcome:
+def read(provider: Provider, run: str, exit_code: int = 0) -> RunOutput:
     text = (RECORDED / f"{run}.txt").read_bytes()
-    pattern = provider.text("limits.rate_limit_pattern")
-    shape = provider.text("headless.output")
+    pattern = provider.facts.limits.rate_limit_pattern or ""
+    shape = provider.facts.headless.output
     return parse(shape, text.splitlines(True), exit_code, pattern=pattern)
 
 
 def test_every_shape_that_a_provider_names_is_known(providers: Mapping[str, Provider]) -> None:
     for one in providers.values():
-        assert one.text("headless.output") in FORMATS, one.name
+        assert one.facts.headless.output in FORMATS, one.name
     assert set(FORMATS) >= WHOLE
 
 
@@ -76,8 +76,8 @@ def test_a_limit_is_only_looked_for_where_the_run_failed(
     run: str, providers: Mapping[str, Provider]
 ) -> None:
     text = (RECORDED / f"{run}.txt").read_bytes() + b"\n429: rate limit\n"
-    shape = providers[run].text("headless.output")
-    pattern = providers[run].text("limits.rate_limit_pattern")
+    shape = providers[run].facts.headless.output
+    pattern = providers[run].facts.limits.rate_limit_pattern or ""
     assert parse(shape, [text], 0, pattern=pattern).limited is None
     assert parse(shape, [text], 1, pattern=pattern).limited == 0.0
     assert parse(shape, [text], 1).limited is None
@@ -91,7 +91,7 @@ def test_what_else_is_in_the_log_changes_nothing(
     lines = (RECORDED / f"{run}.txt").read_bytes().splitlines(True)
     noise = [b'{"type":"result"\n', b"\xff\xfe\n", b"[1,2]\n", b"x" * 2_000_000 + b"\n", b"null\n"]
     mixed = [part for line in lines for part in (*noise, line)]
-    shape = providers[run].text("headless.output")
+    shape = providers[run].facts.headless.output
     assert parse(shape, mixed, 0) == whole
     blocks = b"".join(lines)
     cut = [blocks[at : at + 7] for at in range(0, len(blocks), 7)]
@@ -103,7 +103,7 @@ def test_the_end_is_read_though_the_middle_was_cut_out(providers: Mapping[str, P
         first, *_, last = (RECORDED / f"{run}.txt").read_bytes().splitlines(True)
         hole = first[:40] + b"\0" * 3_000_000
         for rest in (last, b'half of a line"}\n' + last):
-            found = parse(providers[run].text("headless.output"), [hole, rest], 0)
+            found = parse(providers[run].facts.headless.output, [hole, rest], 0)
             assert found.summary == ANSWER
 
 
@@ -166,7 +166,7 @@ def test_steps_of_a_run_are_added_up() -> None:
 def test_one_object_may_be_spread_over_lines() -> None:
     text = json.dumps({"type": "result", "result": "Done.", "session_id": "s"}, indent=2)
     found = parse("auggie-json", [b"Indexing ...\n", text.encode()], 0)
-    assert found == Outcome("Done.", conversation="s")
+    assert found == RunOutput("Done.", conversation="s")
 
 
 def test_plain_text_ends_with_its_summary() -> None:
@@ -174,12 +174,12 @@ def test_plain_text_ends_with_its_summary() -> None:
     found = parse("text", [text.encode()], 0)
     assert found.summary.endswith("line 999\nlast line")
     assert len(found.summary) <= 500
-    assert found._replace(summary="") == Outcome()
+    assert found._replace(summary="") == RunOutput()
 
 
 def test_a_failed_run_without_a_result_says_its_last_words() -> None:
     found = parse("claude-stream-json", [b"error: unknown option '--wat'\n"], 1)
-    assert found == Outcome("error: unknown option '--wat'")
+    assert found == RunOutput("error: unknown option '--wat'")
 
 
 def test_an_error_in_the_output_counts_without_an_exit_code() -> None:
@@ -196,14 +196,14 @@ def test_an_error_that_was_overcome_is_forgotten() -> None:
     found = parse(
         "codex-json", [json.dumps(one).encode() + b"\n" for one in lines], 0, pattern="429"
     )
-    assert found == Outcome("Done.")
+    assert found == RunOutput("Done.")
 
 
 @pytest.mark.parametrize("run", ["claude", "codex", "droid", "gemini", "opencode", "pi", "qwen"])
 def test_a_run_that_broke_off_before_it_said_anything_has_failed(
     run: str, providers: Mapping[str, Provider]
 ) -> None:
-    shape = providers[run].text("headless.output")
+    shape = providers[run].facts.headless.output
     lines = (RECORDED / f"{run}.txt").read_bytes().splitlines(True)
     begun = next(at for at in range(len(lines)) if _understood(shape, lines[at]))
     assert parse(shape, lines[: begun + 1], 0).error == UNFINISHED
@@ -213,7 +213,7 @@ def test_a_run_that_broke_off_before_it_said_anything_has_failed(
 
 
 def _understood(shape: str, line: bytes) -> bool:
-    return parse(shape, [line], 0) not in (Outcome(), Outcome(line.decode().strip()))
+    return parse(shape, [line], 0) not in (RunOutput(), RunOutput(line.decode().strip()))
 
 
 @pytest.mark.parametrize("ends", [0, 1])
@@ -230,7 +230,7 @@ def test_a_result_of_an_error_counts_whatever_it_says_of_itself(ends: int) -> No
 @pytest.mark.parametrize("run", RUNS)
 def test_people_read_what_was_said_once(run: str, providers: Mapping[str, Provider]) -> None:
     lines = (RECORDED / f"{run}.txt").read_bytes().splitlines(True)
-    told = b"".join(readable(providers[run].text("headless.output"), lines)).decode()
+    told = b"".join(readable(providers[run].facts.headless.output, lines)).decode()
     assert told.splitlines()[-1] == ANSWER
     assert told.count(ANSWER) == 1
     assert '{"' not in told

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from gascity.render.jsonc import parse
-from gascity.render.settings import Merged, apply_settings, layered, merge
+from gascity.jsonc.edit import parse
+from gascity.workdir.decide.json_settings import Merged, apply_settings, layered, merge
 
 Document = dict[str, Any]
 

@@ -25,7 +25,9 @@ class Scoped(NamedTuple):
         """What is said to be open: `allow`, `deny`, `ask`, with the words."""
         found = tool_flags(self.provider, self.agent, kind).problems
         assert {(one.code, one.severity) for one in found} <= {("unenforceable-scope", "warning")}
-        cut = [one.message.partition("held to ")[2].partition(" of agent")[0] for one in found]
+        cut = [
+            one.message.partition("cannot enforce ")[2].partition(" of agent")[0] for one in found
+        ]
         return [one.replace("`", "") for one in cut]
 
 

@@ -43,7 +43,7 @@ def test_an_agent_needs_something_to_say(
 
 def test_a_profile_alone_is_no_prompt_and_the_hint_says_so(city: CityBuilder) -> None:
     town = city({"agents/a/profile.md": "You are a.\n"})
-    (problem,) = town.everything_wrong
+    (problem,) = town.all_problems
     assert (problem.code, problem.hint) == (
         "no-prompt",
         "rename agents/a/profile.md to prompt.md",
@@ -107,7 +107,7 @@ def test_paths_are_relative_to_the_pack(city: CityBuilder, written: str, found: 
             "agents/a/agent.toml": f'prompt = "{written}"\n',
         }
     )
-    assert agent_of(town, "a").text("prompt") == found
+    assert agent_of(town, "a").settings.prompt == found
     assert codes_of(town) == []
 
 
@@ -120,7 +120,7 @@ def test_a_path_in_an_imported_pack_starts_at_that_packs_root(city: CityBuilder)
             "packs/p/agents/a/agent.toml": 'prompt = "texts/one.md"\n',
         }
     )
-    assert agent_of(town, "p.a").text("prompt") == "packs/p/texts/one.md"
+    assert agent_of(town, "p.a").settings.prompt == "packs/p/texts/one.md"
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_no_path_leaves_its_pack(city: CityBuilder, written: str) -> None:
     (city.root.parent / "outside.md").write_text("no")
     town = city({"agents/a/agent.toml": f'prompt = "{written}"\ndescription = "x"\n'})
     assert codes_of(town) == ["path-leaves-pack"]
-    assert agent_of(town, "a").text("prompt") == ""
+    assert agent_of(town, "a").settings.prompt is None
 
 
 def test_a_prompt_behind_a_link_out_of_the_pack_is_refused(
@@ -159,14 +159,14 @@ def test_a_prompt_in_a_linked_directory_that_leads_out_is_refused(
 def test_a_file_that_is_not_there_is_named_with_its_place(city: CityBuilder) -> None:
     town = city({"agents/a/agent.toml": 'description = "x"\nprompt = "gone.md"\n'})
     text = said(town)
-    assert "agents/a/agent.toml:2:10: error: gone.md is not there [missing-file]" in text
+    assert "agents/a/agent.toml:2:10: error: gone.md does not exist [missing-file]" in text
 
 
 def test_a_link_inside_the_pack_is_an_agent_of_the_links_name(city: CityBuilder) -> None:
     city.write({"city.toml": "", "shared/mayor/prompt.md": "Hello.\n", "agents/": ""})
     os.symlink("../shared/mayor", city.root / "agents/chief")
     town = city.open()
-    assert agent_of(town, "chief").text("prompt") == "agents/chief/prompt.md"
+    assert agent_of(town, "chief").settings.prompt == "agents/chief/prompt.md"
     assert codes_of(town) == []
 
 
@@ -177,7 +177,7 @@ def test_a_file_called_agents_is_told(city: CityBuilder) -> None:
 def test_model_may_stand_among_the_options(city: CityBuilder) -> None:
     files = {"agents/a/agent.toml": '[option_defaults]\nmodel = "opus"\n', "agents/a/prompt.md": ""}
     agent = agent_of(city(files), "a")
-    assert agent.value("model") == "opus"
+    assert agent.settings.model == "opus"
 
 
 def test_two_models_in_one_table_contradict_each_other(city: CityBuilder) -> None:
@@ -194,7 +194,7 @@ def test_a_later_layers_option_model_beats_an_earlier_model(city: CityBuilder) -
             "agents/a/prompt.md": "",
         }
     )
-    assert agent_of(town, "a").value("model") == "sonnet"
+    assert agent_of(town, "a").settings.model == "sonnet"
 
 
 def test_a_namepool_is_placed_at_its_own_file(city: CityBuilder) -> None:

@@ -95,7 +95,11 @@ def test_lists_are_kept_as_tuples(key: str) -> None:
             "words", "a", "a list of strings, not a string", 'write ["a"]', id="string-for-list"
         ),
         pytest.param(
-            "words", ["a", 1], "a list of strings, but holds the number 1", None, id="number-inside"
+            "words",
+            ["a", 1],
+            "a list of strings, but contains the number 1",
+            None,
+            id="number-inside",
         ),
         pytest.param(
             "words_append", "a", "a list of strings, not a string", 'write ["a"]', id="in-an-edit"
@@ -106,10 +110,16 @@ def test_lists_are_kept_as_tuples(key: str) -> None:
             "map", {"N": 3}, "but `N` is the number 3", 'write N = "3"', id="number-in-a-map"
         ),
         pytest.param(
-            "map", {"N": {}}, "should hold strings, but `N` is a table", None, id="table-in-a-map"
+            "map",
+            {"N": {}},
+            "should contain strings, but `N` is a table",
+            None,
+            id="table-in-a-map",
         ),
         pytest.param("rows", {}, "an array of tables, not a table", None, id="table-for-tables"),
-        pytest.param("rows", ["a"], "an array of tables, but holds a string", None, id="word-row"),
+        pytest.param(
+            "rows", ["a"], "an array of tables, but contains a string", None, id="word-row"
+        ),
         pytest.param("text", date(2026, 1, 1), "not a date or time", None, id="date-for-string"),
     ],
 )
@@ -146,7 +156,7 @@ def test_true_in_a_map_is_hinted_as_toml_writes_it() -> None:
         ),
         pytest.param("pick", "xyz", "bad-value", 'not "xyz"', None, id="no-choice"),
         pytest.param(
-            "few", ["a", "c"], "bad-value", 'should hold only "a", "b"', None, id="in-a-list"
+            "few", ["a", "c"], "bad-value", 'should contain only "a", "b"', None, id="in-a-list"
         ),
         pytest.param(
             "wait", "soon", "bad-duration", 'not "soon"', "units: ms s m h d w", id="no-duration"
@@ -243,7 +253,7 @@ def test_a_key_that_is_not_acted_on_gives_its_reason() -> None:
 
 
 def test_keys_read_by_someone_else_are_passed_over() -> None:
-    decoded = decode(THINGS, {"name": 3, "text": "x"}, "x.toml", apart=frozenset(("name",)))
+    decoded = decode(THINGS, {"name": 3, "text": "x"}, "x.toml", handled=frozenset(("name",)))
     assert (decoded.values, decoded.problems) == ({"text": "x"}, [])
 
 

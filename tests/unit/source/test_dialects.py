@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gascity.model.tree import TableAgent, Tree
+from gascity.source.dialects import PackTree, TableAgent
 from tests.support.city import CityBuilder, agent_of, codes_of, names_of, problem_of
 from tests.support.trees import build_tree
 
@@ -12,7 +12,7 @@ CITY = '[imports.p]\nsource = "packs/p"\n'
 PACK = '[pack]\nname = "p"\n\n[crew.mayor]\nsays = "texts/mayor.md"\nmost = 2\n'
 
 
-def read(tree: Tree) -> Tree:
+def read(tree: PackTree) -> PackTree:
     """Agents stand in `[crew.NAME]` tables; `say/` is a directory of fragments."""
     crew = tree.manifest.get("crew")
     if not isinstance(crew, dict):
@@ -29,11 +29,11 @@ def read(tree: Tree) -> Tree:
         )
         for name, table in crew.items()
     )
-    shelves = (("template-fragments", "say"),) if (Path(tree.root) / "say").is_dir() else ()
-    return tree._replace(manifest=rest, agents=agents, shelves=shelves)
+    asset_dirs = (("template-fragments", "say"),) if (Path(tree.root) / "say").is_dir() else ()
+    return tree._replace(manifest=rest, agents=agents, extra_asset_dirs=asset_dirs)
 
 
-def fail(tree: Tree) -> Tree:
+def fail(tree: PackTree) -> PackTree:
     raise ValueError(f"cannot read {tree.file}")
 
 
@@ -53,9 +53,9 @@ def test_an_agent_in_a_table_points_to_where_its_settings_are_written(city: City
     town = city({"city.toml": CITY, "packs/p/pack.toml": PACK, "packs/p/texts/mayor.md": "Run.\n"})
     mayor = agent_of(town, "p.mayor")
     assert codes_of(town) == []
-    assert mayor.value("max_active_sessions") == 2
+    assert mayor.settings.max_active_sessions == 2
     assert mayor.setting("max_active_sessions").place.path == ("crew", "mayor", "most")
-    assert mayor.value("prompt") == "packs/p/texts/mayor.md"
+    assert mayor.settings.prompt == "packs/p/texts/mayor.md"
     assert mayor.home.directory == "packs/p/pack.toml#mayor"
 
 
@@ -71,8 +71,8 @@ def test_a_table_and_a_folder_of_one_name_are_one_agent(city: CityBuilder) -> No
     )
     mayor = agent_of(town, "p.mayor")
     assert names_of(town).count("p.mayor") == 1
-    assert (mayor.value("max_active_sessions"), mayor.value("nudge")) == (2, "go")
-    assert mayor.value("prompt") == "packs/p/agents/mayor/prompt.md"
+    assert (mayor.settings.max_active_sessions, mayor.settings.nudge) == (2, "go")
+    assert mayor.settings.prompt == "packs/p/agents/mayor/prompt.md"
 
 
 @pytest.mark.usefixtures("made_up")

@@ -5,8 +5,9 @@ import tomli
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gascity.source import edit
-from gascity.source.toml import TomlFault, marks, sections
+from gascity.toml import edit
+from gascity.toml.positions import marks, sections
+from gascity.toml.read import TomlError
 
 AGENT = """\
 # The reviewer.
@@ -274,7 +275,7 @@ def test_a_rename_reaches_every_reference_and_nothing_else() -> None:
 
 
 def test_text_that_is_not_toml_is_refused() -> None:
-    with pytest.raises(TomlFault):
+    with pytest.raises(TomlError):
         edit.rename_references("a = ", "a", "b")
 
 

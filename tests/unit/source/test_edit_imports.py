@@ -7,7 +7,7 @@ import tomli
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gascity.source.edit import declare_import, remove_import
+from gascity.toml.edit import declare_import, remove_import
 
 CITY = """\
 # The city.

@@ -12,7 +12,7 @@ IMPORT = '[imports.p]\nsource = "packs/p"\n'
 def warnings_of(city: CityBuilder, files: dict[str, str], word: str) -> list[tuple[str, str]]:
     """File and message of what has no effect, in the order of files."""
     town = city(files)
-    found = [p for p in town.everything_wrong if p.code == "not-acted-on" and word in p.message]
+    found = [p for p in town.all_problems if p.code == "not-acted-on" and word in p.message]
     return sorted((p.place.file, p.message) for p in found if p.place)
 
 
@@ -30,13 +30,13 @@ def test_only_an_unreadable_city_toml_stops_a_load(city: CityBuilder) -> None:
     broken = {"pack.toml": "= x", "city.local.toml": "= x", "agents/a/agent.toml": "= x"}
     town = city({"city.toml": "", **broken, "agents/b/prompt.md": ""})
     assert "b" in names_of(town)
-    assert len([p for p in town.everything_wrong if p.is_error]) >= 3
+    assert len([p for p in town.all_problems if p.is_error]) >= 3
 
 
 def test_a_pack_that_cannot_be_read_leaves_the_rest(city: CityBuilder) -> None:
     town = city({"city.toml": IMPORT, "packs/p/pack.toml": "= x", "agents/b/prompt.md": ""})
     assert names_of(town) == ["b", "shell"]
-    assert any(p.is_error for p in town.everything_wrong)
+    assert any(p.is_error for p in town.all_problems)
 
 
 def test_an_unknown_key_is_an_error_at_home_and_a_warning_abroad(city: CityBuilder) -> None:
@@ -241,7 +241,7 @@ def test_reading_writes_nothing(city: CityBuilder) -> None:
 
 def test_a_file_that_is_not_there_cannot_be_included(city: CityBuilder) -> None:
     town = city({"city.toml": 'include = ["crew.toml"]\n'})
-    assert problem_of(town, "missing-file").message == "crew.toml is not there"
+    assert problem_of(town, "missing-file").message == "crew.toml does not exist"
 
 
 def test_what_lies_outside_the_city_is_not_included(city: CityBuilder) -> None:
@@ -261,7 +261,7 @@ def test_an_included_file_includes_no_others(city: CityBuilder) -> None:
 def test_a_broken_included_file_leaves_the_rest(city: CityBuilder) -> None:
     town = city({"city.toml": 'include = ["a.toml"]\n', "a.toml": "= x", "agents/b/prompt.md": ""})
     assert "b" in names_of(town)
-    assert any(p.is_error and p.place and p.place.file == "a.toml" for p in town.everything_wrong)
+    assert any(p.is_error and p.place and p.place.file == "a.toml" for p in town.all_problems)
 
 
 def test_a_pack_that_another_program_unpacks_is_left_out_with_a_warning(city: CityBuilder) -> None:
@@ -285,7 +285,7 @@ def test_a_file_of_another_pack_may_be_named_whichever_is_imported_first(
         }
     )
     scout = agent_of(town, "a.scout")
-    assert (scout.text("prompt"), town.everything_wrong) == ("packs/b/texts/scout.md", ())
+    assert (scout.settings.prompt, town.all_problems) == ("packs/b/texts/scout.md", ())
 
 
 def test_a_pack_that_nobody_imports_is_named_in_the_hint(city: CityBuilder) -> None:
@@ -296,5 +296,5 @@ def test_a_pack_that_nobody_imports_is_named_in_the_hint(city: CityBuilder) -> N
             "packs/a/agents/scout/agent.toml": 'prompt = "beta//texts/scout.md"\n',
         }
     )
-    hints = [one.hint for one in town.everything_wrong if one.code == "missing-file"]
-    assert hints == ["no pack that is imported calls itself `beta`"]
+    hints = [one.hint for one in town.all_problems if one.code == "missing-file"]
+    assert hints == ["no imported pack has the name `beta`"]

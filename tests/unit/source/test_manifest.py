@@ -48,7 +48,7 @@ def test_what_cannot_stand_in_city_toml_is_an_error(
     city: CityBuilder, text: str, code: str, hint: str | None
 ) -> None:
     town = city({"city.toml": text + "\n"})
-    found = [p for p in town.everything_wrong if p.code == code]
+    found = [p for p in town.all_problems if p.code == code]
     assert found, said(town)
     assert found[0].is_error
     assert found[0].place is not None
@@ -143,7 +143,7 @@ def test_a_city_patch_can_be_narrowed_to_a_rig(
     patch = f'[[patches.agent]]\n{text}\nnudge = "x"\n'
     town = city({**PACK, "city.toml": IMPORT + patch + rigs, "w/": "", "v/": ""})
     assert [name for name in names_of(town) if name.endswith("p.a")] == rows
-    patched = [str(a.name) for a in town.agents if a.value("nudge") == "x"]
+    patched = [str(a.name) for a in town.agents if a.settings.nudge == "x"]
     assert patched == rows[-1:]
     assert codes_of(town) == []
 
@@ -159,7 +159,7 @@ def test_a_patchs_prompt_is_looked_for_under_patches_only(city: CityBuilder) -> 
     patch = '[[patches.agent]]\nname = "p.a"\nprompt = "x.md"\n'
     town = city({**PACK, "city.toml": IMPORT + patch, "x.md": ""})
     assert codes_of(town) == ["missing-file"]
-    assert agent_of(town, "p.a").text("prompt") == "packs/p/agents/a/prompt.md"
+    assert agent_of(town, "p.a").settings.prompt == "packs/p/agents/a/prompt.md"
 
 
 def test_writing_the_directory_patches_too_is_pointed_out(city: CityBuilder) -> None:
@@ -177,7 +177,7 @@ def test_a_patchs_prompt_may_not_climb_out_of_patches(city: CityBuilder) -> None
 def test_newer_defaults_win_over_their_older_name_key_by_key(city: CityBuilder) -> None:
     text = '[agents]\nnudge = "older"\nidle_timeout = "1m"\n[agent_defaults]\nnudge = "newer"\n'
     agent = agent_of(city({"city.toml": text, "agents/a/prompt.md": ""}), "a")
-    assert (agent.value("nudge"), agent.value("idle_timeout")) == ("newer", "1m")
+    assert (agent.settings.nudge, agent.settings.idle_timeout) == ("newer", 60.0)
 
 
 def test_a_default_has_the_place_it_was_written_at(city: CityBuilder) -> None:
@@ -224,4 +224,4 @@ def test_a_city_is_called_after_workspace_pack_or_directory(
 @pytest.mark.parametrize("key", ["runtime", "provider"])
 def test_session_provider_is_read_as_an_alias_of_runtime(city: CityBuilder, key: str) -> None:
     town = city({"city.toml": f'[session]\n{key} = "process"\n'})
-    assert not any(problem.is_error for problem in town.everything_wrong)
+    assert not any(problem.is_error for problem in town.all_problems)

@@ -9,31 +9,38 @@ from hypothesis import strategies as st
 
 from gascity.model.problems import Problem
 from gascity.pipeline import open_city
-from gascity.source.carried import Carried, Entry, read_carried
-from gascity.source.carried_graph import Found, carried_by, carried_in, held_by
 from gascity.source.disk import Disk
+from gascity.source.pack_extras import (
+    CityExtra,
+    Extra,
+    PackExtras,
+    city_extras,
+    extras_of_packs,
+    packs_of_import,
+    read_pack_extras,
+)
 from tests.support.trees import build_tree
 
 
-def carried(root: Path, files: dict[str, str | bytes]) -> Carried:
+def carried(root: Path, files: dict[str, str | bytes]) -> PackExtras:
     """What a pack of these files brings; all warnings are taken off the disk."""
     build_tree(root / "pack", {"pack.toml": '[pack]\nname = "p"\n', **files})
     disk = Disk(str(root / "pack"))
-    found = read_carried(disk, ".")
+    found = read_pack_extras(disk, ".")
     assert disk.problems == []
     return found
 
 
-def rows(found: Carried) -> list[tuple[str, str, str]]:
-    return [(one.kind, one.name, one.file) for one in found.entries]
+def rows(found: PackExtras) -> list[tuple[str, str, str]]:
+    return [(one.kind, one.name, one.file) for one in found.extras]
 
 
-def names(found: Carried) -> list[str]:
-    return [one.name for one in found.entries]
+def names(found: PackExtras) -> list[str]:
+    return [one.name for one in found.extras]
 
 
-def only(found: Carried) -> Entry:
-    (one,) = found.entries
+def only(found: PackExtras) -> Extra:
+    (one,) = found.extras
     return one
 
 
@@ -53,18 +60,18 @@ def test_a_formula_is_a_file_in_formulas_in_either_spelling(tmp_path: Path) -> N
             "formulas/README.md": "Not a formula.\n",
         },
     )
-    assert [(one.name, one.description) for one in found.entries] == [
+    assert [(one.name, one.description) for one in found.extras] == [
         ("mol-fix", "Fix it."),
         ("mol-look", "Look at it."),
     ]
-    assert found.entries[0].file == "formulas/mol-fix.formula.toml"
-    assert {one.kind for one in found.entries} == {"formula"}
+    assert found.extras[0].file == "formulas/mol-fix.formula.toml"
+    assert {one.kind for one in found.extras} == {"formula"}
 
 
 @pytest.mark.parametrize("directory", ["lib", "test", "gates", "deeper"])
 def test_what_lies_in_directories_below_is_no_formula(tmp_path: Path, directory: str) -> None:
     files: dict[str, str | bytes] = {f"formulas/{directory}/x.toml": 'formula = "x"\n'}
-    assert carried(tmp_path, files) == Carried(())
+    assert carried(tmp_path, files) == PackExtras(())
 
 
 @pytest.mark.parametrize("text", ["= x", b"\xff\xfe", 'formula = "x"\nsteps = [\n'])
@@ -132,7 +139,7 @@ def test_a_copy_of_orders_inside_orders_is_left_alone(tmp_path: Path) -> None:
         tmp_path,
         {"orders/orders/a/order.toml": "[order]\n", "orders/notes/readme.toml": "x = 1\n"},
     )
-    assert found == Carried(())
+    assert found == PackExtras(())
 
 
 # Commands
@@ -153,14 +160,14 @@ def test_directories_with_a_script_or_a_manifest_are_commands_and_nesting_makes_
             "x.sh": "#!/bin/sh\n",
         },
     )
-    assert [(one.words, one.file) for one in found.entries] == [
+    assert [(one.words, one.file) for one in found.extras] == [
         (("status",), "commands/status/run.sh"),
         (("store", "push"), "commands/store/push/run.sh"),
         (("store", "sync"), "commands/store/sync/command.toml"),
     ]
-    assert [one.description for one in found.entries] == ["", "", "Sync."]
+    assert [one.description for one in found.extras] == ["", "", "Sync."]
     assert names(found) == ["status", "store push", "store sync"]
-    assert [one.problems for one in found.entries] == [(), (), ()]
+    assert [one.problems for one in found.extras] == [(), (), ()]
 
 
 def test_a_command_may_write_its_words_itself(tmp_path: Path) -> None:
@@ -220,13 +227,13 @@ def test_a_linked_directory_out_of_the_pack_is_not_looked_into(tmp_path: Path) -
     (tmp_path / "pack/commands/a").symlink_to(tmp_path / "outside")
     (tmp_path / "pack/formulas").symlink_to(tmp_path / "outside")
     found = carried(tmp_path, {})
-    assert found.entries == ()
+    assert found.extras == ()
     assert codes(found.problems) == [("warning", "link-leaves-pack")] * 2
 
 
 def test_words_without_end_have_one(tmp_path: Path) -> None:
     deep = "/".join(["a"] * 400)
-    assert carried(tmp_path, {f"commands/{deep}/run.sh": ""}) == Carried(())
+    assert carried(tmp_path, {f"commands/{deep}/run.sh": ""}) == PackExtras(())
 
 
 # Doctor entries
@@ -247,7 +254,7 @@ def test_a_doctor_entry_is_a_directory_with_a_script_or_a_manifest(tmp_path: Pat
         ("doctor", "disk", "doctor/disk/doctor.toml"),
         ("doctor", "git", "doctor/git/run.sh"),
     ]
-    assert [one.description for one in found.entries] == ["Room left?", ""]
+    assert [one.description for one in found.extras] == ["Room left?", ""]
 
 
 def test_the_script_that_mends_may_not_leave_the_pack_either(tmp_path: Path) -> None:
@@ -271,14 +278,14 @@ def test_tables_in_pack_toml_are_entries_too_and_directories_cover_them(tmp_path
         '[[doctor]]\nscript = "no name"\n'
     )
     found = carried(tmp_path, {"pack.toml": text, "doctor/git/run.sh": ""})
-    assert [(one.kind, one.name, one.words, one.file) for one in found.entries] == [
+    assert [(one.kind, one.name, one.words, one.file) for one in found.extras] == [
         ("command", "tide table", ("tide", "table"), "pack.toml"),
         ("command", "out", ("out",), "pack.toml"),
         ("doctor", "git", (), "pack.toml"),
         ("doctor", "git", (), "doctor/git/run.sh"),
     ]
-    assert found.entries[0].description == "When?"
-    (problem,) = (problem for one in found.entries for problem in one.problems)
+    assert found.extras[0].description == "When?"
+    (problem,) = (problem for one in found.extras for problem in one.problems)
     assert (problem.severity, problem.code) == ("warning", "path-leaves-pack")
     assert problem.place
     assert problem.place.path == ("commands", 1, "script")
@@ -286,7 +293,7 @@ def test_tables_in_pack_toml_are_entries_too_and_directories_cover_them(tmp_path
 
 @pytest.mark.parametrize("rows", ["commands = 3\n", "commands = [1, []]\n", "= x\n"])
 def test_odd_tables_are_left_alone(tmp_path: Path, rows: str) -> None:
-    assert carried(tmp_path, {"pack.toml": rows}) == Carried(())
+    assert carried(tmp_path, {"pack.toml": rows}) == PackExtras(())
 
 
 # All of them
@@ -308,7 +315,7 @@ def test_names_that_begin_with_a_dot_or_a_line_are_left_out(tmp_path: Path) -> N
             )
         },
     )
-    assert found == Carried(())
+    assert found == PackExtras(())
 
 
 @pytest.mark.parametrize("manifest", ["pack.toml", "city.toml"])
@@ -339,7 +346,7 @@ def test_odd_things_are_told_and_nothing_is_raised(tmp_path: Path) -> None:
     (tmp_path / "pack/orders/gone.toml").symlink_to("nowhere")
     (tmp_path / "pack/orders/round").symlink_to("round")
     found = carried(tmp_path, {})
-    assert [(one.name, codes(one.problems)) for one in found.entries] == [
+    assert [(one.name, codes(one.problems)) for one in found.extras] == [
         ("dir", [("warning", "not-a-file")]),
         ("pipe", [("warning", "not-a-file")]),
         ("gone", [("warning", "dangling-link")]),
@@ -356,8 +363,8 @@ def test_whatever_a_manifest_says_it_is_read(
     root = tmp_path_factory.mktemp("law")
     text = tomlkit.dumps(values)
     found = carried(root, {"commands/a/command.toml": text, "doctor/a/doctor.toml": text})
-    assert [one.kind for one in found.entries] == ["command", "doctor"]
-    assert all(problem.severity == "warning" for one in found.entries for problem in one.problems)
+    assert [one.kind for one in found.extras] == ["command", "doctor"]
+    assert all(problem.severity == "warning" for one in found.extras for problem in one.problems)
 
 
 # The city and all it imports
@@ -371,16 +378,16 @@ def pack(name: str, text: str = "") -> dict[str, str | bytes]:
     return {f"packs/{name}/pack.toml": f'[pack]\nname = "{name}"\n{text}'}
 
 
-def gathered(root: Path, files: dict[str, str | bytes]) -> list[Found]:
+def gathered(root: Path, files: dict[str, str | bytes]) -> list[CityExtra]:
     build_tree(root, {"city.toml": "", **files})
     city = open_city(str(root), {"HOME": str(root)})
-    found, problems = carried_in(city.pack, city.rig_imports, Disk(str(root)))
+    found, problems = city_extras(city.pack, city.rig_imports, Disk(str(root)))
     assert problems == []
     return found
 
 
-def told(found: list[Found]) -> list[tuple[str | None, str | None, str, tuple[str, ...]]]:
-    return [(one.rig, one.binding, one.entry.file, one.shadows) for one in found]
+def told(found: list[CityExtra]) -> list[tuple[str | None, str | None, str, tuple[str, ...]]]:
+    return [(one.rig, one.binding, one.extra.file, one.shadows) for one in found]
 
 
 def test_the_nearer_wins_and_what_it_covers_is_listed(tmp_path: Path) -> None:
@@ -442,7 +449,7 @@ def test_commands_and_doctor_entries_of_two_bindings_do_not_meet(tmp_path: Path)
         ),
         (None, "b", "packs/b/commands/status/run.sh", ()),
     ]
-    assert [one.binding for one in found if one.entry.kind == "doctor"] == ["a", "again", "b"]
+    assert [one.binding for one in found if one.extra.kind == "doctor"] == ["a", "again", "b"]
 
 
 def test_a_pack_that_is_reached_twice_counts_where_it_is_nearest(tmp_path: Path) -> None:
@@ -509,5 +516,5 @@ def test_packs_that_import_each_other_in_many_ways_are_walked_once(tmp_path: Pat
     build_tree(tmp_path, {"city.toml": imported(p="packs/p30"), **files})
     city = open_city(str(tmp_path), {"HOME": str(tmp_path)})
     (one,) = city.pack.imports
-    assert len(held_by(one)) == 10
-    assert carried_by(held_by(one), Disk(str(tmp_path))) == ([], [])
+    assert len(packs_of_import(one)) == 10
+    assert extras_of_packs(packs_of_import(one), Disk(str(tmp_path))) == ([], [])

@@ -92,7 +92,7 @@ def test_two_prompts_of_an_imported_agent_are_a_warning_and_the_template_is_read
     files = {"agents/a/prompt.md": "Plain.\n", "agents/a/prompt.template.md": "Template.\n"}
     town = city(imported(files))
     assert not problem_of(town, "two-prompts").is_error
-    assert agent_of(town, "p.a").text("prompt").endswith("prompt.template.md")
+    assert agent_of(town, "p.a").settings.prompt.endswith("prompt.template.md")
 
 
 def test_a_problem_without_a_place_stays_as_it_is() -> None:
@@ -109,14 +109,14 @@ def test_an_agent_in_a_path_works_there(city: CityBuilder) -> None:
     }
     town = city(files)
     agent = agent_of(town, "a")
-    assert (agent.text("work_dir"), agent.value("suspended")) == ("/srv/shop", True)
+    assert (agent.settings.work_dir, agent.settings.suspended) == ("/srv/shop", True)
     assert codes_of(town) == ["not-acted-on", "older-spelling", "patches-own-agent"]
 
 
 def test_a_written_working_directory_is_nearer_than_a_path_in_dir(city: CityBuilder) -> None:
     text = 'dir = "/srv/shop"\nwork_dir = "here"\n'
     town = city({"agents/a/agent.toml": text, "agents/a/prompt.md": ""})
-    assert agent_of(town, "a").text("work_dir") == "here"
+    assert agent_of(town, "a").settings.work_dir == "here"
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_a_patch_names_its_rig_by_either_word(
     files = imported({"agents/a/prompt.md": ""})
     town = city({**files, "city.toml": IMPORT + rig + patch, "web/": ""})
     assert codes_of(town) == [], said(town)
-    nudged = [str(one.name) for one in town.agents if one.value("nudge") == "x"]
+    nudged = [str(one.name) for one in town.agents if one.settings.nudge == "x"]
     assert nudged == reached
 
 
@@ -149,7 +149,7 @@ def test_a_timeout_of_nothing_is_off(city: CityBuilder, zero: str) -> None:
             "agents/a/prompt.md": "",
         }
     )
-    assert agent_of(town, "a").value("idle_timeout") == "off"
+    assert agent_of(town, "a").setting("idle_timeout").value == "off"
     assert codes_of(town) == []
 
 
@@ -202,8 +202,8 @@ def test_sessions_of_agents_that_an_unread_import_may_bring_are_not_missed(
     ("where", "file", "hint"),
     [
         pytest.param("", "agents/a/agent.toml", "write ${NAME}", id="agent"),
-        pytest.param("[workspace]\n", "city.toml", "anyway", id="workspace"),
-        pytest.param("[providers.claude]\n", "city.toml", "anyway", id="provider"),
+        pytest.param("[workspace]\n", "city.toml", "inherit", id="workspace"),
+        pytest.param("[providers.claude]\n", "city.toml", "inherit", id="provider"),
         pytest.param('[[patches.agent]]\nname = "a"\n', "city.toml", "write", id="patch"),
     ],
 )

@@ -5,22 +5,22 @@ from pathlib import Path
 
 import pytest
 
-from gascity.model.lock import Locked, lock_text
+from gascity.model.lock import LockedPack, lock_text
 from gascity.model.problems import Problem
 from gascity.source.disk import Disk
 from gascity.source.lock import read_lock
-from gascity.source.toml import locate, value_position
+from gascity.toml.positions import locate, value_position
 
 HUB = "https://github.com/acme/packs"
 ONE, TWO = "1" * 40, "2" * 40
 GOOD = f'[[pack]]\nbinding = "good"\nsource = "{HUB}"\ncommit = "{ONE}"\n'
 
-Read = Callable[[str], tuple[tuple[Locked, ...], list[Problem]]]
+Read = Callable[[str], tuple[tuple[LockedPack, ...], list[Problem]]]
 
 
 @pytest.fixture
 def read(tmp_path: Path) -> Read:
-    def read_text(text: str) -> tuple[tuple[Locked, ...], list[Problem]]:
+    def read_text(text: str) -> tuple[tuple[LockedPack, ...], list[Problem]]:
         (tmp_path / "packs.lock").write_text(text)
         disk = Disk(str(tmp_path))
         return read_lock(disk), disk.problems
@@ -46,8 +46,10 @@ def test_without_a_lock_nothing_is_pinned_and_nothing_is_wrong(tmp_path: Path) -
 
 def test_what_was_written_is_read(read: Read) -> None:
     locks = [
-        Locked("kennel", f"{HUB}//kennel", "kennel", "^1.2", ONE, "a" * 64, ("city", "rig:web")),
-        Locked("core", "git@github.com:acme/core.git", "", "", "b" * 64),
+        LockedPack(
+            "kennel", f"{HUB}//kennel", "kennel", "^1.2", ONE, "a" * 64, ("city", "rig:web")
+        ),
+        LockedPack("core", "git@github.com:acme/core.git", "", "", "b" * 64),
     ]
     assert read(lock_text(locks)) == (tuple(sorted(locks)), [])
 
@@ -66,8 +68,8 @@ def test_the_public_form_is_read(read: Read) -> None:
     )
     assert read(text) == (
         (
-            Locked("", f"{HUB}.git//core", "core", "^1.2", TWO),
-            Locked("", f"{HUB}/tree/main/kennel", "kennel", f"sha:{ONE}", ONE),
+            LockedPack("", f"{HUB}.git//core", "core", "^1.2", TWO),
+            LockedPack("", f"{HUB}/tree/main/kennel", "kennel", f"sha:{ONE}", ONE),
         ),
         [],
     )
@@ -140,7 +142,7 @@ def test_a_faulty_entry_is_left_out_and_the_others_are_read(
     rest = "".join(f"{name} = {value}\n" for name, value in right.items() if name != key)
     text = f"schema = 1\n[[pack]]\n{line}\n{rest}{GOOD}"
     locks, problems = read(text)
-    assert locks == (Locked("good", HUB, "", "", ONE),)
+    assert locks == (LockedPack("good", HUB, "", "", ONE),)
     assert [problem.code for problem in problems] == [code]
     assert _position(text, problems[0]) == (3, len(key) + 4)
     assert "pw" not in problems[0].message

@@ -7,7 +7,8 @@ import tomlkit
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gascity.source.toml import MAX_BYTES, TomlFault, has_bom, locate, parse, value_position
+from gascity.toml.positions import locate, value_position
+from gascity.toml.read import MAX_BYTES, TomlError, has_bom, parse
 
 CITY = '''\
 # A city. [[rigs]] name = "not this"
@@ -47,8 +48,8 @@ agent = [{ name = "one" }, { name = "two" }]
 BOM = "\ufeff"
 
 
-def fault(data: bytes) -> TomlFault:
-    with pytest.raises(TomlFault) as caught:
+def fault(data: bytes) -> TomlError:
+    with pytest.raises(TomlError) as caught:
         parse(data)
     return caught.value
 
@@ -195,7 +196,7 @@ def read_or_refuse(data: bytes) -> None:
     found = None
     try:
         assert isinstance(parse(data), dict)
-    except TomlFault as refusal:
+    except TomlError as refusal:
         found = refusal
     if found:
         assert found.code in ("bad-utf8", "bad-toml")

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from gascity.apply.excludes import (
+from gascity.workdir.git_excludes import (
     exclude_in_checkout,
     session_git_environment,
     with_block,
     write_session_excludes,
 )
-from gascity.apply.worktree import prepare
+from gascity.workdir.write.worktree import prepare
 from tests.support.git import commit, git, repository, status
 from tests.support.trees import build_tree
 

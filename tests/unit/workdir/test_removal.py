@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from gascity.materialise.furnish import Furnished
-from gascity.materialise.removal import remove_directory
+from gascity.workdir.prepare_session import PreparedSession
+from gascity.workdir.removal import remove_directory
 from tests.support.git import branches, commit, git, with_origin
-from tests.support.quarters import Quarters
-from tests.support.towns import server
+from tests.support.planned_city import server
+from tests.support.session_workdirs import Quarters
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def city(tmp_path: Path) -> Quarters:
     return found
 
 
-def remove(city: Quarters, done: Furnished, **more: object) -> list[str]:
+def remove(city: Quarters, done: PreparedSession, **more: object) -> list[str]:
     return remove_directory(str(city.root), done.workdir, os.environ, **more)  # type: ignore[arg-type]
 
 
@@ -29,7 +29,7 @@ def remove(city: Quarters, done: Furnished, **more: object) -> list[str]:
 def test_a_worktree_without_anything_of_its_own_goes_with_all_traces(
     city: Quarters, slot: int
 ) -> None:
-    done = city.furnish("dock/cat", slot, work="w-1")
+    done = city.prepare("dock/cat", slot, work="w-1")
     assert remove(city, done) == []
     assert not Path(done.workdir).exists()
     assert branches(city.dock) == ["main"]
@@ -42,14 +42,14 @@ def test_a_worktree_without_anything_of_its_own_goes_with_all_traces(
 @pytest.mark.parametrize(
     ("path", "reason"),
     [
-        pytest.param("new.txt", "not committed: `new.txt`", id="untracked"),
-        pytest.param(".gitignore", "not committed: `.gitignore`", id="changed"),
-        pytest.param("README.md", "edited here, and hidden from git: `README.md`", id="covered"),
+        pytest.param("new.txt", "uncommitted: `new.txt`", id="untracked"),
+        pytest.param(".gitignore", "uncommitted: `.gitignore`", id="changed"),
+        pytest.param("README.md", "modified, and hidden from git: `README.md`", id="covered"),
         pytest.param("x.o", "ignored by git, and nowhere else: `x.o`", id="ignored"),
     ],
 )
 def test_a_worktree_stays_for_what_would_be_lost(city: Quarters, path: str, reason: str) -> None:
-    done = city.furnish("dock/cat", work="w-1")
+    done = city.prepare("dock/cat", work="w-1")
     Path(done.workdir, path).write_text("mine\n")
     assert remove(city, done) == [reason]
     assert Path(done.workdir, path).read_text() == "mine\n"
@@ -58,18 +58,18 @@ def test_a_worktree_stays_for_what_would_be_lost(city: Quarters, path: str, reas
 
 
 def test_a_worktree_stays_for_commits_that_are_nowhere_else(city: Quarters) -> None:
-    done = city.furnish("dock/cat", work="w-1")
+    done = city.prepare("dock/cat", work="w-1")
     commit(Path(done.workdir), {"work.txt": "done\n"})
-    assert remove(city, done) == ["1 commit is on no other branch (`city/cat/w-1`)"]
+    assert remove(city, done) == ["1 commit on no other branch (`city/cat/w-1`)"]
     with_origin(city.dock)
     commit(Path(done.workdir), {"work.txt": "more\n"})
-    assert remove(city, done) == ["1 commit is on no remote (`city/cat/w-1`)"]
+    assert remove(city, done) == ["1 commit on no remote (`city/cat/w-1`)"]
     git(Path(done.workdir), "push", "--quiet", "origin", "HEAD")
     assert remove(city, done) == []
 
 
 def test_force_takes_the_worktree_and_leaves_the_commits(city: Quarters) -> None:
-    done = city.furnish("dock/cat", work="w-1")
+    done = city.prepare("dock/cat", work="w-1")
     commit(Path(done.workdir), {"work.txt": "done\n"})
     assert remove(city, done, force=True) == []
     assert not Path(done.workdir).exists()
@@ -77,17 +77,17 @@ def test_force_takes_the_worktree_and_leaves_the_commits(city: Quarters) -> None
 
 
 def test_the_directory_that_apply_makes_stays(city: Quarters) -> None:
-    done = city.furnish("mayor")
+    done = city.prepare("mayor")
     assert remove(city, done, force=True) == []
     assert Path(done.workdir, "a").exists()
     assert city.steps("mayor") == []
 
 
 def test_a_slots_directory_goes_unless_something_in_it_is_not_from_us(city: Quarters) -> None:
-    done = city.furnish("mayor", 2)
+    done = city.prepare("mayor", 2)
     Path(done.workdir, "deep/own.txt").write_text("mine\n")
     Path(done.workdir, "a").write_text("edited\n")
-    assert remove(city, done) == ["not from us, and nowhere else: `a`, `deep/own.txt`"]
+    assert remove(city, done) == ["files that city did not write: `a`, `deep/own.txt`"]
     assert Path(done.workdir, "deep/own.txt").exists()
     assert remove(city, done, force=True) == []
     assert not Path(done.workdir).exists()
@@ -96,7 +96,7 @@ def test_a_slots_directory_goes_unless_something_in_it_is_not_from_us(city: Quar
 
 
 def test_an_untouched_slots_directory_goes_without_a_word(city: Quarters) -> None:
-    first, second = city.furnish("mayor"), city.furnish("mayor", 2)
+    first, second = city.prepare("mayor"), city.prepare("mayor", 2)
     assert remove(city, second) == []
     assert not Path(second.workdir).exists()
     assert Path(first.workdir, "a").exists()
@@ -105,20 +105,20 @@ def test_an_untouched_slots_directory_goes_without_a_word(city: Quarters) -> Non
 def test_a_place_that_a_person_chose_stays(city: Quarters) -> None:
     city.agent("clerk", 'work_dir = "desk"', **{"overlay/a": "ours\n"})
     city.reload()
-    assert remove(city, city.furnish("clerk"), force=True) == []
+    assert remove(city, city.prepare("clerk"), force=True) == []
     assert (city.root / "desk/a").exists()
     assert remove_directory(str(city.root), str(city.dock), os.environ, force=True) == []
     assert (city.dock / "README.md").exists()
 
 
 def test_where_another_session_works_by_now_stays(city: Quarters) -> None:
-    done = city.furnish("dock/cat", work="w-1")
+    done = city.prepare("dock/cat", work="w-1")
     assert remove(city, done, taken=lambda: [done.workdir], force=True) == []
     assert Path(done.workdir).exists()
 
 
 def test_a_directory_that_is_gone_stands_in_nobodys_way(city: Quarters) -> None:
-    done = city.furnish("mayor", 2)
+    done = city.prepare("mayor", 2)
     city.remove(".gc/work/mayor~2")
     assert remove(city, done) == []
     assert remove_directory(str(city.root), "", os.environ) == []

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from gascity.materialise.furnish import Furnished, commits, standing
+from gascity.workdir.prepare_session import PreparedSession, count_commits, current_branch
 from tests.support.git import branches, commit, git, head, status
-from tests.support.quarters import Quarters
-from tests.support.towns import server
+from tests.support.planned_city import server
+from tests.support.session_workdirs import Quarters
 
 TRACKED = {"README.md": "hello\n", "CLAUDE.md": "theirs\n"}
 FILES = {
@@ -25,16 +25,16 @@ def city(tmp_path: Path) -> Quarters:
     return found
 
 
-def seen(done: Furnished) -> list[str]:
+def seen(done: PreparedSession) -> list[str]:
     """What `git status` says in the session."""
     return status(Path(done.workdir), done.env)
 
 
 def test_a_worktree_stands_on_the_works_branch_with_ours_out_of_sight(city: Quarters) -> None:
-    done = city.furnish("dock/cat", work="w-1")
+    done = city.prepare("dock/cat", work="w-1")
     assert done.workdir == str(city.place("worktrees/dock/cat"))
     assert (done.branch, done.base) == ("city/cat/w-1", head(city.dock))
-    assert standing(done.workdir, os.environ) == "city/cat/w-1"
+    assert current_branch(done.workdir, os.environ) == "city/cat/w-1"
     assert Path(done.workdir, "CLAUDE.md").read_text() == "ours\n"
     assert Path(done.workdir, "notes.md").read_text() == "on city/cat/w-1\n"
     assert seen(done) == []
@@ -42,16 +42,16 @@ def test_a_worktree_stands_on_the_works_branch_with_ours_out_of_sight(city: Quar
 
 
 def test_slots_have_worktrees_of_their_own(city: Quarters) -> None:
-    first, second = (city.furnish("dock/cat", slot, work=f"w-{slot}") for slot in (1, 2))
+    first, second = (city.prepare("dock/cat", slot, work=f"w-{slot}") for slot in (1, 2))
     assert second.workdir == f"{first.workdir}~2"
     assert branches(city.dock) == ["city/cat/w-1", "city/cat/w-2", "main"]
     assert seen(first) == seen(second) == []
 
 
 def test_a_clean_worktree_is_used_again_from_todays_base(city: Quarters) -> None:
-    first = city.furnish("dock/cat", work="w-1")
+    first = city.prepare("dock/cat", work="w-1")
     now = commit(city.dock, {"README.md": "hello again\n", "CLAUDE.md": "theirs, newer\n"})
-    second = city.furnish("dock/cat", work="w-2", workdir=first.workdir, branch=first.branch)
+    second = city.prepare("dock/cat", work="w-2", workdir=first.workdir, branch=first.branch)
     assert second.workdir == first.workdir
     assert (second.branch, second.base, second.notes) == ("city/cat/w-2", now, ())
     assert Path(second.workdir, "README.md").read_text() == "hello again\n"
@@ -63,20 +63,20 @@ def test_a_clean_worktree_is_used_again_from_todays_base(city: Quarters) -> None
 
 
 def test_a_branch_with_commits_stays_and_they_are_counted(city: Quarters) -> None:
-    first = city.furnish("dock/cat", work="w-1")
+    first = city.prepare("dock/cat", work="w-1")
     commit(Path(first.workdir), {"work.txt": "done\n"})
     commit(Path(first.workdir), {"work.txt": "done better\n"})
-    assert commits(first.workdir, first.base, os.environ) == 2
-    second = city.furnish("dock/cat", work="w-2")
+    assert count_commits(first.workdir, first.base, os.environ) == 2
+    second = city.prepare("dock/cat", work="w-2")
     assert second.workdir == first.workdir
-    assert commits(second.workdir, second.base, os.environ) == 0
+    assert count_commits(second.workdir, second.base, os.environ) == 0
     assert "city/cat/w-1" in branches(city.dock)
 
 
 def test_a_file_of_ours_makes_way_for_one_that_the_base_has_by_now(city: Quarters) -> None:
-    first = city.furnish("dock/cat", work="w-1")
+    first = city.prepare("dock/cat", work="w-1")
     commit(city.dock, {"notes.md": "theirs\n"})
-    second = city.furnish("dock/cat", work="w-2")
+    second = city.prepare("dock/cat", work="w-2")
     assert (second.workdir, second.notes) == (first.workdir, ())
     assert Path(second.workdir, "notes.md").read_text() == "on city/cat/w-2\n"
     assert seen(second) == []
@@ -85,39 +85,39 @@ def test_a_file_of_ours_makes_way_for_one_that_the_base_has_by_now(city: Quarter
 @pytest.mark.parametrize(
     ("path", "reason"),
     [
-        pytest.param("README.md", "not committed: `README.md`", id="changed"),
-        pytest.param("new.txt", "not committed: `new.txt`", id="new"),
+        pytest.param("README.md", "uncommitted: `README.md`", id="changed"),
+        pytest.param("new.txt", "uncommitted: `new.txt`", id="new"),
         pytest.param("CLAUDE.md", "hidden from git: `CLAUDE.md`", id="covered-and-edited"),
     ],
 )
 def test_a_worktree_with_something_unfinished_is_kept_and_another_made(
     city: Quarters, path: str, reason: str
 ) -> None:
-    first = city.furnish("dock/cat", work="w-1")
+    first = city.prepare("dock/cat", work="w-1")
     Path(first.workdir, path).write_text("not finished\n")
-    second = city.furnish("dock/cat", work="w-2", workdir=first.workdir, branch=first.branch)
+    second = city.prepare("dock/cat", work="w-2", workdir=first.workdir, branch=first.branch)
     assert second.workdir == f"{first.workdir}~1.2"
     assert second.branch == "city/cat/w-2"
     (note,) = second.notes
-    assert note.startswith(".gc/worktrees/dock/cat is kept as it is: ")
+    assert note.startswith("kept .gc/worktrees/dock/cat: ")
     assert reason in note
     assert Path(first.workdir, path).read_text() == "not finished\n"
-    assert standing(first.workdir, os.environ) == "city/cat/w-1"
-    third = city.furnish("dock/cat", work="w-3", workdir=second.workdir, branch=second.branch)
+    assert current_branch(first.workdir, os.environ) == "city/cat/w-1"
+    third = city.prepare("dock/cat", work="w-3", workdir=second.workdir, branch=second.branch)
     assert (third.workdir, third.notes) == (second.workdir, ())
 
 
 def test_nobody_gets_a_worktree_that_another_session_works_in(city: Quarters) -> None:
-    first = city.furnish("dock/cat", work="w-1")
-    second = city.furnish("dock/cat", work="w-2", taken=frozenset((first.workdir,)))
+    first = city.prepare("dock/cat", work="w-1")
+    second = city.prepare("dock/cat", work="w-2", taken=frozenset((first.workdir,)))
     assert second.workdir == f"{first.workdir}~1.2"
 
 
 def test_a_session_that_goes_on_finds_everything_as_it_left_it(city: Quarters) -> None:
-    first = city.furnish("dock/cat", work="w-1")
+    first = city.prepare("dock/cat", work="w-1")
     Path(first.workdir, "half.txt").write_text("half\n")
     commit(city.dock, {"README.md": "hello again\n"})
-    again = city.furnish(
+    again = city.prepare(
         "dock/cat", work="w-2", workdir=first.workdir, branch=first.branch, resume=True
     )
     assert (again.workdir, again.branch, again.base) == first[:1] + first[2:4]
@@ -128,11 +128,11 @@ def test_a_session_that_goes_on_finds_everything_as_it_left_it(city: Quarters) -
 def test_a_session_that_goes_on_gets_its_branch_back_if_its_directory_is_gone(
     city: Quarters,
 ) -> None:
-    first = city.furnish("dock/cat", work="w-1")
+    first = city.prepare("dock/cat", work="w-1")
     commit(Path(first.workdir), {"work.txt": "done\n"})
     city.remove(".gc/worktrees/dock/cat")
     git(city.dock, "worktree", "prune")
-    again = city.furnish("dock/cat", workdir=first.workdir, branch=first.branch, resume=True)
+    again = city.prepare("dock/cat", workdir=first.workdir, branch=first.branch, resume=True)
     assert (again.workdir, again.branch) == (first.workdir, first.branch)
     assert Path(again.workdir, "work.txt").read_text() == "done\n"
 
@@ -140,28 +140,28 @@ def test_a_session_that_goes_on_gets_its_branch_back_if_its_directory_is_gone(
 def test_a_session_that_goes_on_leaves_a_directory_that_another_one_has_by_now(
     city: Quarters,
 ) -> None:
-    first = city.furnish("dock/cat", work="w-1")
+    first = city.prepare("dock/cat", work="w-1")
     commit(Path(first.workdir), {"work.txt": "done\n"})
-    second = city.furnish("dock/cat", work="w-2")
+    second = city.prepare("dock/cat", work="w-2")
     assert second.workdir == first.workdir
-    again = city.furnish("dock/cat", workdir=first.workdir, branch=first.branch, resume=True)
+    again = city.prepare("dock/cat", workdir=first.workdir, branch=first.branch, resume=True)
     assert again.workdir == f"{first.workdir}~1.2"
     assert again.branch == "city/cat/w-1"
     assert Path(again.workdir, "work.txt").read_text() == "done\n"
-    assert standing(second.workdir, os.environ) == "city/cat/w-2"
+    assert current_branch(second.workdir, os.environ) == "city/cat/w-2"
 
 
 def test_work_that_is_tried_again_goes_on_with_its_branch(city: Quarters) -> None:
-    first = city.furnish("dock/cat", work="w-1")
+    first = city.prepare("dock/cat", work="w-1")
     commit(Path(first.workdir), {"work.txt": "done\n"})
-    again = city.furnish("dock/cat", work="w-1")
+    again = city.prepare("dock/cat", work="w-1")
     assert (again.workdir, again.branch, again.base) == first[:1] + first[2:4]
-    assert commits(again.workdir, again.base, os.environ) == 1
+    assert count_commits(again.workdir, again.base, os.environ) == 1
 
 
 def test_a_session_without_work_stands_on_a_branch_of_its_name(city: Quarters) -> None:
     city.fine("apply", "cat")
-    done = city.furnish("dock/cat", alias="dock/tom")
+    done = city.prepare("dock/cat", alias="dock/tom")
     assert done.workdir == str(city.place("worktrees/dock/cat"))
     assert done.branch == "city/cat/dock-tom"
     assert branches(city.dock) == ["city/cat/dock-tom", "main"]
@@ -170,7 +170,7 @@ def test_a_session_without_work_stands_on_a_branch_of_its_name(city: Quarters) -
 def test_sessions_never_share_a_worktree_that_a_person_chose_the_place_of(city: Quarters) -> None:
     city.agent("dog", 'scope = "rig"\nwork_dir = "trees/dog"')
     city.reload()
-    first, second = (city.furnish("dock/dog", slot, work=f"w-{slot}") for slot in (1, 2))
+    first, second = (city.prepare("dock/dog", slot, work=f"w-{slot}") for slot in (1, 2))
     assert first.workdir == str(city.root / "trees/dog")
     assert second.workdir == str(city.root / "trees/dog~2")
     city.write({"agents/dog/overlay/new": "new\n"})
@@ -179,12 +179,12 @@ def test_sessions_never_share_a_worktree_that_a_person_chose_the_place_of(city: 
 
 
 def test_a_worktree_that_has_become_clean_is_used_again(city: Quarters) -> None:
-    first = city.furnish("dock/cat", work="w-1")
+    first = city.prepare("dock/cat", work="w-1")
     half = Path(first.workdir, "half.txt")
     half.write_text("half\n")
-    second = city.furnish("dock/cat", work="w-2", workdir=first.workdir, branch=first.branch)
+    second = city.prepare("dock/cat", work="w-2", workdir=first.workdir, branch=first.branch)
     half.unlink()
-    third = city.furnish("dock/cat", work="w-3")  # another session of the slot
+    third = city.prepare("dock/cat", work="w-3")  # another session of the slot
     assert (second.workdir, third.workdir) == (f"{first.workdir}~1.2", first.workdir)
 
 
@@ -194,20 +194,20 @@ def test_a_branch_that_a_person_has_taken_is_theirs(city: Quarters) -> None:
     git(city.dock, "checkout", "--quiet", "city/cat/w-1")
     commit(city.dock, {"mine.txt": "mine\n"})
     git(city.dock, "checkout", "--quiet", "main")
-    done = city.furnish("dock/cat", work="w-1")
+    done = city.prepare("dock/cat", work="w-1")
     assert done.branch == "city/cat/w-1-2"
-    assert done.notes == ("stands on `city/cat/w-1-2`: `city/cat/w-1` is taken",)
+    assert done.notes == ("on `city/cat/w-1-2` because `city/cat/w-1` is in use",)
 
 
 def test_git_that_will_not_is_a_problem_and_no_crash(city: Quarters) -> None:
     city.place("worktrees/dock/cat").mkdir(parents=True)
     city.place("worktrees/dock/cat/mine.txt").write_text("mine\n")
-    done = city.try_to_furnish("dock/cat", work="w-1")
+    done = city.try_to_prepare("dock/cat", work="w-1")
     assert [problem.code for problem in done.problems] == ["worktree-failed"]
     assert city.place("worktrees/dock/cat/mine.txt").read_text() == "mine\n"
     assert list(city.place("ledger").glob("*.json")) == []
 
 
 def test_nothing_can_be_counted_where_there_is_no_git(tmp_path: Path) -> None:
-    assert commits(str(tmp_path), "HEAD", os.environ) == 0
-    assert standing(str(tmp_path / "gone"), os.environ) == ""
+    assert count_commits(str(tmp_path), "HEAD", os.environ) == 0
+    assert current_branch(str(tmp_path / "gone"), os.environ) == ""

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 
 import pytest
 
-from gascity.model.plan import FILE, Wanted
-from tests.support.plots import CODEX, FOLDER, Plot, Thing, document, file, link, link_to, said
+from gascity.model.plan import FILE, WantedPath
+from tests.support.disk_state import CODEX, FOLDER, Plot, Thing, document, file, link, link_to, said
 
-EDITED = "it was changed by hand since"
-FOREIGN = "it was there before"
+EDITED = "modified locally"
+FOREIGN = "not managed by city"
 SERVER = {"command": "npx", "args": ["files"]}
 OTHER = {"command": "uvx"}
 MINE = '{\n  // mine\n  "mcpServers": {\n    "mine": {"command": "mine"}\n  }\n}\n'
@@ -20,7 +20,7 @@ def servers(plot: Plot, path: str = ".mcp.json") -> dict[str, object]:
     return dict(json.loads("\n".join(lines)).get("mcpServers", {}))
 
 
-def mcp(**wanted: Mapping[str, object]) -> Wanted:
+def mcp(**wanted: Mapping[str, object]) -> WantedPath:
     return document(".mcp.json", servers=wanted)
 
 
@@ -30,7 +30,7 @@ class TestServers:
         assert plot.apply(mcp(files=SERVER)) == ["merge .mcp.json: servers: files"]
         assert servers(plot) == {"files": SERVER}
         assert plot.apply(mcp(files=SERVER)) == []
-        assert plot.apply() == ["remove .mcp.json: nothing asks for it any more"]
+        assert plot.apply() == ["remove .mcp.json: no longer needed"]
         assert plot.things == {}
         assert plot.held == {}
 
@@ -93,7 +93,7 @@ class TestServers:
         kept = f"keep .mcp.json: server `files`: {EDITED}"
         assert plot.apply(mcp(files=OTHER, more=OTHER)) == [kept]
         assert servers(plot)["files"] == {"command": "/mine", "args": ["files"]}
-        assert plot.apply(mcp(more=OTHER))[0].endswith(f"has no source any more, but {EDITED}")
+        assert plot.apply(mcp(more=OTHER))[0].endswith(f"no longer needed, but {EDITED}")
         assert "files" in servers(plot)
         assert plot.apply(mcp(more=OTHER)) == []
 
@@ -166,7 +166,7 @@ class TestServers:
 class TestSettings:
     PATH = ".claude/settings.json"
 
-    def wanted(self, **settings: object) -> Wanted:
+    def wanted(self, **settings: object) -> WantedPath:
         return document(self.PATH, settings)
 
     def now(self, plot: Plot) -> object:
@@ -177,7 +177,7 @@ class TestSettings:
         plot.apply(self.wanted(model="opus", env={"A": "1"}))
         plot.apply(self.wanted(env={"A": "2", "B": "3"}))
         assert self.now(plot) == {"env": {"A": "2", "B": "3"}}
-        assert plot.apply() == [f"remove {self.PATH}: nothing asks for it any more"]
+        assert plot.apply() == [f"remove {self.PATH}: no longer needed"]
 
     def test_keys_of_a_person_stay_and_ours_go_beside_them(self) -> None:
         plot = Plot({self.PATH: '{"theme": "dark", "env": {"B": "2"}}'})
@@ -241,7 +241,7 @@ class TestWhatCannotBeMerged:
     def test_a_file_that_cannot_be_parsed_is_left_alone_and_placed(self, data: bytes) -> None:
         plot = Plot({".mcp.json": Thing(FILE, data)})
         out = plot.plan(mcp(files=SERVER), force=True)
-        assert said(out) == ["keep .mcp.json: it cannot be parsed"]
+        assert said(out) == ["keep .mcp.json: cannot be parsed"]
         (problem,) = out.problems
         assert (problem.code, problem.is_error) == ("unparsable-target", True)
         assert problem.place is not None
@@ -255,7 +255,7 @@ class TestWhatCannotBeMerged:
         good = plot.text(".mcp.json")
         plot.put(".mcp.json", good[:-2])
         for wanted in ([mcp(files=OTHER)], []):
-            assert plot.apply(*wanted) == ["keep .mcp.json: it cannot be parsed"]
+            assert plot.apply(*wanted) == ["keep .mcp.json: cannot be parsed"]
             assert plot.text(".mcp.json") == good[:-2]
         plot.put(".mcp.json", good)
         plot.apply()
@@ -272,7 +272,7 @@ class TestWhatCannotBeMerged:
         plot = Plot()
         plot.apply(link(".mcp.json", "/ours"))
         plot.put(".mcp.json", link_to("/mine"))
-        assert plot.apply(mcp(files=SERVER)) == ["keep .mcp.json: a link stands there"]
+        assert plot.apply(mcp(files=SERVER)) == ["keep .mcp.json: a symlink is in the way"]
         assert plot.things[".mcp.json"] == link_to("/mine")
 
     def test_a_linked_parent_is_a_problem(self) -> None:
@@ -286,7 +286,7 @@ class TestWholeFilesWithServers:
 
     PATH = ".codex/config.toml"
 
-    def wanted(self, text: str = 'model = "o3"\n') -> Wanted:
+    def wanted(self, text: str = 'model = "o3"\n') -> WantedPath:
         servers = {"files": SERVER}
         one = document(self.PATH, servers=servers, shape=CODEX)
         whole = text + '\n[mcp_servers.files]\ncommand = "npx"\nargs = ["files"]\n'

@@ -3,7 +3,12 @@
 from collections.abc import Callable, Sequence
 
 from gascity.model.overlay import Overlay, OverlayFile
-from gascity.plan.overlay import Chosen, choose, fallback_notes, unknown_slots
+from gascity.workdir.decide.overlay import (
+    OverlaySelection,
+    fallback_notes,
+    select_files,
+    unknown_slots,
+)
 
 SETTINGS = ".claude/settings.json"
 
@@ -26,11 +31,11 @@ def chosen(
     providers: Sequence[str] = ("claude",),
     fallbacks: Sequence[str] = (),
     foreign: Callable[[str], bool] = lambda _: False,
-) -> Chosen:
-    return choose(overlays, providers, fallbacks, foreign, lambda path: path == SETTINGS)
+) -> OverlaySelection:
+    return select_files(overlays, providers, fallbacks, foreign, lambda path: path == SETTINGS)
 
 
-def sources(found: Chosen) -> dict[str, list[str]]:
+def sources(found: OverlaySelection) -> dict[str, list[str]]:
     return {path: [file.source for file in one.files] for path, one in sorted(found.files.items())}
 
 
@@ -99,7 +104,7 @@ class TestFallbacks:
 
     LAYER = overlay("city", "per-provider/kiro/AGENTS.md")
 
-    def kiro(self, *overlays: Overlay, there: Sequence[str] = ()) -> Chosen:
+    def kiro(self, *overlays: Overlay, there: Sequence[str] = ()) -> OverlaySelection:
         return chosen(
             *overlays,
             providers=["kiro"],

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from gascity.model.plan import FILE, LINK, Wanted
+from gascity.model.plan import FILE, LINK, WantedPath
 from gascity.model.provider import Provider
 from gascity.model.skills import SkillFile
-from gascity.pipeline import skill_claim
-from gascity.plan.skills import (
+from gascity.source.disk import Disk
+from gascity.workdir.decide.skills import (
     ClaimedSkill,
     SkillClaim,
     SkillReader,
@@ -16,7 +16,7 @@ from gascity.plan.skills import (
     readers_of,
     sink_plan,
 )
-from gascity.source.disk import Disk
+from gascity.workdir.wanted import skill_claim
 from tests.support.city import CityBuilder, agent_of
 
 STAMP = (1, 2, 3, 4)
@@ -48,8 +48,8 @@ def two_files(directory: str) -> Sequence[SkillFile]:
     ]
 
 
-def link(path: str, source: str, *agents: str, origin: str = "city") -> Wanted:
-    return Wanted(path, LINK, source, origin, agents, target=f"/city/{source}")
+def link(path: str, source: str, *agents: str, origin: str = "city") -> WantedPath:
+    return WantedPath(path, LINK, source, origin, agents, target=f"/city/{source}")
 
 
 def test_a_skill_is_one_absolute_link_in_the_sink() -> None:
@@ -89,7 +89,7 @@ def test_two_skills_of_one_name_in_one_sink_are_given_to_nobody() -> None:
     plan = sink_plan(claims, WORK, no_files)
     assert plan.wanted == (link(".claude/skills/tides", "s/tides", "mayor"),)
     words = (
-        "skill `knots` in .claude/skills is not the same for all who share it "
+        "skill `knots` in .claude/skills differs between the agents that share it "
         "(`clerk`: agents/clerk/skills/knots; `mayor`, `pilot`: skills/knots)"
     )
     assert plan.skipped == (
@@ -115,11 +115,13 @@ def test_the_same_two_skills_in_sinks_of_their_own_do_not_meet() -> None:
 def test_a_provider_without_a_sink_gets_none_and_is_told_why() -> None:
     plan = sink_plan([claim("sh", skill("skills/knots"), sink="")], WORK, no_files)
     assert (plan.wanted, plan.problems) == ((), {})
-    assert plan.skipped == (SkippedSkill("sh", "knots", "provider `shell` reads no skills"),)
+    assert plan.skipped == (
+        SkippedSkill("sh", "knots", "provider `shell` does not support skills"),
+    )
 
 
 COPIES = tuple(
-    Wanted(
+    WantedPath(
         f".claude/skills/knots/{path}",
         FILE,
         f"skills/knots/{path}",

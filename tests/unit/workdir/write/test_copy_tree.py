@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from gascity.apply import promote
-from gascity.apply.promote import differences, look_through, take_in
+from gascity.workdir.write import copy_tree
+from gascity.workdir.write.copy_tree import differences, import_tree, scan_tree
 from tests.support.trees import build_tree
 
 
@@ -30,12 +30,12 @@ def made(tmp_path: Path) -> Path:
 def taken_in(made: Path) -> Path:
     root = made.parent / "city"
     root.mkdir(exist_ok=True)
-    take_in(look_through(str(made)), str(root / "skills/made"), str(root))
+    import_tree(scan_tree(str(made)), str(root / "skills/made"), str(root))
     return root / "skills/made"
 
 
 def compared(old: Path, new: Path) -> list[str]:
-    return list(differences(look_through(str(old)), look_through(str(new)), "old", "new"))
+    return list(differences(scan_tree(str(old)), scan_tree(str(new)), "old", "new"))
 
 
 def test_files_modes_links_and_directories_are_kept_and_git_is_not(made: Path) -> None:
@@ -46,7 +46,7 @@ def test_files_modes_links_and_directories_are_kept_and_git_is_not(made: Path) -
     finally:
         os.umask(usual)
     assert compared(target, made) == []
-    assert look_through(str(target)).items == look_through(str(made)).items
+    assert scan_tree(str(target)).items == scan_tree(str(made)).items
     assert os.stat(target / "scripts/run").st_mode & 0o777 == 0o755
     assert os.readlink(target / "scripts/again") == "run"
     assert (target / "assets/empty").is_dir()
@@ -57,7 +57,7 @@ def test_files_modes_links_and_directories_are_kept_and_git_is_not(made: Path) -
 def test_nothing_is_left_when_a_copy_fails_half_way(
     made: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = promote._copy_file
+    real = copy_tree._copy_file
     copied = []
 
     def fail_at_the_second(source: str, target: str, mode: int) -> None:
@@ -66,7 +66,7 @@ def test_nothing_is_left_when_a_copy_fails_half_way(
             raise OSError(28, "No space left on device", target)
         real(source, target, mode)
 
-    monkeypatch.setattr(promote, "_copy_file", fail_at_the_second)
+    monkeypatch.setattr(copy_tree, "_copy_file", fail_at_the_second)
     with pytest.raises(OSError, match="No space left"):
         taken_in(made)
     assert list((made.parent / "city").iterdir()) == []
@@ -82,7 +82,7 @@ def test_what_a_killed_process_of_our_number_left_is_no_hindrance(made: Path) ->
 def test_a_link_on_the_way_is_refused(made: Path, tmp_path: Path) -> None:
     build_tree(tmp_path, {"city/": "", "elsewhere/": ""})
     (tmp_path / "city/skills").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(OSError, match="a directory above is a link"):
+    with pytest.raises(OSError, match="a parent directory is a symlink"):
         taken_in(made)
     assert os.listdir(tmp_path / "elsewhere") == []
 
@@ -91,7 +91,7 @@ def test_a_link_on_the_way_is_refused(made: Path, tmp_path: Path) -> None:
 def test_a_link_that_leads_out_is_a_problem(made: Path, target: str) -> None:
     (made / "same").symlink_to(".")
     (made / "scripts/out").symlink_to(target.replace("../other", "../../other"))
-    (problem,) = look_through(str(made)).problems[-1:]
+    (problem,) = scan_tree(str(made)).problems[-1:]
     assert problem.code == "link-leaves-skill"
     assert problem.place is not None
     assert problem.place.file == f"{made}/scripts/out"
@@ -99,12 +99,12 @@ def test_a_link_that_leads_out_is_a_problem(made: Path, target: str) -> None:
 
 def test_an_absolute_link_into_itself_would_lead_back_and_is_a_problem(made: Path) -> None:
     (made / "here").symlink_to(made / "SKILL.md")
-    assert [p.code for p in look_through(str(made)).problems] == ["link-leaves-skill"]
+    assert [p.code for p in scan_tree(str(made)).problems] == ["link-leaves-skill"]
 
 
 def test_a_pipe_is_a_problem(made: Path) -> None:
     os.mkfifo(made / "pipe")
-    assert [p.code for p in look_through(str(made)).problems] == ["not-a-file"]
+    assert [p.code for p in scan_tree(str(made)).problems] == ["not-a-file"]
 
 
 def test_differences_are_a_unified_diff(made: Path) -> None:

@@ -9,9 +9,9 @@ from threading import Thread
 
 import pytest
 
-from gascity.apply.directory import ChangedMeanwhile, Directory, scratch_name
-from gascity.model.plan import ABSENT, BLOCKED, DIRECTORY, FILE, LINK, OTHER, Change, Found
-from tests.support.pictures import picture, scratch
+from gascity.model.plan import ABSENT, BLOCKED, DIRECTORY, FILE, LINK, OTHER, FileChange, PathState
+from gascity.workdir.write.directory import ConcurrentChangeError, Directory, temporary_name
+from tests.support.snapshots import picture, scratch
 
 
 @pytest.fixture
@@ -21,18 +21,18 @@ def root(tmp_path: Path) -> Path:
     return made
 
 
-def do(root: Path, change: Change) -> None:
+def do(root: Path, change: FileChange) -> None:
     with Directory(str(root)) as directory:
-        directory.do(change)
+        directory.apply(change)
 
 
-def written(path: str, text: str = "ours", expected: Found = Found(ABSENT)) -> Change:  # noqa: B008
-    return Change(path, FILE, expected, data=text.encode())
+def written(path: str, text: str = "ours", expected: PathState = PathState(ABSENT)) -> FileChange:  # noqa: B008
+    return FileChange(path, FILE, expected, data=text.encode())
 
 
-def found(root: Path, path: str) -> Found:
+def found(root: Path, path: str) -> PathState:
     with Directory(str(root)) as directory:
-        return directory.found(path)
+        return directory.state(path)
 
 
 class TestLooking:
@@ -60,8 +60,8 @@ class TestLooking:
         (tmp_path / "outside/b/c").write_text("not ours to see")
         (root / "a").symlink_to(tmp_path / "outside")
         (root / "file").write_text("")
-        assert found(root, "a/b/c") == Found(BLOCKED, target="a")
-        assert found(root, "file/x/y") == Found(BLOCKED, target="file")
+        assert found(root, "a/b/c") == PathState(BLOCKED, target="a")
+        assert found(root, "file/x/y") == PathState(BLOCKED, target="file")
 
     def test_the_root_itself_may_be_a_link(self, root: Path, tmp_path: Path) -> None:
         (root / "file").write_text("x")
@@ -72,8 +72,8 @@ class TestLooking:
         self, tmp_path: Path
     ) -> None:
         (tmp_path / "file").write_text("")
-        assert found(tmp_path / "no", "a/b") == Found(ABSENT)
-        assert found(tmp_path / "file", "a") == Found(BLOCKED)
+        assert found(tmp_path / "no", "a/b") == PathState(ABSENT)
+        assert found(tmp_path / "file", "a") == PathState(BLOCKED)
 
     def test_only_regular_files_are_read(self, root: Path) -> None:
         (root / "link").symlink_to("/etc/hostname")
@@ -81,7 +81,7 @@ class TestLooking:
         (root / "folder").mkdir()
         with Directory(str(root)) as directory:
             for name in ("link", "pipe", "folder", "no", "link/below"):
-                with pytest.raises(ChangedMeanwhile):
+                with pytest.raises(ConcurrentChangeError):
                     directory.read(name)
 
     def test_a_file_is_still_the_same_only_with_its_stamp_and_mode(self, root: Path) -> None:
@@ -89,18 +89,18 @@ class TestLooking:
         seen = found(root, "file")
         assert seen.stamp is not None
         with Directory(str(root)) as directory:
-            assert directory.is_still("file", seen.stamp, seen.mode)
-            assert not directory.is_still("file", seen.stamp, 0o600)
-            assert not directory.is_still("no", seen.stamp, seen.mode)
-            assert not directory.is_still("file", (*seen.stamp[:3], 0), seen.mode)
+            assert directory.matches("file", seen.stamp, seen.mode)
+            assert not directory.matches("file", seen.stamp, 0o600)
+            assert not directory.matches("no", seen.stamp, seen.mode)
+            assert not directory.matches("file", (*seen.stamp[:3], 0), seen.mode)
 
 
 class TestWriting:
     def test_a_file_gets_its_content_its_mode_and_its_directories(self, root: Path) -> None:
         with Directory(str(root)) as directory:
-            stamp = directory.do(written("a/b/run.sh")._replace(mode=0o750))
-            assert directory.made == ["a", "a/b"]
-            assert stamp == directory.found("a/b/run.sh").stamp
+            stamp = directory.apply(written("a/b/run.sh")._replace(mode=0o750))
+            assert directory.created == ["a", "a/b"]
+            assert stamp == directory.state("a/b/run.sh").stamp
         assert picture(root) == {
             "a": ("directory", None),
             "a/b": ("directory", None),
@@ -117,8 +117,8 @@ class TestWriting:
         assert (root / "a").stat().st_mode & 0o777 == 0o664
 
     def test_links_are_made_and_replaced(self, root: Path) -> None:
-        do(root, Change("a", LINK, Found(ABSENT), target="one"))
-        do(root, Change("a", LINK, found(root, "a"), target="two"))
+        do(root, FileChange("a", LINK, PathState(ABSENT), target="one"))
+        do(root, FileChange("a", LINK, found(root, "a"), target="two"))
         assert picture(root) == {"a": ("link", "two")}
 
     def test_a_file_takes_the_place_of_what_was_expected(self, root: Path) -> None:
@@ -129,13 +129,15 @@ class TestWriting:
 
     def test_what_was_expected_is_removed(self, root: Path) -> None:
         (root / "a").write_text("x")
-        do(root, Change("a", ABSENT, found(root, "a")))
+        do(root, FileChange("a", ABSENT, found(root, "a")))
         assert picture(root) == {}
 
     def test_a_copy_is_only_made_of_what_was_planned(self, root: Path, tmp_path: Path) -> None:
         (tmp_path / "source").write_text("changed since")
-        change = Change("a", FILE, Found(ABSENT), copy_of=str(tmp_path / "source"), sha256="0" * 64)
-        with pytest.raises(ChangedMeanwhile):
+        change = FileChange(
+            "a", FILE, PathState(ABSENT), copy_of=str(tmp_path / "source"), sha256="0" * 64
+        )
+        with pytest.raises(ConcurrentChangeError):
             do(root, change)
         assert picture(root) == {}
 
@@ -143,7 +145,7 @@ class TestWriting:
         for name in ("x" * 255, "長" * 85, os.fsdecode(b"\xff" * 255)):
             do(root, written(name))
             assert (root / name).read_text() == "ours"
-            assert len(os.fsencode(scratch_name(name))) <= 255
+            assert len(os.fsencode(temporary_name(name))) <= 255
 
     def test_names_that_are_not_utf8_can_be_written(self, root: Path) -> None:
         name = os.fsdecode(b"\xff\n\x01")
@@ -151,12 +153,12 @@ class TestWriting:
         assert (root / name / name).read_text() == "ours"
 
     def test_a_killed_writers_scratch_file_is_taken_away(self, root: Path) -> None:
-        (root / scratch_name("a")).write_text("half")
+        (root / temporary_name("a")).write_text("half")
         with Directory(str(root)) as directory:
-            directory.sweep("a")
-            directory.sweep("not/there")
+            directory.remove_temporary("a")
+            directory.remove_temporary("not/there")
         assert picture(root) == {}
-        (root / scratch_name("a")).write_text("half")
+        (root / temporary_name("a")).write_text("half")
         do(root, written("a"))
         assert picture(root) == {"a": ("644", b"ours")}
 
@@ -164,11 +166,11 @@ class TestWriting:
         code = (
             "import resource, sys\n"
             "resource.setrlimit(resource.RLIMIT_NOFILE, (90, 90))\n"
-            "from gascity.apply.directory import Directory\n"
-            "from gascity.model.plan import ABSENT, FILE, Change, Found\n"
+            "from gascity.workdir.write.directory import Directory\n"
+            "from gascity.model.plan import ABSENT, FILE, FileChange, PathState\n"
             "with Directory(sys.argv[1]) as d:\n"
             "    for n in range(200):\n"
-            "        d.do(Change(f'a/b{n}/c/file', FILE, Found(ABSENT), data=b'x'))\n"
+            "        d.apply(FileChange(f'a/b{n}/c/file', FILE, PathState(ABSENT), data=b'x'))\n"
         )
         subprocess.run([sys.executable, "-c", code, str(tmp_path / "root")], check=True)
         assert len(list((tmp_path / "root").glob("a/*/c/file"))) == 200
@@ -202,8 +204,8 @@ class TestTooLate:
             case "pipe":
                 os.mkfifo(root / "a")
         before = picture(root)
-        with pytest.raises(ChangedMeanwhile):
-            do(root, Change("a", kind, seen, data=b"ours", target="ours"))
+        with pytest.raises(ConcurrentChangeError):
+            do(root, FileChange("a", kind, seen, data=b"ours", target="ours"))
         assert picture(root) == before
 
     @pytest.mark.parametrize("deep", ["a/file", "a/b/file"])
@@ -215,8 +217,8 @@ class TestTooLate:
         (outside / "file").write_text("theirs")
         (root / "a").symlink_to(outside)
         before = picture(outside)
-        for change in (written(deep), Change(deep, ABSENT, Found(FILE))):
-            with pytest.raises(ChangedMeanwhile):
+        for change in (written(deep), FileChange(deep, ABSENT, PathState(FILE))):
+            with pytest.raises(ConcurrentChangeError):
                 do(root, change)
         assert picture(outside) == before
 
@@ -226,10 +228,10 @@ class TestTooLate:
         (root / "a").mkdir()
         (tmp_path / "outside").mkdir()
         with Directory(str(root)) as directory:
-            directory.do(written("a/one"))
+            directory.apply(written("a/one"))
             (root / "a").rename(root / "moved")
             (root / "a").symlink_to(tmp_path / "outside")
-            directory.do(written("a/two"))
+            directory.apply(written("a/two"))
         assert picture(tmp_path / "outside") == {}
 
     def test_what_comes_while_we_write_is_not_replaced(self, root: Path, tmp_path: Path) -> None:
@@ -237,7 +239,7 @@ class TestTooLate:
         (root / "a").write_text("as planned")
         source = tmp_path / "source"
         os.mkfifo(source)
-        change = Change("a", FILE, found(root, "a"), copy_of=str(source))
+        change = FileChange("a", FILE, found(root, "a"), copy_of=str(source))
 
         def somebody() -> None:
             with open(source, "wb") as pipe:
@@ -247,7 +249,7 @@ class TestTooLate:
 
         other = Thread(target=somebody)
         other.start()
-        with pytest.raises(ChangedMeanwhile):
+        with pytest.raises(ConcurrentChangeError):
             do(root, change._replace(sha256=sha256(b"ours").hexdigest()))
         other.join()
         assert picture(root) == {"a": ("644", b"mine")}
@@ -268,12 +270,12 @@ def test_only_empty_directories_are_removed(root: Path) -> None:
         assert directory.remove_empty("a")
         assert not directory.remove_empty("full")
         assert directory.remove_empty("was/never/there")
-        directory.do(written("a/again"))
+        directory.apply(written("a/again"))
     assert sorted(picture(root)) == ["a", "a/again", "full", "full/x"]
 
 
 def test_what_was_just_made_is_found(root: Path) -> None:
     with Directory(str(root)) as directory:
-        assert directory.found("a/b").kind == ABSENT
-        directory.do(written("a/b"))
-        assert directory.found("a/b").kind == FILE
+        assert directory.state("a/b").kind == ABSENT
+        directory.apply(written("a/b"))
+        assert directory.state("a/b").kind == FILE

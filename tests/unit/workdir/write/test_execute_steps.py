@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from gascity.apply.directory import stamp_of
-from gascity.apply.perform import perform
-from gascity.model.plan import FILE, Wanted
-from tests.support.benches import Bench
-from tests.support.pictures import picture, scratch
-from tests.support.plots import document, file, link
+from gascity.model.plan import FILE, WantedPath
+from gascity.workdir.write.directory import stamp_of
+from gascity.workdir.write.execute import execute
+from tests.support.disk_state import document, file, link
+from tests.support.snapshots import picture, scratch
+from tests.support.workdir_bench import Bench
 
 SERVER = {"command": "npx"}
 
@@ -22,9 +22,9 @@ def bench(tmp_path: Path) -> Bench:
     return Bench(tmp_path)
 
 
-def copy(path: str, source: Path) -> Wanted:
+def copy(path: str, source: Path) -> WantedPath:
     stamp = stamp_of(source.stat())
-    return Wanted(path, FILE, str(source), "city", ("a",), copy_of=str(source), stamp=stamp)
+    return WantedPath(path, FILE, str(source), "city", ("a",), copy_of=str(source), stamp=stamp)
 
 
 def test_everything_is_done_and_on_record(bench: Bench, tmp_path: Path) -> None:
@@ -79,20 +79,20 @@ def test_a_new_directory_that_somebody_else_makes_meanwhile_is_theirs(tmp_path: 
 
     done = bench.apply(file("a", "ours"), file("b", "ours"), meanwhile=somebody)
     assert [step.path for step in done.done] == ["b"]
-    assert [step.path for step in done.overtaken] == ["a"]
+    assert [step.path for step in done.conflicts] == ["a"]
     assert (bench.root / "a").read_text() == "mine"
     assert "a" not in bench.ledger.paths
 
 
 def test_what_goes_makes_way_for_what_comes_in_whatever_order_it_was_planned(bench: Bench) -> None:
     bench.apply(link("a", "/x"))
-    outcome = bench.plan(file("a/b", "1"))
-    steps = sorted(outcome.steps, key=lambda step: step.path, reverse=True)
+    decision = bench.plan(file("a/b", "1"))
+    steps = sorted(decision.steps, key=lambda step: step.path, reverse=True)
     assert [step.op for step in steps] == ["write", "remove"]
-    done = perform(
-        bench.shop, bench.ledger, steps, outcome.records, "run", progress=lambda *_: None
+    done = execute(
+        bench.apply_state, bench.ledger, steps, decision.records, "run", progress=lambda *_: None
     )
-    assert done.overtaken == ()
+    assert done.conflicts == ()
     assert sorted(picture(bench.root)) == ["a", "a/b"]
 
 
@@ -104,7 +104,7 @@ def test_directories_of_ours_go_with_the_last_file_in_them(bench: Bench) -> None
     bench.apply()
     assert sorted(picture(bench.root)) == ["theirs"]
     assert bench.ledger.directories == ()
-    assert bench.shop.ledgers.roots() == [str(bench.root)]  # git may have to be told
+    assert bench.apply_state.ledgers.roots() == [str(bench.root)]  # git may have to be told
 
 
 def test_a_directory_of_ours_with_something_of_a_persons_in_it_stays(bench: Bench) -> None:
@@ -123,7 +123,7 @@ class TestOvertaken:
             file("c", "2"),
             meanwhile=lambda: (bench.root / "a").write_text("mine"),
         )
-        assert [step.path for step in done.overtaken] == ["a"]
+        assert [step.path for step in done.conflicts] == ["a"]
         assert sorted(step.path for step in done.done) == ["b", "c"]
         assert (bench.root / "a").read_text() == "mine"
         assert [step.op for step in bench.plan(*(file(n, "2") for n in "abc")).steps] == ["keep"]
@@ -145,7 +145,7 @@ class TestOvertaken:
                 os.mkfifo(bench.root / "a")
 
         done = bench.apply(file("a", "2"), meanwhile=somebody)
-        assert [step.path for step in done.overtaken] == ["a"]
+        assert [step.path for step in done.conflicts] == ["a"]
         assert (tmp_path / "outside").read_text() == "theirs"
         assert bench.undo() is not None
 
@@ -162,7 +162,7 @@ class TestOvertaken:
             (bench.root / "d").symlink_to(outside)
 
         done = bench.apply(file("d/new", "2"), meanwhile=somebody)
-        assert {step.path for step in done.overtaken} == {"d/old", "d/new"}
+        assert {step.path for step in done.conflicts} == {"d/old", "d/new"}
         assert picture(outside) == {"old": ("644", b"theirs")}
 
     def test_when_all_came_too_late_there_is_nothing_to_undo(self, bench: Bench) -> None:
@@ -196,15 +196,20 @@ class TestOvertaken:
         source = tmp_path / "source"
         source.write_bytes(b"1" * 400_000)  # more than is kept in memory
         wanted = [file("0", "first"), copy("a", source)]
-        outcome = bench.plan(*wanted)
+        decision = bench.plan(*wanted)
 
         def somebody(done: int, _: int) -> None:
             source.write_bytes(b"2" * 100_000 + b"3" * 300_000 if done == 1 else b"4")
 
-        done = perform(
-            bench.shop, bench.ledger, outcome.steps, outcome.records, "run", progress=somebody
+        done = execute(
+            bench.apply_state,
+            bench.ledger,
+            decision.steps,
+            decision.records,
+            "run",
+            progress=somebody,
         )
-        assert [step.path for step in done.overtaken] == ["a"]
+        assert [step.path for step in done.conflicts] == ["a"]
         assert picture(bench.root) == {"0": ("644", b"first")}
         assert sorted(bench.ledger.paths) == ["0"]
         bench.apply(file("0", "first"), copy("a", source))
@@ -236,12 +241,12 @@ class TestStamps:
         for path in (source,):
             os.utime(path, ns=(1, 1))
         bench.apply(copy("a", source))
-        ledger = Path(bench.shop.ledgers.file(str(bench.root)))
+        ledger = Path(bench.apply_state.ledgers.file(str(bench.root)))
         later = ledger.stat().st_mtime_ns + 10**9
         os.utime(ledger, ns=(later, later))
 
         def never(_: object, path: str) -> bytes:
             raise AssertionError(f"{path} was read")
 
-        monkeypatch.setattr("gascity.apply.directory.Directory.read", never)
+        monkeypatch.setattr("gascity.workdir.write.directory.Directory.read", never)
         assert bench.plan(copy("a", source)).steps == []

@@ -5,17 +5,26 @@ from pathlib import Path
 
 import pytest
 
-from gascity.apply.journal import KEPT, UNDOING, Deed, Journal, Record, Side, is_as
-from gascity.model.plan import ABSENT, DIRECTORY, FILE, LINK, Held
+from gascity.model.plan import ABSENT, DIRECTORY, FILE, LINK, PathRecord
 from gascity.model.problems import CityError
-from tests.support.pictures import picture
+from gascity.workdir.write.journal import (
+    KEPT,
+    UNDOING,
+    Journal,
+    JournalEntry,
+    PathChange,
+    PathVersion,
+)
+from tests.support.snapshots import picture
 
-HELD = Held(FILE, "overlay/a", "city", ("x",), sha256="ab" * 32)
+HELD = PathRecord(FILE, "overlay/a", "city", ("x",), sha256="ab" * 32)
 BYTES = os.fsdecode(b"\xff\n")
 DEEDS = (
-    Deed("a", Side(FILE, "1" * 64, 0o640), Side(FILE, "2" * 64, 0o644), None, HELD),
-    Deed(f"{BYTES}/b", Side(LINK, target=BYTES), Side(ABSENT), HELD, None),
-    Deed("c", Side(ABSENT), Side(LINK, target="x"), None, HELD),
+    PathChange(
+        "a", PathVersion(FILE, "1" * 64, 0o640), PathVersion(FILE, "2" * 64, 0o644), None, HELD
+    ),
+    PathChange(f"{BYTES}/b", PathVersion(LINK, target=BYTES), PathVersion(ABSENT), HELD, None),
+    PathChange("c", PathVersion(ABSENT), PathVersion(LINK, target="x"), None, HELD),
 )
 
 
@@ -24,22 +33,22 @@ def journal(tmp_path: Path) -> Journal:
     return Journal(str(tmp_path))
 
 
-def record(run: str = "now", root: str = "/work") -> Record:
-    return Record("", root, run, DEEDS, agents=("x", "y"), directories=("d",))
+def record(run: str = "now", root: str = "/work") -> JournalEntry:
+    return JournalEntry("", root, run, DEEDS, agents=("x", "y"), directories=("d",))
 
 
 def test_a_record_comes_back_with_all_that_is_in_it(journal: Journal) -> None:
     begun = journal.begin(record(), {"a": b"before\n"})
     (back,) = journal.interrupted("/work")
     assert back == begun
-    assert back.deeds[1:] == DEEDS[1:]
-    assert back.blob(back.deeds[0].before.blob) == b"before\n"
+    assert back.changes[1:] == DEEDS[1:]
+    assert back.blob(back.changes[0].before.blob) == b"before\n"
     assert journal.last("/work") is None
     journal.finish(begun)
     assert journal.interrupted("/work") == []
     done = journal.last("/work")
     assert done is not None
-    assert done.deeds == begun.deeds
+    assert done.changes == begun.changes
     assert journal.roots() == ["/work"]
 
 
@@ -48,7 +57,7 @@ def test_what_was_not_done_is_not_on_record(journal: Journal) -> None:
     journal.finish(begun, {"a", "c"})
     done = journal.last("/work")
     assert done is not None
-    assert [deed.path for deed in done.deeds] == ["a", "c"]
+    assert [deed.path for deed in done.changes] == ["a", "c"]
     assert journal.interrupted("/work") == []
 
 
@@ -74,7 +83,7 @@ def test_each_undo_goes_one_further_and_a_half_one_is_interrupted(journal: Journ
     (interrupted,) = journal.interrupted("/work")
     assert (interrupted.state, interrupted.directories) == (UNDOING, ("made",))
     assert journal.last("/work") == interrupted
-    journal.undone(undoing, whole=True)
+    journal.undone(undoing, complete=True)
     last = journal.last("/work")
     assert last is not None
     assert last.run == "one"
@@ -84,7 +93,7 @@ def test_what_could_not_be_put_back_can_still_be_found(journal: Journal, tmp_pat
     journal.finish(journal.begin(record(), {"a": b"a person's own\n"}))
     last = journal.last("/work")
     assert last is not None
-    journal.undone(journal.undoing(last, ()), whole=False)
+    journal.undone(journal.undoing(last, ()), complete=False)
     assert journal.last("/work") is None
     assert journal.interrupted("/work") == []
     assert b"a person's own\n" in [value for _, value in picture(tmp_path).values()]
@@ -147,16 +156,16 @@ def test_a_damaged_record_is_an_error_that_says_what_to_do(journal: Journal, dat
 @pytest.mark.parametrize(
     ("side", "now", "same"),
     [
-        (Side(ABSENT), (ABSENT, "", ""), True),
-        (Side(ABSENT), (DIRECTORY, "", ""), False),
-        (Side(FILE, "1"), (FILE, "1", ""), True),
-        (Side(FILE, "1"), (FILE, "2", ""), False),
-        (Side(LINK, target="x"), (LINK, "", "x"), True),
-        (Side(LINK, target="x"), (LINK, "", "y"), False),
-        (Side(LINK, target="x"), (FILE, "", "x"), False),
+        (PathVersion(ABSENT), (ABSENT, "", ""), True),
+        (PathVersion(ABSENT), (DIRECTORY, "", ""), False),
+        (PathVersion(FILE, "1"), (FILE, "1", ""), True),
+        (PathVersion(FILE, "1"), (FILE, "2", ""), False),
+        (PathVersion(LINK, target="x"), (LINK, "", "x"), True),
+        (PathVersion(LINK, target="x"), (LINK, "", "y"), False),
+        (PathVersion(LINK, target="x"), (FILE, "", "x"), False),
     ],
 )
 def test_a_side_is_known_by_content_or_target(
-    side: Side, now: tuple[str, str, str], same: bool
+    side: PathVersion, now: tuple[str, str, str], same: bool
 ) -> None:
-    assert is_as(side, *now) is same
+    assert side.is_like(*now) is same

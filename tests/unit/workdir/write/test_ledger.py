@@ -10,12 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from gascity.apply.ledger import Ledger, Ledgers, Told, held_fields, held_from
-from gascity.model.plan import DOCUMENT, FILE, LINK, Held, Shape
+from gascity.model.plan import DOCUMENT, FILE, LINK, PathRecord, Shape
 from gascity.model.problems import CityError
+from gascity.workdir.write.ledger import (
+    Ledger,
+    Ledgers,
+    SyncState,
+    record_from_json,
+    record_to_json,
+)
 
 STAMP = (1_700_000_000_123_456_789, 1_700_000_000_000_000_001, 12, 34)
-PLAIN = Held(FILE, "overlay/a/b.md", "city", ("x",), 0o644, "ab" * 32, STAMP, STAMP)
+PLAIN = PathRecord(FILE, "overlay/a/b.md", "city", ("x",), 0o644, "ab" * 32, STAMP, STAMP)
 BYTES = os.fsdecode(b"\xff\xfe/\n.md")
 
 RECORDS = {
@@ -29,15 +35,15 @@ RECORDS = {
     "executable": ("run", PLAIN._replace(mode=0o755)),
     "covering": ("b.md", PLAIN._replace(covers=True)),
     "in a forced-away file's place": ("b.md", PLAIN._replace(original=(0o600, "\xff\n"))),
-    "adopted": ("b.md", Held(FILE, "s", "city", ("x",), adopted="cd" * 32)),
-    "a link": ("skill", Held(LINK, "skills/x", "agent", ("x",), target="/elsewhere")),
+    "adopted": ("b.md", PathRecord(FILE, "s", "city", ("x",), adopted="cd" * 32)),
+    "a link": ("skill", PathRecord(LINK, "skills/x", "agent", ("x",), target="/elsewhere")),
     "with servers": (
         ".codex/config.toml",
         PLAIN._replace(shape=Shape("codex", "toml", ("mcp_servers",)), entries={"fs": {}}),
     ),
     "a document": (
         ".mcp.json",
-        Held(
+        PathRecord(
             DOCUMENT,
             "mcp/fs.toml",
             "city",
@@ -54,7 +60,7 @@ RECORDS = {
     ),
     "a document with times": (
         ".codex/config.toml",
-        Held(
+        PathRecord(
             DOCUMENT,
             "",
             "",
@@ -78,17 +84,17 @@ def ledgers(tmp_path: Path) -> Ledgers:
 
 
 @pytest.mark.parametrize(("path", "held"), RECORDS.values(), ids=RECORDS)
-def test_every_record_comes_back_as_it_was(ledgers: Ledgers, path: str, held: Held) -> None:
+def test_every_record_comes_back_as_it_was(ledgers: Ledgers, path: str, held: PathRecord) -> None:
     before = Ledger("/work", {path: held}, ("", "a", BYTES), {"x": {"prompt": "12"}})
     ledgers.write(before)
     after = Ledgers(ledgers.home.removesuffix("/.gc/ledger")).read("/work")
     assert after._replace(written=0) == before
-    assert isinstance(after.paths[path], Held)
-    assert held_from(json.loads(json.dumps(held_fields(PLAIN)))) == PLAIN
+    assert isinstance(after.paths[path], PathRecord)
+    assert record_from_json(json.loads(json.dumps(record_to_json(PLAIN)))) == PLAIN
 
 
 def test_everything_else_of_a_directory_comes_back_too(ledgers: Ledgers) -> None:
-    told = Told(None, ("a", BYTES), ("claude-1.json",))
+    told = SyncState(None, ("a", BYTES), ("claude-1.json",))
     before = Ledger("/work", {}, (), {}, "/rig", "city/x/prepared", told)
     ledgers.write(before)
     after = ledgers.read("/work")
@@ -115,7 +121,7 @@ def test_roots_are_those_that_have_something(ledgers: Ledgers) -> None:
     ledgers.write(Ledger("/one", {"a": PLAIN}))
     ledgers.write(Ledger("/two", directories=("",)))
     ledgers.write(Ledger("/three", rig="/rig"))
-    ledgers.write(Ledger("/four", told=Told(None)))
+    ledgers.write(Ledger("/four", synced=SyncState(None)))
     ledgers.write(Ledger("/five", agents={"x": {}}))
     ledgers.write(Ledger("/six", branch="city/x/prepared", written=1))
     assert sorted(ledgers.roots()) == ["/five", "/four", "/one", "/three", "/two"]
@@ -141,7 +147,7 @@ def test_nobody_else_may_read_it(ledgers: Ledgers) -> None:
     try:
         with ledgers.locked("/work"):
             ledgers.write(Ledger("/work", {"a": PLAIN}))
-            ledgers.write_next(Ledger("/next", {"a": PLAIN}))
+            ledgers.write_pending(Ledger("/next", {"a": PLAIN}))
     finally:
         os.umask(before)
     assert os.stat(ledgers.home).st_mode & 0o777 == 0o700
@@ -150,15 +156,15 @@ def test_nobody_else_may_read_it(ledgers: Ledgers) -> None:
 
 
 def test_records_that_wait_are_not_the_ledgers_until_they_are_promoted(ledgers: Ledgers) -> None:
-    ledgers.write_next(Ledger("/work", {"a": PLAIN}))
+    ledgers.write_pending(Ledger("/work", {"a": PLAIN}))
     assert ledgers.read("/work").paths == {}
     assert ledgers.roots() == []
-    assert ledgers.promote("/work")
+    assert ledgers.commit_pending("/work")
     assert ledgers.read("/work").paths == {"a": PLAIN}
-    assert not ledgers.promote("/work")
-    ledgers.write_next(Ledger("/work"))
-    ledgers.drop_next("/work")
-    ledgers.drop_next("/work")
+    assert not ledgers.commit_pending("/work")
+    ledgers.write_pending(Ledger("/work"))
+    ledgers.drop_pending("/work")
+    ledgers.drop_pending("/work")
     assert ledgers.read("/work").paths == {"a": PLAIN}
 
 
@@ -206,7 +212,7 @@ def test_a_city_that_was_moved_knows_its_own_and_a_copy_keeps_its_hands_off(tmp_
 
 def test_only_one_process_has_the_lock_and_it_goes_with_the_process(tmp_path: Path) -> None:
     code = (
-        "import sys; from gascity.apply.ledger import Ledgers\n"
+        "import sys; from gascity.workdir.write.ledger import Ledgers\n"
         "with Ledgers(sys.argv[1]).locked('/work'):\n"
         "    print('locked', flush=True); sys.stdin.read()\n"
     )

@@ -11,11 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from gascity.apply import UNFINISHED, transaction
-from gascity.apply.directory import ChangedMeanwhile
-from gascity.apply.transaction import Piece, alone, change, recover
 from gascity.model.problems import CityError
-from tests.support.pictures import Picture, picture
+from gascity.workdir.write import UNFINISHED, transaction
+from gascity.workdir.write.directory import ConcurrentChangeError
+from gascity.workdir.write.transaction import (
+    PathEdit,
+    city_lock,
+    recover,
+    replace_city_files,
+    run_transaction,
+)
+from tests.support.snapshots import Picture, picture
 from tests.support.trees import build_tree
 
 _CALLS = "open write rename replace link symlink unlink mkdir rmdir chmod fchmod utime".split()
@@ -72,28 +78,28 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return home
 
 
-def pieces() -> list[Piece]:
+def pieces() -> list[PathEdit]:
     return [
-        Piece("city.toml", b"# nothing\n", mode=0o640),
-        Piece("agents/mayor/prompt.md", copy_of="prompts/mayor.md"),
-        Piece("agents/mayor/overlay", copy_of="overlays/all"),
-        Piece("agents/mayor/agent.toml", b"x = 1\n"),
-        Piece("template-fragments", copy_of="prompts/shared"),
-        Piece("prompts"),
-        Piece("overlays"),
-        Piece("packs/x/pack.toml", b"new\n"),
-        Piece("packs/x/agents/a/prompt.md", b"hi\n"),
-        Piece("plain"),
-        Piece("plain/inner", b"inside\n"),
+        PathEdit("city.toml", b"# nothing\n", mode=0o640),
+        PathEdit("agents/mayor/prompt.md", copy_of="prompts/mayor.md"),
+        PathEdit("agents/mayor/overlay", copy_of="overlays/all"),
+        PathEdit("agents/mayor/agent.toml", b"x = 1\n"),
+        PathEdit("template-fragments", copy_of="prompts/shared"),
+        PathEdit("prompts"),
+        PathEdit("overlays"),
+        PathEdit("packs/x/pack.toml", b"new\n"),
+        PathEdit("packs/x/agents/a/prompt.md", b"hi\n"),
+        PathEdit("plain"),
+        PathEdit("plain/inner", b"inside\n"),
     ]
 
 
 def make(
     root: Path,
-    wanted: Sequence[Piece] | None = None,
+    wanted: Sequence[PathEdit] | None = None,
     check: Callable[[], None] = lambda: None,
 ) -> str:
-    return change(str(root), "step-1", wanted or pieces(), lambda: True, check)
+    return run_transaction(str(root), "step-1", wanted or pieces(), lambda: True, check)
 
 
 def town(root: Path) -> Picture:
@@ -177,7 +183,7 @@ def test_taking_back_may_itself_be_killed_at_any_moment(root: Path) -> None:
     before = town(root)
     for at in count(1):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(transaction, "put_back", lambda *_: ())
+            patch.setattr(transaction, "_undo_swaps", lambda *_: ())
             with pytest.raises(ValueError, match="no"):
                 make(root, check=refuse)
         assert town(root) != before
@@ -198,28 +204,28 @@ def test_taking_back_may_itself_be_killed_at_any_moment(root: Path) -> None:
 def test_a_change_after_one_that_was_killed_leaves_nothing_of_it(root: Path) -> None:
     with killed_at(30), pytest.raises(Killed):
         make(root)
-    change(str(root), "step-2", pieces(), lambda: True, lambda: None)
+    run_transaction(str(root), "step-2", pieces(), lambda: True, lambda: None)
     assert sorted(os.listdir(root / ".gc/backup")) == ["step-2"]
 
 
 class TestAPersonWrites:
     def test_between_deciding_and_preparing(self, root: Path) -> None:
         before = town(root)
-        with pytest.raises(ChangedMeanwhile):
-            change(str(root), "step-1", pieces(), lambda: False, lambda: None)
+        with pytest.raises(ConcurrentChangeError):
+            run_transaction(str(root), "step-1", pieces(), lambda: False, lambda: None)
         assert town(root) == before
 
     def test_while_it_is_prepared(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        real = transaction.write_journal
+        real = transaction._write_journal
 
         def write(*arguments: object) -> None:
             (root / "prompts/mayor.md").write_text("Mine.\n")
             (root / "city.toml").write_text("# mine\n")
             real(*arguments)  # type: ignore[arg-type]
 
-        monkeypatch.setattr(transaction, "write_journal", write)
+        monkeypatch.setattr(transaction, "_write_journal", write)
         before = town(root)
-        with pytest.raises(ChangedMeanwhile):
+        with pytest.raises(ConcurrentChangeError):
             make(root)
         mine = {"prompts/mayor.md": ("644", b"Mine.\n"), "city.toml": ("644", b"# mine\n")}
         assert town(root) == {**before, **mine}
@@ -249,14 +255,14 @@ class TestAPersonWrites:
         }
 
     def test_at_a_place_that_was_free(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        real = transaction.write_journal
+        real = transaction._write_journal
 
         def write(*arguments: object) -> None:
             build_tree(root, {"agents/mine/prompt.md": "mine\n"})
             real(*arguments)  # type: ignore[arg-type]
 
-        monkeypatch.setattr(transaction, "write_journal", write)
-        with pytest.raises(ChangedMeanwhile):
+        monkeypatch.setattr(transaction, "_write_journal", write)
+        with pytest.raises(ConcurrentChangeError):
             make(root)
         assert (root / "agents/mine/prompt.md").read_text() == "mine\n"
         assert (root / "prompts/mayor.md").exists()
@@ -265,15 +271,15 @@ class TestAPersonWrites:
 
 def test_a_later_piece_counts_and_two_files_may_swap_places(root: Path) -> None:
     wanted = [
-        Piece("a/run", copy_of="overlays/all"),
-        Piece("overlays"),
-        Piece("a/run/run.sh", b"edited\n"),
-        Piece("a/run/link", link="../elsewhere"),
-        Piece("plain", copy_of="city.toml"),
-        Piece("plain"),
-        Piece("city.toml", copy_of="plain"),
-        Piece("packs/x"),
-        Piece("packs/x/new", b"alone\n"),
+        PathEdit("a/run", copy_of="overlays/all"),
+        PathEdit("overlays"),
+        PathEdit("a/run/run.sh", b"edited\n"),
+        PathEdit("a/run/link", link="../elsewhere"),
+        PathEdit("plain", copy_of="city.toml"),
+        PathEdit("plain"),
+        PathEdit("city.toml", copy_of="plain"),
+        PathEdit("packs/x"),
+        PathEdit("packs/x/new", b"alone\n"),
     ]
     make(root, wanted)
     after = town(root)
@@ -304,34 +310,34 @@ def test_where_files_cannot_have_two_names_it_works_all_the_same(
 @pytest.mark.parametrize("path", ["", "../x", "a/../b", ".gc/x", "a/.git/x", "/etc/x", "a//b"])
 def test_odd_paths_are_refused(root: Path, path: str) -> None:
     before = town(root)
-    with pytest.raises(OSError, match="not a path"):
-        make(root, [Piece(path, b"x")])
+    with pytest.raises(OSError, match="this path cannot be changed"):
+        make(root, [PathEdit(path, b"x")])
     assert town(root) == before
 
 
 def test_no_link_is_followed(root: Path, tmp_path: Path) -> None:
     build_tree(tmp_path / "outside", {"x": "theirs\n"})
     (root / "agents").symlink_to(tmp_path / "outside")
-    with pytest.raises(OSError, match="a link"):
+    with pytest.raises(OSError, match="a parent directory is a symlink"):
         make(root)
     assert picture(tmp_path / "outside") == {"x": ("644", b"theirs\n")}
 
 
 def test_a_directory_is_not_replaced_by_a_file_unasked(root: Path) -> None:
     with pytest.raises(IsADirectoryError):
-        make(root, [Piece("prompts", b"x")])
+        make(root, [PathEdit("prompts", b"x")])
 
 
 def test_only_one_changes_a_city_at_a_time(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transaction, "_PATIENCE", 0.0)
-    with alone(str(root)), pytest.raises(CityError) as caught:
+    monkeypatch.setattr(transaction, "_LOCK_TIMEOUT", 0.0)
+    with city_lock(str(root)), pytest.raises(CityError) as caught:
         make(root)
     assert caught.value.problems[0].code == "city-busy"
     with monkeypatch.context() as patch:
-        patch.setattr(transaction, "put_back", lambda *_: ())
+        patch.setattr(transaction, "_undo_swaps", lambda *_: ())
         with pytest.raises(ValueError, match="no"):
             make(root, check=refuse)
-    with alone(str(root)), pytest.raises(CityError):
+    with city_lock(str(root)), pytest.raises(CityError):
         recover(str(root))
     assert recover(str(root)) is not None
 
@@ -362,6 +368,78 @@ def test_state_on_another_file_system_is_named(root: Path) -> None:
 def test_a_pipe_is_not_copied(root: Path) -> None:
     os.mkfifo(root / "overlays/all/pipe")
     before = town(root)
-    with pytest.raises(OSError, match="neither a file"):
+    with pytest.raises(OSError, match="not a file, directory or symlink"):
         make(root)
     assert town(root) == before
+
+
+class TestReplaceCityFiles:
+    """The edits of commands: `agent rename`, `pack add`, `rig add`, `rig remove`."""
+
+    def edit(self, root: Path, check: Callable[[], None] = lambda: None) -> None:
+        contents = {str(root / "city.toml"): b"new\n", str(root / "packs/x/pack.toml"): b"new\n"}
+        move = (str(root / "packs/x"), str(root / "packs/y"))
+        replace_city_files(str(root), "rename", contents, move=move, check=check)
+
+    def test_files_are_replaced_and_the_directory_is_moved(self, root: Path) -> None:
+        self.edit(root)
+        assert (root / "city.toml").read_text() == "new\n"
+        assert not (root / "packs/x").exists()
+        assert (root / "packs/y/pack.toml").read_text() == "new\n"
+        assert (root / "packs/y/notes.txt").read_text() == "not touched\n"
+
+    def test_no_backup_is_kept(self, root: Path) -> None:
+        self.edit(root)
+        assert list((root / ".gc/backup").iterdir()) == []
+
+    def test_a_failed_check_restores_everything(self, root: Path) -> None:
+        before = town(root)
+        with pytest.raises(ValueError, match="no"):
+            self.edit(root, refuse)
+        assert town(root) == before
+        assert recover(str(root)) is None
+
+    def test_killed_at_any_moment_all_or_nothing_remains(self, root: Path) -> None:
+        before = town(root)
+        self.edit(root)
+        after = town(root)
+        for at in count(1):
+            shutil.rmtree(root / ".gc", ignore_errors=True)
+            for path in ("packs/y", "packs/x"):
+                shutil.rmtree(root / path, ignore_errors=True)
+            build_tree(
+                root,
+                {
+                    "city.toml": "[[agent]]\n",
+                    "packs/x/pack.toml": "old\n",
+                    "packs/x/notes.txt": "not touched\n",
+                },
+            )
+            assert town(root) == before
+            try:
+                with killed_at(at):
+                    self.edit(root)
+                break
+            except Killed:
+                recover(str(root))
+            assert town(root) in (before, after), at
+        assert at > 20  # it was killed at many points
+
+    def test_a_symlink_stays_one_and_its_target_is_replaced(self, root: Path) -> None:
+        outside = root.parent / "dotfiles.toml"
+        outside.write_text("old\n")
+        (root / "city.toml").unlink()
+        (root / "city.toml").symlink_to(outside)
+        self.edit(root)
+        assert (root / "city.toml").is_symlink()
+        assert outside.read_text() == "new\n"
+
+    def test_a_failed_check_restores_a_file_outside_the_city(self, root: Path) -> None:
+        outside = root.parent / "dotfiles.toml"
+        outside.write_text("old\n")
+        (root / "city.toml").unlink()
+        (root / "city.toml").symlink_to(outside)
+        with pytest.raises(ValueError, match="no"):
+            self.edit(root, refuse)
+        assert outside.read_text() == "old\n"
+        assert (root / "packs/x/pack.toml").read_text() == "old\n"

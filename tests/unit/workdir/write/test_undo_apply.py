@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.benches import Bench
-from tests.support.pictures import picture
-from tests.support.plots import document, file, link
+from tests.support.disk_state import document, file, link
+from tests.support.snapshots import picture
+from tests.support.workdir_bench import Bench
 
 SERVER = {"command": "npx"}
 
@@ -84,8 +84,10 @@ def test_a_directory_that_was_not_there_is_not_there_again(tmp_path: Path) -> No
     bench.undo()
     bench.undo()
     assert not bench.root.exists()
-    bench.shop.ledgers.write(bench.ledger._replace(told=bench.ledger.told._replace(excluded="")))
-    assert bench.shop.ledgers.roots() == []
+    bench.apply_state.ledgers.write(
+        bench.ledger._replace(synced=bench.ledger.synced._replace(excluded=""))
+    )
+    assert bench.apply_state.ledgers.roots() == []
 
 
 def test_what_an_agent_left_in_a_new_directory_stays(tmp_path: Path) -> None:
@@ -103,10 +105,10 @@ class TestChangedSince:
         done = bench.undo()
         assert done is not None
         assert [deed.path for deed in done.kept] == ["a"]
-        assert [deed.path for deed in done.back] == ["b"]
+        assert [deed.path for deed in done.restored] == ["b"]
         assert picture(bench.root) == {"a": ("644", b"mine")}
         (step,) = bench.plan(file("a", "2")).steps
-        assert (step.op, step.reason) == ("keep", "it was changed by hand since")
+        assert (step.op, step.reason) == ("keep", "modified locally")
 
     def test_what_it_replaced_can_still_be_found(self, bench: Bench, tmp_path: Path) -> None:
         (bench.root / "a").write_text("the only copy")

@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import pytest
 
-from gascity.apply import worktree
-from gascity.apply.tree_state import state
-from gascity.apply.worktree_record import is_whole
-from gascity.git import GitFault
+from gascity.git import GitError
+from gascity.workdir.write import worktree
+from gascity.workdir.write.worktree_records import is_complete
+from gascity.workdir.write.worktree_state import inspect
 from tests.support.git import (
     Rig,
     branches,
@@ -69,15 +69,15 @@ def test_one_that_is_there_is_used_as_it_stands(rig: Rig) -> None:
 def test_another_branch_in_it_is_kept_and_named(rig: Rig) -> None:
     rig.prepare()
     git(rig.path, "checkout", "--quiet", "-b", "mine")
-    assert rig.prepare() == (str(rig.path), "mine", "", False, "stands on `mine`")
+    assert rig.prepare() == (str(rig.path), "mine", "", False, "on `mine`")
     git(rig.path, "checkout", "--quiet", "--detach")
-    assert rig.prepare() == (str(rig.path), "", "", False, "stands on no branch")
+    assert rig.prepare() == (str(rig.path), "", "", False, "on no branch")
 
 
 def test_a_bare_repository_serves_as_a_rig(tmp_path: Path) -> None:
     rig = rig_at(tmp_path)
     rig = rig._replace(root=with_origin(rig.root))
-    assert rig.prepare().made
+    assert rig.prepare().created
     assert rig.branch() == "city/ann/w1"
 
 
@@ -85,7 +85,7 @@ def test_a_rig_without_commits_is_refused(tmp_path: Path, rig: Rig) -> None:
     unborn = tmp_path / "unborn"
     unborn.mkdir()
     git(unborn, "init", "--quiet")
-    with pytest.raises(GitFault, match="has no commit to start from"):
+    with pytest.raises(GitError, match="has no commit to start from"):
         rig._replace(root=unborn).prepare()
     assert not rig.path.exists()
 
@@ -94,8 +94,8 @@ def test_a_rig_without_commits_is_refused(tmp_path: Path, rig: Rig) -> None:
 def test_names_may_be_strange(tmp_path: Path, name: str) -> None:
     rig = rig_at(tmp_path, {name: "x"}, name=name)
     rig = rig._replace(path=tmp_path / "trees" / name)
-    assert rig.prepare().made
-    assert not rig.prepare().made
+    assert rig.prepare().created
+    assert not rig.prepare().created
     assert (rig.path / name).read_text() == "x"
     assert rig.remove() == []
     assert not rig.path.exists()
@@ -107,10 +107,10 @@ def test_a_branch_with_commits_of_its_own_is_left_alone(rig: Rig) -> None:
     git(rig.root, "checkout", "--quiet", "main")
     made = rig.prepare()
     assert made.branch == rig.branch() == "city/ann/w1-2"
-    assert made.note == "stands on `city/ann/w1-2`: `city/ann/w1` is taken"
+    assert made.note == "on `city/ann/w1-2` because `city/ann/w1` is in use"
     assert git(rig.root, "rev-parse", "city/ann/w1") == theirs
     again = rig.prepare()
-    assert (again.branch, again.made, again.note) == ("city/ann/w1-2", False, "")
+    assert (again.branch, again.created, again.note) == ("city/ann/w1-2", False, "")
 
 
 def test_a_branch_that_is_checked_out_elsewhere_is_left_alone(rig: Rig) -> None:
@@ -151,7 +151,7 @@ def test_what_is_in_the_way_is_not_touched(rig: Rig, tmp_path: Path, thing: str)
         other.prepare("city/bob/w")
         subprocess.run(["cp", "-r", str(other.path), str(rig.path)], check=True)
     before = git(rig.root, "for-each-ref")
-    with pytest.raises(GitFault, match="is in the way"):
+    with pytest.raises(GitError, match="exists and is not"):
         rig.prepare()
     assert git(rig.root, "for-each-ref") == before
     assert len(rig.recorded()) == (2 if thing == "copy" else 1)
@@ -161,16 +161,16 @@ def test_what_is_in_the_way_is_not_touched(rig: Rig, tmp_path: Path, thing: str)
 
 def test_an_empty_directory_is_not_in_the_way(rig: Rig) -> None:
     rig.path.mkdir(parents=True)
-    assert rig.prepare().made
+    assert rig.prepare().created
 
 
 def test_the_rigs_own_checkout_is_never_taken(rig: Rig, tmp_path: Path) -> None:
     linked = tmp_path / "linked"
     git(rig.root, "worktree", "add", "--quiet", str(linked))
     for mine in (rig._replace(path=rig.root), rig._replace(root=linked, path=linked)):
-        with pytest.raises(GitFault, match="is the rig's own checkout"):
+        with pytest.raises(GitError, match="is the rig's own checkout"):
             mine.prepare()
-        with pytest.raises(GitFault, match="is the rig's own checkout"):
+        with pytest.raises(GitError, match="is the rig's own checkout"):
             mine.remove(force=True)
     assert (rig.root / "README.md").exists()
     assert (linked / "README.md").exists()
@@ -184,8 +184,8 @@ def test_a_directory_that_was_deleted_is_made_again_on_its_branch(rig: Rig, tmp_
     for gone in (rig, other):
         subprocess.run(["rm", "-r", str(gone.path)], check=True)
     made = rig.prepare()
-    assert (made.branch, made.made) == ("city/ann/w1", True)
-    assert made.note == "its directory was gone, and is made again"
+    assert (made.branch, made.created) == ("city/ann/w1", True)
+    assert made.note == "its directory was missing; created it again"
     assert head(rig.path) == work
     assert str(other.path) in rig.recorded()  # only ours was taken off the record
 
@@ -194,7 +194,7 @@ def test_a_deleted_directory_that_somebody_locked_is_left_to_them(rig: Rig) -> N
     rig.prepare()
     git(rig.root, "worktree", "lock", "--reason", "on a stick", str(rig.path))
     subprocess.run(["rm", "-r", str(rig.path)], check=True)
-    with pytest.raises(GitFault, match="locked: on a stick"):
+    with pytest.raises(GitError, match="locked: on a stick"):
         rig.prepare()
     assert rig.remove() == ["it is locked: on a stick"]
     assert str(rig.path) in rig.recorded()
@@ -249,8 +249,8 @@ def test_a_hook_that_fails_is_a_note(rig: Rig) -> None:
     hook.write_text("#!/bin/sh\necho no thanks >&2\nexit 3\n")
     hook.chmod(0o755)
     made = rig.prepare()
-    assert made.made
-    assert made.note == "its post-checkout hook failed: `git hook` ended with code 3: no thanks"
+    assert made.created
+    assert made.note == "its post-checkout hook failed: `git hook` exited with code 3: no thanks"
 
 
 def test_without_git_lfs_large_files_stay_pointers(rig: Rig, tmp_path: Path) -> None:
@@ -270,7 +270,7 @@ def test_without_git_lfs_large_files_stay_pointers(rig: Rig, tmp_path: Path) -> 
     assert made.note == "git-lfs is not installed, so large files are only pointers"
     assert (rig.path / "big.bin").read_text() == pointer
     os.utime(rig.path / "big.bin", (1, 1))
-    assert state(str(rig.path), frozenset(), {}, environ).clean
+    assert inspect(str(rig.path), frozenset(), {}, environ).clean
 
 
 def _on_path(name: str) -> list[str]:
@@ -282,10 +282,10 @@ def _on_path(name: str) -> list[str]:
 
 _PREPARE = """
 import os, sys
-from gascity.apply.worktree import prepare
+from gascity.workdir.write.worktree import prepare
 rig, path, lock = sys.argv[1:]
 made = prepare(rig, path, "city/ann/w1", None, os.environ, lock=lock)
-print(made.branch, made.made)
+print(made.branch, made.created)
 """
 
 
@@ -340,7 +340,7 @@ def test_what_a_kill_left_is_taken_away_and_made_anew(gate: Gate) -> None:
     assert [(admin / "locked").read_text() for admin in left] == ["initializing\n"]
     git(gate.rig.root, "config", "filter.s.smudge", "cat")
     made = gate.rig.prepare()
-    assert (made.branch, made.made) == ("city/ann/w1", True)
+    assert (made.branch, made.created) == ("city/ann/w1", True)
     assert status(gate.rig.path) == []
     assert gate.rig.recorded() == [str(gate.rig.root), str(gate.rig.path)]
     assert len([*(gate.rig.root / ".git/worktrees").iterdir()]) == 1
@@ -368,19 +368,19 @@ def test_a_git_that_outlives_us_is_waited_for(gate: Gate) -> None:
 )
 def test_every_half_of_a_worktree_is_recovered_from(rig: Rig, missing: tuple[str, ...]) -> None:
     half_made(rig, *missing)
-    assert not is_whole(str(rig.path))
+    assert not is_complete(str(rig.path))
     if "HEAD" in missing:
         (rig.path / "README.md").unlink()  # nothing is checked out before there is a HEAD
     made = rig.prepare()
-    assert (made.branch, made.made) == ("city/ann/w1", True)
+    assert (made.branch, made.created) == ("city/ann/w1", True)
     assert rig.recorded() == [str(rig.root), str(rig.path)]
     assert status(rig.path) == []
-    assert is_whole(str(rig.path))
+    assert is_complete(str(rig.path))
 
 
 def test_a_half_made_one_with_a_strangers_file_is_left(rig: Rig) -> None:
     half_made(rig, "index")
     build_tree(rig.path, {"mine": "precious\n"})
-    with pytest.raises(GitFault, match="was never finished, and has `mine`"):
+    with pytest.raises(GitError, match="is incomplete and contains `mine`"):
         rig.prepare()
     assert (rig.path / "mine").exists()

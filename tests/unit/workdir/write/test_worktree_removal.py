@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gascity.apply import worktree
-from gascity.git import GitFault
+from gascity.git import GitError
+from gascity.workdir.write import worktree
 from tests.support.git import (
     Rig,
     branches,
@@ -44,7 +44,7 @@ def test_a_clean_one_goes_with_its_branch(rig: Rig) -> None:
 def test_uncommitted_changes_are_kept(rig: Rig) -> None:
     rig.prepare()
     build_tree(rig.path, {"README.md": "changed\n", "new": "", "AGENTS.md": "ours\n"})
-    assert rig.remove({"AGENTS.md"}) == ["not committed: `README.md`, `new`"]
+    assert rig.remove({"AGENTS.md"}) == ["uncommitted: `README.md`, `new`"]
     assert (rig.path / "new").exists()
     assert rig.recorded()[1:] == [str(rig.path)]
     assert rig.remove(force=True) == []
@@ -65,7 +65,7 @@ def test_an_edited_covered_file_is_kept(rig: Rig) -> None:
     worktree.cover(str(rig.path), ["AGENTS.md"], os.environ)
     build_tree(rig.path, {"AGENTS.md": "ours\nand the agent's\n"})
     covered = {"AGENTS.md": digest("ours\n")}
-    assert rig.remove(covered=covered) == ["edited here, and hidden from git: `AGENTS.md`"]
+    assert rig.remove(covered=covered) == ["modified, and hidden from git: `AGENTS.md`"]
     build_tree(rig.path, {"AGENTS.md": "ours\n"})
     assert rig.remove(covered=covered) == []
 
@@ -74,7 +74,7 @@ def test_unpushed_commits_are_kept_and_pushed_ones_may_go(rig: Rig) -> None:
     with_origin(rig.root)
     rig.prepare()
     commit(rig.path, {"work": ""})
-    assert rig.remove() == ["1 commit is on no remote (`city/ann/w1`)"]
+    assert rig.remove() == ["1 commit on no remote (`city/ann/w1`)"]
     git(rig.path, "push", "--quiet", "origin", "HEAD")
     assert rig.remove() == []
     assert branches(rig.root) == ["main"]
@@ -85,14 +85,14 @@ def test_merged_but_unpushed_commits_are_kept_where_there_is_a_remote(rig: Rig) 
     made = rig.prepare()
     commit(rig.path, {"work": ""})
     git(rig.root, "merge", "--quiet", "city/ann/w1")
-    assert rig.remove(base=made.base) == ["1 commit is on no remote (`city/ann/w1`)"]
+    assert rig.remove(base=made.base) == ["1 commit on no remote (`city/ann/w1`)"]
 
 
 def test_without_a_remote_commits_have_to_be_on_another_branch(rig: Rig) -> None:
     rig.prepare()
     commit(rig.path, {"one": ""})
     commit(rig.path, {"two": ""})
-    assert rig.remove() == ["2 commits are on no other branch (`city/ann/w1`)"]
+    assert rig.remove() == ["2 commits on no other branch (`city/ann/w1`)"]
     git(rig.root, "merge", "--quiet", "city/ann/w1")
     assert rig.remove() == []
     assert branches(rig.root) == ["main"]
@@ -110,7 +110,7 @@ def test_commits_on_no_branch_are_kept(rig: Rig) -> None:
     rig.prepare()
     git(rig.path, "checkout", "--quiet", "--detach")
     commit(rig.path, {"work": ""})
-    assert rig.remove() == ["1 commit is on no other branch (`HEAD`)"]
+    assert rig.remove() == ["1 commit on no other branch (`HEAD`)"]
 
 
 def test_links_are_removed_not_followed(rig: Rig, tmp_path: Path) -> None:
@@ -178,9 +178,7 @@ def test_one_whose_rig_is_gone_is_judged_by_its_files(rig: Rig) -> None:
     build_tree(rig.path, {"AGENTS.md": "ours\n"})
     subprocess.run(["rm", "-rf", str(rig.root)], check=True)
     (reason,) = rig.remove({"AGENTS.md"})
-    assert reason == (
-        "its repository is gone, so nobody can say whether this is committed: `README.md`"
-    )
+    assert reason == ("its repository was deleted, so these may be uncommitted: `README.md`")
     assert (rig.path / "README.md").exists()
     assert rig.remove({"AGENTS.md"}, force=True) == []
     assert not rig.path.exists()
@@ -211,7 +209,7 @@ def test_what_took_the_place_of_a_worktree_is_never_removed(
         rig.path.symlink_to(tmp_path / "elsewhere")
     else:
         rig.path.write_text("precious")
-    with pytest.raises(GitFault, match="is not a directory"):
+    with pytest.raises(GitError, match="is not a directory"):
         rig.remove(force=True)
     assert os.path.lexists(rig.path)
     assert (tmp_path / "elsewhere/README.md").exists()
@@ -228,7 +226,7 @@ def test_what_is_no_worktree_of_the_rig_is_never_removed(
         repository(rig.path)
     else:
         rig_at(tmp_path / "stranger")._replace(path=rig.path).prepare()
-    with pytest.raises(GitFault, match="is not a worktree of this rig"):
+    with pytest.raises(GitError, match="is not a worktree of this rig"):
         rig.remove(force=True)
     assert os.listdir(rig.path)
 
@@ -236,7 +234,7 @@ def test_what_is_no_worktree_of_the_rig_is_never_removed(
 def test_a_half_made_one_with_a_strangers_file_goes_only_by_force(rig: Rig) -> None:
     half_made(rig, "index")
     build_tree(rig.path, {"mine": "precious\n"})
-    assert rig.remove() == ["it was never finished, and has `mine`"]
+    assert rig.remove() == ["it is incomplete and contains `mine`"]
     assert (rig.path / "mine").exists()
     assert rig.remove(force=True) == []
     assert rig.recorded() == [str(rig.root)]

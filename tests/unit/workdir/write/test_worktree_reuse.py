@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from gascity.apply import worktree
-from gascity.apply.tree_state import state
-from gascity.git import GitFault
+from gascity.git import GitError
+from gascity.workdir.write import worktree
+from gascity.workdir.write.worktree_state import inspect
 from tests.support.git import Rig, branches, commit, git, head, rig_at, status
 from tests.support.trees import build_tree
 
@@ -70,7 +70,7 @@ def test_covered_files_are_uncovered_and_restored_for_a_switch(rig: Rig) -> None
     build_tree(rig.path, {"AGENTS.md": "ours\n", "run": "ours\n"})
     (rig.path / "run").chmod(0o600)
     commit(rig.root, {"AGENTS.md": "theirs, newer\n"})
-    with pytest.raises(GitFault, match="would be overwritten"):
+    with pytest.raises(GitError, match="would be overwritten"):
         rig.switch("city/ann/w2")
     assert (rig.path / "AGENTS.md").read_text() == "ours\n"
     assert branches(rig.root) == ["city/ann/w1", "main"]
@@ -109,7 +109,7 @@ def test_covering_holds_in_a_sparse_checkout(rig: Rig) -> None:
         "GIT_CONFIG_VALUE_0": "true",
     }
     assert status(rig.path, told) == []
-    seen = state(str(rig.path), frozenset(), {"AGENTS.md": digest("ours\n")}, os.environ)
+    seen = inspect(str(rig.path), frozenset(), {"AGENTS.md": digest("ours\n")}, os.environ)
     assert seen.clean
 
 

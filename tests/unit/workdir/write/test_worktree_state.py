@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gascity.apply.tree_state import State, loss, reusable, state
-from gascity.apply.worktree import cover, prepare, uncover
+from gascity.workdir.write.worktree import cover, prepare, uncover
+from gascity.workdir.write.worktree_state import WorktreeState, inspect, reasons_to_keep, reusable
 from tests.support.git import commit, git, head, repository, with_origin
 from tests.support.trees import build_tree
 
@@ -25,8 +25,10 @@ def tree(rig: Path, tmp_path: Path) -> Path:
     return path
 
 
-def seen(tree: Path, *ours: str, covered: Mapping[str, str] | None = None, base: str = "") -> State:
-    return state(str(tree), frozenset(ours), covered or {}, os.environ, base)
+def seen(
+    tree: Path, *ours: str, covered: Mapping[str, str] | None = None, base: str = ""
+) -> WorktreeState:
+    return inspect(str(tree), frozenset(ours), covered or {}, os.environ, base)
 
 
 def digest(text: str) -> str:
@@ -34,8 +36,8 @@ def digest(text: str) -> str:
 
 
 def test_a_fresh_worktree_is_clean(tree: Path) -> None:
-    assert seen(tree) == State(branch="city/ann/w", commit=head(tree))
-    assert loss(seen(tree)) == []
+    assert seen(tree) == WorktreeState(branch="city/ann/w", commit=head(tree))
+    assert reasons_to_keep(seen(tree)) == []
     assert reusable(seen(tree))
 
 
@@ -46,8 +48,8 @@ def test_every_kind_of_change_is_seen(tree: Path) -> None:
     found = seen(tree)
     assert sorted(found.dirty) == ["AGENTS.md", "README.md", "dir/deep/new", "new", "staged"]
     assert not reusable(found)
-    assert loss(found) == [
-        "not committed: `AGENTS.md`, `README.md`, `staged`, `dir/deep/new`, `new`"
+    assert reasons_to_keep(found) == [
+        "uncommitted: `AGENTS.md`, `README.md`, `staged`, `dir/deep/new`, `new`"
     ]
 
 
@@ -59,19 +61,19 @@ def test_names_are_whole_whatever_is_in_them(tree: Path) -> None:
     assert sorted(seen(tree).dirty) == sorted([*names, "an other"])
 
 
-def test_a_conflict_is_seen_with_what_is_under_way(tree: Path, rig: Path) -> None:
+def test_a_conflict_is_seen_with_what_is_in_progress(tree: Path, rig: Path) -> None:
     commit(rig, {"the file": "one\n"})
     commit(tree, {"the file": "two\n"})
     with pytest.raises(AssertionError):
         git(tree, "merge", "main")
     found = seen(tree)
-    assert (found.dirty, found.under_way) == (("the file",), "a merge")
+    assert (found.dirty, found.in_progress) == (("the file",), "a merge")
     git(tree, "checkout", "--ours", "the file")
     git(tree, "add", "the file")
     found = seen(tree)
-    assert (found.dirty, found.under_way) == ((), "a merge")
+    assert (found.dirty, found.in_progress) == ((), "a merge")
     assert not reusable(found)
-    assert "a merge is under way" in loss(found)
+    assert "a merge is in progress" in reasons_to_keep(found)
 
 
 def test_our_untracked_files_are_no_change(tree: Path) -> None:
@@ -113,7 +115,7 @@ def test_a_file_that_somebody_hid_from_git_is_not_passed_over(tree: Path, flag: 
     git(tree, "update-index", flag, "README.md")
     build_tree(tree, {"README.md": "work\n"})
     assert seen(tree).edited == ("README.md",)
-    assert loss(seen(tree)) == ["edited here, and hidden from git: `README.md`"]
+    assert reasons_to_keep(seen(tree)) == ["modified, and hidden from git: `README.md`"]
 
 
 def test_files_that_a_sparse_checkout_leaves_out_are_no_loss(tree: Path) -> None:
@@ -219,7 +221,7 @@ def test_repositories_of_submodules_are_no_small_loss(tree: Path, tmp_path: Path
     git(tree, "commit", "--quiet", "--message", "add a library")
     found = seen(tree)
     assert (found.dirty, found.submodules) == ((), True)
-    assert "submodules have repositories of their own here" in loss(found)
+    assert "it has submodule repositories" in reasons_to_keep(found)
     git(tree, "config", "submodule.lib.ignore", "all")
     build_tree(tree, {"lib/new": ""})
     assert seen(tree).dirty == ("lib",)
@@ -227,7 +229,7 @@ def test_repositories_of_submodules_are_no_small_loss(tree: Path, tmp_path: Path
 
 def test_long_lists_are_cut(tree: Path) -> None:
     build_tree(tree, {f"f{number}": "" for number in range(9)})
-    assert loss(seen(tree)) == ["not committed: `f0`, `f1`, `f2`, `f3`, `f4` and 4 more"]
+    assert reasons_to_keep(seen(tree)) == ["uncommitted: `f0`, `f1`, `f2`, `f3`, `f4` and 4 more"]
 
 
 def test_judging_changes_nothing(tree: Path) -> None:

@@ -1,0 +1,236 @@
+"""`city start`, `stop`, `restart` and `reload`."""
+
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+import click
+
+from gascity.cli.command import command
+from gascity.cli.context import CommandContext, json_option, machine, pass_context
+from gascity.cli.output import plural, print_stderr, timestamp
+from gascity.cli.problems import city_error
+from gascity.control.ipc.client import (
+    controller_state,
+    is_starting,
+    launch_controller,
+    send_request,
+)
+from gascity.control.paths import controller_log
+from gascity.model.problems import CityError, Problem
+
+_START_TIMEOUT = 20.0  # seconds until a new controller answers
+_STOP_TIMEOUT = 60.0  # seconds until it exits, on top of the grace period of sessions
+
+
+@command(
+    examples=(
+        "city start",
+        "city start --foreground",
+    ),
+    page="how-to/controller",
+)
+@click.option("--foreground", is_flag=True, help="Run in the foreground and print a log.")
+@click.option("--detached", is_flag=True, hidden=True)
+@json_option
+@pass_context
+def start(context: CommandContext, foreground: bool, detached: bool) -> int:
+    """Start the controller.
+
+    The controller starts and stops sessions. It runs in the background.
+    """
+    root = context.root
+    if foreground or detached:
+        return _serve(context)
+    state = controller_state(root)
+    if not state.running:
+        from gascity.cli.city_files import refresh
+        from gascity.files import locked
+
+        city = context.city()
+        context.note_errors(city.all_problems)  # the log of the controller is not read by the user
+        with locked(root):
+            refresh(root, city)
+        launch_and_wait(context)
+        state = controller_state(root)
+        line = f"Controller started (pid {state.pid})."
+    else:
+        line = f"Controller is already running (pid {state.pid})."
+    context.output(
+        {"controller": {"running": True, "pid": state.pid, "since": timestamp(state.since)}},
+        lambda: [line],
+    )
+    return 0
+
+
+def _serve(context: CommandContext) -> int:
+    from gascity.control.loop import serve
+
+    if "CITY_SESSION_ID" in context.environ:
+        message = "a session cannot run the controller of its own city: it would stop itself"
+        raise city_error("inside-session", message, "run `city start` without --foreground")
+
+    def log(text: str) -> None:
+        with suppress(OSError):  # the disk may be full
+            print_stderr(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}")
+
+    log(f"controller of {context.root}, pid {os.getpid()}")
+    import gc
+
+    gc.unfreeze()
+    gc.enable()  # unlike other commands, this process is long-lived
+    serve(context.root, context.environ, machine, log)
+    log("stopped")
+    return 0
+
+
+def launch_and_wait(context: CommandContext) -> None:
+    """Start a controller in the background and wait until it answers."""
+    root = context.root
+    log = controller_log(root)
+    before = os.path.getsize(log) if os.path.exists(log) else 0
+    pid = launch_controller(root, context.environ)
+
+    def up() -> bool:
+        try:
+            ended = os.waitpid(pid, os.WNOHANG)[0] != 0
+        except ChildProcessError:
+            ended = True  # another controller got the lock first, and this one exited
+        if ended and not controller_state(root).running:
+            raise CityError(_start_failure(log, before))
+        return send_request(root, {"op": "ping"}) is not None
+
+    if not _until(up, _START_TIMEOUT):
+        raise CityError(_start_failure(log, before))
+
+
+def _start_failure(log: str, before: int) -> Problem:
+    try:
+        with open(log, encoding="utf-8", errors="replace") as file:
+            file.seek(before)
+            lines = [line.strip() for line in file.read().splitlines()]
+            messages = [line for line in lines if line and not line.startswith("hint:")]
+    except OSError:
+        messages = []
+    message = "the controller failed to start" + (f": {messages[-1]}" if messages else "")
+    return Problem(
+        "controller-failed", message, None, f"run `city start --foreground` to see why; log: {log}"
+    )
+
+
+@command(
+    examples=(
+        "city stop",
+        "city stop --keep-sessions",
+        "city stop --force",
+    ),
+    page="how-to/controller",
+)
+@click.option(
+    "--keep-sessions", is_flag=True, help="Stop the controller and leave sessions running."
+)
+@click.option("--force", is_flag=True, help="Kill sessions without a grace period.")
+@json_option
+@pass_context
+def stop(context: CommandContext, keep_sessions: bool, force: bool) -> int:
+    """Stop all sessions and the controller."""
+    root = context.root
+    if "CITY_SESSION_ID" in context.environ:
+        message = "a session cannot stop its own city: it would stop itself"
+        hint = "run `city work done` and `city runtime drain-ack` to end this session"
+        raise city_error("inside-session", message, hint)
+    _until(lambda: not is_starting(root), _START_TIMEOUT)
+    if not controller_state(root).running:
+        if keep_sessions or not _orphans(context):
+            context.output({"stopped": False, "runs": 0}, lambda: ["Controller is not running."])
+            return 0
+        launch_and_wait(context)  # sessions without a controller: only a controller can stop them
+    runs = _stop_controller(context, keep_sessions, force)
+    left = [] if keep_sessions else context.store().runs(open=True)
+    outcome = "left running" if keep_sessions else "ended"
+    context.output(
+        {"stopped": True, "runs": runs, "left": len(left)},
+        lambda: [f"Controller stopped; {plural(runs, 'session')} {outcome}."],
+    )
+    return 1 if left else 0
+
+
+def _orphans(context: CommandContext) -> bool:
+    store = context.store_if_any()
+    return store is not None and bool(store.runs(open=True))
+
+
+def _stop_controller(context: CommandContext, keep: bool, force: bool) -> int:
+    """Stop the controller and wait for its exit; return how many sessions ran."""
+    import signal
+
+    root = context.root
+    pid = controller_state(root).pid
+    answer = send_request(root, {"op": "stop", "keep": keep})
+    if answer is None and pid is not None:
+        # SIGKILL leaves sessions running and loses nothing; on SIGTERM it would stop them.
+        os.kill(pid, signal.SIGKILL if keep else signal.SIGTERM)
+    if force and pid is not None and not keep:
+        os.kill(pid, signal.SIGTERM)  # a second request skips the grace period
+    runs = int(answer["runs"]) if answer else 0
+    if runs and not keep and not context.as_json:
+        print_stderr(f"stopping {plural(runs, 'session')} …")
+    if not _until(lambda: not controller_state(root).running, _STOP_TIMEOUT):
+        raise city_error(
+            "controller-failed",
+            f"the controller (pid {pid}) is still running",
+            "run `city stop --force` to kill its sessions",
+        )
+    return runs
+
+
+@command(examples=("city restart",), page="how-to/controller")
+@json_option
+@pass_context
+def restart(context: CommandContext) -> int:
+    """Restart the controller and leave sessions running."""
+    runs = (
+        _stop_controller(context, keep=True, force=False)
+        if controller_state(context.root).running
+        else 0
+    )
+    launch_and_wait(context)
+    pid = controller_state(context.root).pid
+    context.output(
+        {"controller": {"running": True, "pid": pid}, "runs": runs},
+        lambda: [f"Controller restarted (pid {pid}); {plural(runs, 'session')} kept."],
+    )
+    return 0
+
+
+@command(examples=("city reload",), page="how-to/controller")
+@json_option
+@pass_context
+def reload(context: CommandContext) -> int:
+    """Reload the city's configuration now.
+
+    The controller also reloads by itself when files change.
+    """
+    done = send_request(context.root, {"op": "reload"})
+    if done is None:
+        raise city_error("no-controller", "the controller is not running", "run `city start`")
+    changed, stale = done["changed"], done["stale"]
+    line = {
+        "applied": f"Reloaded; changed agents: {', '.join(changed)}",
+        "no_change": "Reloaded; no agent changed.",
+        "failed": f"Not reloaded; the last valid city stays active: {'; '.join(done['messages'])}",
+    }[done["outcome"]]
+    more = [f"Broken; the last valid definition stays active: {', '.join(stale)}"] if stale else []
+    context.output(done, lambda: [line, *more])
+    return 1 if done["outcome"] == "failed" else 0
+
+
+def _until(condition: Callable[[], bool], timeout: float) -> bool:
+    """Poll a condition; return False at the timeout."""
+    end = time.monotonic() + timeout
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.01)
+    return True

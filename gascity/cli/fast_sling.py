@@ -1,0 +1,170 @@
+"""`city sling` without click and without loading the city, when a controller is running.
+
+Also the table of sling's options, from which `gascity/cli/sling.py` builds the click command, and
+the output of both. Starting click and loading a city takes ten times as long as the request itself,
+so this module imports only `os` and `sys`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from gascity.paths import find_root
+
+TYPE_CHECKING = False  # importing `typing` would take longer than the request
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+FLAG, TEXT, LIST, PRIORITY, FILE = "flag", "text", "list", "priority", "file"
+PRIORITIES = (0, 4, 2)  # lowest number, highest number, default
+
+
+class SlingOption:
+    """One option. The fast path handles those with `fast`; any other one needs click."""
+
+    def __init__(
+        self, name: str, kind: str, help: str, *, metavar: str = "", fast: bool = False
+    ) -> None:
+        self.name = name
+        self.kind = kind
+        self.help = help
+        self.metavar = metavar
+        self.fast = fast
+
+    @property
+    def flag(self) -> str:
+        return f"--{self.name}"
+
+
+OPTIONS = (
+    SlingOption("stdin", FLAG, "Read the text from standard input."),
+    SlingOption("file", FILE, "Read the text from a file."),
+    SlingOption(
+        "session",
+        TEXT,
+        "Session: latest, create, latest-or-create, or a session's name or id.",
+        metavar="SESSION",
+        fast=True,
+    ),
+    SlingOption("rig", TEXT, "Rig to work in.", metavar="RIG", fast=True),
+    SlingOption("priority", PRIORITY, "Priority: 0 (highest) to 4 (lowest).", fast=True),
+    SlingOption("after", LIST, "Start after this work item is done.", metavar="WORK", fast=True),
+    SlingOption("wait", FLAG, "Wait until the work item finishes."),
+    SlingOption("no-start", FLAG, "Do not start the controller."),
+)
+_FAST = {option.flag: option for option in OPTIONS if option.fast}
+_unanswered = ""  # key of a request that the controller may have accepted without replying
+
+
+def answer(arguments: Sequence[str], environ: Mapping[str, str]) -> int | None:
+    """Sling through the running controller; None if the command needs click."""
+    if not arguments or arguments[0] != "sling" or "_CITY_COMPLETE" in environ:
+        return None
+    request, as_json = parse(arguments[1:])
+    if request is None:
+        return None
+    if "CITY_SESSION_ID" in environ:
+        generation = environ.get("CITY_GENERATION", "")
+        if not generation.isdecimal():
+            return None
+        request["token"] = [environ["CITY_SESSION_ID"], int(generation)]
+        request["parent"] = environ.get("CITY_WORK_ID", "")
+    try:
+        root = find_root(os.getcwd(), environ)
+    except OSError:
+        return None
+    if root is None:
+        return None
+    from gascity.control.ipc.client import send_request
+
+    global _unanswered
+    request["key"] = new_key()
+    reply = send_request(root, request)
+    if reply is None or "work" not in reply:
+        _unanswered = request["key"]
+        return None
+    print_result(reply, as_json)
+    return 0
+
+
+def new_key() -> str:
+    """Return an idempotency key; the store enqueues one item per key, however often it is sent.
+
+    If the controller did not reply to the fast path, click repeats the request with the same key.
+    """
+    global _unanswered
+    key, _unanswered = _unanswered or os.urandom(8).hex(), ""
+    return key
+
+
+def parse(words: Sequence[str]) -> tuple[dict[str, Any] | None, bool]:
+    """Return the request and whether JSON is wanted; the request is None if click must parse."""
+    request: dict[str, Any] = {"op": "sling", "after": []}
+    positional: list[str] = []
+    as_json = False
+    at = 0
+    while at < len(words):
+        word = words[at]
+        flag, equals, value = word.partition("=")
+        if word == "--json":
+            as_json = True
+        elif flag in _FAST:
+            if not equals:
+                at += 1
+                value = words[at] if at < len(words) else ""
+            if not _set(request, _FAST[flag], value):
+                return None, as_json
+        elif word.startswith("-"):
+            return None, as_json
+        else:
+            positional.append(word)
+        at += 1
+    if len(positional) != 2 or not positional[1].strip():
+        return None, as_json
+    request["agent"], request["text"] = positional
+    return request, as_json
+
+
+def _set(request: dict[str, Any], option: SlingOption, value: str) -> bool:
+    if not value:
+        return False
+    if option.kind == PRIORITY:
+        lowest, highest, _ = PRIORITIES
+        if len(value) != 1 or not str(lowest) <= value <= str(highest):
+            return False
+        request[option.name] = int(value)
+    elif option.kind == LIST:
+        request[option.name].append(value)
+    else:
+        request[option.name] = value
+    return True
+
+
+def print_result(result: Mapping[str, Any], as_json: bool) -> None:
+    """Print the reply to a sling request, as text or JSON."""
+    note = result.get("note")
+    if note:
+        print(f"note: {note}", file=sys.stderr)
+    if as_json:
+        import json
+
+        text = json.dumps({"schema": 1, **result}, indent=2, ensure_ascii=False)
+    else:
+        text = "\n".join(result_lines(result))
+    sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape") + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def result_lines(result: Mapping[str, Any]) -> list[str]:
+    """Return the lines for users: id, agent, position, mode, and why it is blocked."""
+    position, blocked, mode = result["position"], result["blocked_by"], result["permission_mode"]
+    details = [] if blocked else [f"{position} ahead" if position else "next"]
+    details += [f"mode {mode}"] if mode else []
+    line = f"{result['work']} queued for {result['agent']}"
+    line += f" ({', '.join(details)})" if details else ""
+    reasons = [f"blocked: {reason['message']} [{reason['code']}]" for reason in blocked]
+    if reasons:
+        line += f", {reasons[0]}"
+    return [line, *(f"  {reason}" for reason in reasons[1:])]

@@ -1,0 +1,209 @@
+"""The top-level command: its sections of commands, and how errors become exit codes."""
+
+import errno
+import sys
+from collections.abc import Sequence
+
+import click
+
+from gascity import __version__
+from gascity.cli.context import CommandContext, print_failure, process_context
+from gascity.cli.lazy_groups import TopGroup
+from gascity.cli.output import print_stderr, print_stdout
+from gascity.model.problems import CityError, Problem
+
+__lazy_modules__ = ["click"]
+
+_SECTIONS = {
+    "Start here": {
+        "init": ("gascity.cli.init", "init", "Create a city in a directory."),
+        "check": ("gascity.cli.check", "check", "Validate the city's configuration."),
+        "sling": ("gascity.cli.sling", "sling", "Queue work for an agent."),
+        "status": (
+            "gascity.cli.status.command",
+            "status",
+            "Show controller, queue and session status.",
+        ),
+    },
+    "Agents": {
+        "agent": ("gascity.cli.agent", "agent", "List, explain and edit agents."),
+        "skill": ("gascity.cli.skill", "skill", "List, validate and promote skills."),
+        "mcp": ("gascity.cli.mcp", "mcp", "List and check MCP servers."),
+        "provider": (
+            "gascity.cli.provider",
+            "provider",
+            "Manage providers (the agent CLIs city can run).",
+        ),
+    },
+    "Working directories": {
+        "plan": ("gascity.cli.workdir.plan", "plan", "Show what `city apply` would change."),
+        "apply": ("gascity.cli.workdir.apply", "apply", "Write agents' working directories."),
+        "undo": ("gascity.cli.workdir.undo", "undo", "Revert the last apply."),
+        "overlay": ("gascity.cli.workdir.overlay", "overlay", "List overlay files."),
+    },
+    "Rigs and packs": {
+        "rig": ("gascity.cli.rig", "rig", "Manage rigs (the projects agents work on)."),
+        "pack": ("gascity.cli.pack", "pack", "Manage imported packs and their pinned commits."),
+        "formula": ("gascity.cli.pack.extras", "formula", "List formulas provided by packs."),
+        "order": ("gascity.cli.pack.extras", "order", "List orders provided by packs."),
+    },
+    "Run": {
+        "start": ("gascity.cli.controller", "start", "Start the controller."),
+        "stop": ("gascity.cli.controller", "stop", "Stop all sessions and the controller."),
+        "restart": (
+            "gascity.cli.controller",
+            "restart",
+            "Restart the controller and leave sessions running.",
+        ),
+        "reload": ("gascity.cli.controller", "reload", "Reload the city's configuration now."),
+        "work": ("gascity.cli.work", "work", "List and manage work items."),
+        "session": ("gascity.cli.session", "session", "List, attach to and stop sessions."),
+        "mail": ("gascity.cli.mail", "mail", "Send and read messages."),
+    },
+    "Inspect": {
+        "why": (
+            "gascity.cli.why",
+            "why",
+            "Explain the current state of a work item, session or agent.",
+        ),
+        "events": ("gascity.cli.events", "events", "Show and follow the event log."),
+        "completion": ("gascity.cli.completion", "completion", "Print a shell completion script."),
+    },
+    "For agents": {
+        "prime": ("gascity.cli.prime", "prime", "Print the agent's own prompt."),
+        "hook": ("gascity.cli.hook", "hook", "Show or claim the next work item."),
+        "runtime": ("gascity.cli.runtime", "runtime", "Report to the controller from a session."),
+    },
+}
+
+_STORE_HINTS = {
+    "store-busy": "nothing was changed; try again",
+    "store-full": "nothing was changed; free some disk space and try again",
+    "store-denied": "nothing was changed; check the owner and permissions of .gc",
+    "store-newer": "nothing was changed; upgrade city",
+    "store-broken": "run `city stop --keep-sessions` before you repair it",
+}
+
+
+def _print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+    if value:
+        print_stdout(f"city {__version__}")
+        ctx.exit()
+
+
+@click.group(
+    cls=TopGroup,
+    sections=_SECTIONS,
+    plugins="gascity.commands",
+    page="index",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@click.option("--city", "city_path", metavar="PATH", help="Use the city in this directory.")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Print the version and exit.",
+)
+@click.pass_context
+def city(ctx: click.Context, city_path: str | None) -> None:
+    """Configure, inspect and run coding agents from a directory tree."""
+    context = ctx.ensure_object(CommandContext)
+    context.city_option = city_path
+
+
+def run(arguments: Sequence[str], program: str = "city") -> int:
+    """Run a command line and return its exit code.
+
+    Raises only for a closed or unwritable stream. Under the program name `gc`, accepts the
+    commands that published packs call.
+    """
+    context = process_context()
+    context.as_json = "--json" in arguments
+    try:
+        return _invoke(arguments, context, program)
+    except CityError as error:
+        print_failure(context, error.problems)
+        return 1
+    except click.UsageError as error:
+        return _usage(error, context)
+    except click.exceptions.Exit as error:
+        return error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        return _interrupted(context)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        if error.filename is None:
+            raise
+        print_failure(context, [_os_error(error)])
+        return 1
+    except Exception as error:
+        problem = _expected_error(error)
+        if problem is not None:
+            print_failure(context, [problem])
+            return 1
+        from gascity.cli.report import report_bug
+
+        return report_bug(error, arguments, context)
+
+
+def _invoke(arguments: Sequence[str], context: CommandContext, program: str) -> int:
+    if program == "gc":
+        from gascity.cli.gc import translated
+
+        arguments = translated(arguments, context)
+    result = city.main(args=list(arguments), prog_name="city", standalone_mode=False, obj=context)
+    sys.stdout.flush()
+    return result if isinstance(result, int) else 0
+
+
+def _interrupted(context: CommandContext) -> int:
+    if context.as_json:
+        print_failure(context, [Problem("interrupted", "interrupted")])
+    else:
+        print_stderr("interrupted")
+    return 130
+
+
+def _os_error(error: OSError) -> Problem:
+    """Describe a failed system call: a file that cannot be written, a full disk."""
+    hint = "nothing was changed"
+    if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.EISDIR):
+        hint += "; check the path"
+    elif error.errno not in (errno.ESTALE, errno.ELOOP):
+        hint += "; check permissions and free space"
+    return Problem("refused", f"{error.filename}: {error.strerror}", None, hint)
+
+
+def _expected_error(error: Exception) -> Problem | None:
+    """Describe failures of git or the store and calls from replaced sessions; None for a bug."""
+    from gascity.git import GitError
+    from gascity.model.work import StaleTokenError
+    from gascity.store.port import StoreError
+
+    if isinstance(error, GitError):
+        return Problem("git-failed", error.message)
+    if isinstance(error, StoreError):
+        return Problem(error.code, error.message, None, _STORE_HINTS.get(error.code))
+    if isinstance(error, StaleTokenError):
+        return Problem("stale-session", error.message, None, "nothing was changed")
+    return None
+
+
+def _usage(error: click.UsageError, context: CommandContext) -> int:
+    is_help = isinstance(error, click.exceptions.NoArgsIsHelpError)
+    message = "missing command" if is_help else " ".join(error.format_message().split())
+    if context.as_json:
+        print_failure(context, [Problem("usage", message)])
+    elif is_help and error.ctx is not None:
+        print_stderr(error.ctx.get_help())
+    else:
+        if error.ctx is not None:
+            print_stderr(error.ctx.get_usage())
+        print_stderr(f"city: error: {message} [usage]")
+        if error.ctx is not None:
+            print_stderr(f"  hint: `{error.ctx.command_path} --help` shows its usage")
+    return 2

@@ -1,0 +1,225 @@
+"""`city session peek|logs`: terminal contents and logs."""
+
+import sys
+import time
+from collections.abc import Iterable, Iterator
+
+import click
+
+from gascity.cli.command import command
+from gascity.cli.context import CommandContext, pass_context
+from gascity.cli.output import printable
+from gascity.cli.problems import city_error
+from gascity.cli.session.find import resolve_session, session_argument
+from gascity.cli.session.rows import session_name
+from gascity.model.problems import CityError
+from gascity.model.work import STARTING, Run, Session, Work
+from gascity.runtimes.port import RunLogs, handle_of
+
+_POLL = 0.15  # seconds between two reads of a growing log
+lines_option = click.option(
+    "--lines", metavar="N", type=click.IntRange(min=0), help="Number of lines to show from the end."
+)
+
+raw_option = click.option(
+    "--raw", is_flag=True, help="Print the log unformatted (for most providers, JSON)."
+)
+
+
+@command(
+    "peek",
+    examples=(
+        "city session peek mayor-1",
+        "city session peek mayor-1 --lines 10",
+    ),
+    page="how-to/sessions",
+)
+@session_argument
+@lines_option
+@pass_context
+def peek(context: CommandContext, reference: str | None, lines: int | None) -> int:
+    """Show the last lines of a session's output.
+
+    Reads its terminal, or its log if it has none. Shows 50 lines by default.
+    """
+    session = resolve_session(context, reference)
+    most = 50 if lines is None else lines
+    run = _run(context, session, None)
+    if session.interactive and session.run == run.id:
+        text = context.runtime(session.runtime).peek(handle_of(run), most)
+        _show(text.encode(errors="surrogateescape"))
+    else:
+        form = log_format(context, session.agent, session)
+        print_log(context.runtime(run.runtime).logs, run.log, most, form)
+    return 0
+
+
+@command(
+    "logs",
+    examples=(
+        "city session logs mayor-1",
+        "city session logs mayor-1 -f",
+        "city session logs mayor-1 --run 3 --raw",
+    ),
+    page="how-to/sessions",
+)
+@session_argument
+@click.option("-f", "--follow", "follows", is_flag=True, help="Follow log output.")
+@lines_option
+@click.option(
+    "--run", "number", metavar="N", type=int, help="Show this run (see `city session show`)."
+)
+@raw_option
+@pass_context
+def logs(
+    context: CommandContext,
+    reference: str | None,
+    follows: bool,
+    lines: int | None,
+    number: int | None,
+    raw: bool,
+) -> int:
+    """Show a session's log.
+
+    Shows what the model said and which tools it used.
+    """
+    session = resolve_session(context, reference)
+    form = "" if raw else log_format(context, session.agent, session)
+    if follows:
+        if number is not None:
+            raise click.UsageError("pass --run or --follow, not both")
+        follow(context, session, lines, form)
+        return 0
+    run = _run(context, session, number)
+    print_log(context.runtime(run.runtime).logs, run.log, lines, form)
+    return 0
+
+
+def log_format(context: CommandContext, agent: str, session: Session | None) -> str:
+    """Return the format of an agent's log, if it is not plain text."""
+    if session is not None and session.interactive:
+        return ""
+    from gascity.pipeline import open_agent
+
+    try:
+        city, found = open_agent(context.root, context.environ, agent)
+    except CityError:
+        return ""
+    provider = city.providers.get(found.provider)
+    form = provider.facts.headless.output if provider is not None else ""
+    return form if form != "text" else ""
+
+
+def print_log(run_logs: RunLogs, log: str, lines: int | None, form: str = "") -> None:
+    """Print a log or its last lines, converted to readable text if a format is given."""
+    if lines is not None and form:
+        formatted = b"".join(_readable(form, run_logs.read(log))).splitlines(keepends=True)
+        _show(b"".join(formatted[-lines:] if lines else []))
+    elif lines is not None:
+        _show(run_logs.tail(log, lines).encode(errors="surrogateescape"))
+    else:
+        for line in _readable(form, run_logs.read(log)):
+            _show(line)
+
+
+def _readable(form: str, lines: Iterable[bytes]) -> Iterable[bytes]:
+    if not form:
+        return lines
+    from gascity.render.run_output import readable
+
+    return readable(form, lines)
+
+
+def logs_of_work(context: CommandContext, work: Work) -> RunLogs:
+    """Return the logs of a work item's run; local ones if no run is recorded."""
+    from gascity.runtimes import local_logs
+
+    run = next(iter(context.store().runs(work=work.id)), None)
+    return local_logs() if run is None else context.runtime(run.runtime).logs
+
+
+def with_attached(context: CommandContext, sessions: Iterable[Session]) -> list[Session]:
+    """Return sessions in terminals with their current `attached` state."""
+    current = list(sessions)
+    for at, session in enumerate(current):
+        run = context.store().run(session.run) if session.interactive and session.run else None
+        if run is not None:
+            attached = context.runtime(session.runtime).attached(handle_of(run))
+            if attached is not None:
+                current[at] = session._replace(attached=attached)
+    return current
+
+
+def _run(context: CommandContext, session: Session, number: int | None) -> Run:
+    """Return a run of the session, by default the last; CityError if there is none."""
+    runs = context.store().runs(session=session.id)
+    for run in runs:
+        if number in (None, run.id):
+            return run
+    if number is None:
+        message = f"`{session_name(session)}` has not run yet (it is {session.state})"
+        raise city_error("no-run", message, session.reason or None)
+    known = ", ".join(str(run.id) for run in runs[:10])
+    message = f"`{session_name(session)}` has no run {number}"
+    raise city_error("no-run", message, f"its runs are {known}" if known else None)
+
+
+def follow(
+    context: CommandContext, session: Session, lines: int | None = None, form: str | None = None
+) -> None:
+    """Print the log of the current run and of later ones, until the session is idle."""
+    store = context.store()
+    shape = log_format(context, session.agent, session) if form is None else form
+    current: Session | None = session
+    seen = 0
+    while current is not None and current.state == STARTING and not current.run:
+        time.sleep(_POLL)
+        current = store.session(session.id)
+    run = next(iter(store.runs(session=session.id)), None)
+    while run is not None and run.id != seen:
+        seen = run.id
+        pieces = _growing(context, run, lines)
+        for piece in _readable(shape, _whole_lines(pieces)) if shape else pieces:
+            _show(piece)
+        current = store.session(session.id)
+        run = store.run(current.run) if current is not None and current.run else None
+        lines = None
+
+
+def _growing(context: CommandContext, run: Run, lines: int | None) -> Iterator[bytes]:
+    """Yield a log, or its last lines, as it grows until its run ends."""
+    store = context.store()
+    at = 0
+    run_logs = context.runtime(run.runtime).logs
+    if lines is not None:
+        at = run_logs.size(run.log) or 0
+        yield run_logs.tail(run.log, lines).encode(errors="surrogateescape")
+    while True:
+        now = store.run(run.id)
+        over = now is None or now.ended is not None
+        while True:
+            piece, at = run_logs.read_from(run.log, at)
+            if not piece:
+                break
+            yield piece
+        if over:
+            return
+        time.sleep(_POLL)
+
+
+def _whole_lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    rest = b""
+    for piece in pieces:
+        *lines, rest = (rest + piece).split(b"\n")
+        yield from (line + b"\n" for line in lines)
+    if rest:
+        yield rest
+
+
+def _show(data: bytes) -> None:
+    """Write log data: unchanged to a pipe, without control characters to a terminal."""
+    if sys.stdout.isatty():
+        text = data.decode("utf-8", "replace").replace("\r\n", "\n")
+        data = printable(text).encode("utf-8", "replace")
+    sys.stdout.buffer.write(data)
+    sys.stdout.flush()

@@ -1,0 +1,21 @@
+"""`city skill`: list skills."""
+
+import click
+
+from gascity.cli.lazy_groups import LazyGroup
+
+_COMMANDS = {
+    "list": ("gascity.cli.skill.list", "list_all", "List skills and where they come from."),
+    "show": ("gascity.cli.skill.show", "show_skill", "Show a skill and its files."),
+    "check": ("gascity.cli.skill.check", "check_skills", "Validate skills."),
+    "promote": (
+        "gascity.cli.skill.promote",
+        "promote_skill",
+        "Copy a project's skill into the city.",
+    ),
+}
+
+
+@click.group(cls=LazyGroup, commands_at=_COMMANDS, page="how-to/skills")
+def skill() -> None:
+    """List, validate and promote skills."""

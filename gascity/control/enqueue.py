@@ -1,0 +1,247 @@
+"""Enqueue work for an agent, and say why it is blocked."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+from uuid import uuid4
+
+from gascity.control.blocked import LiveCount, blocked_now
+from gascity.control.decide.types import Blocked
+from gascity.control.run_config import AgentRunConfig, RunConfig
+from gascity.model.names import parse_name, unknown_rig
+from gascity.model.problems import CityError, Problem
+from gascity.model.scope import may_sling
+from gascity.model.work import (
+    HIGHEST,
+    HUMAN,
+    LIVE,
+    LOWEST,
+    MANUAL,
+    NORMAL,
+    STOPPED,
+    ClaimToken,
+    NewWork,
+    Session,
+    Work,
+)
+from gascity.render.options import permission_mode
+from gascity.store.port import Store
+
+_TITLE = 80
+
+
+class SlingRequest(NamedTuple):
+    """A request to enqueue work. `token` and `parent` identify a sending session and its item."""
+
+    agent: str
+    text: str
+    rig: str | None = None
+    priority: int = NORMAL
+    after: tuple[str, ...] = ()
+    session: str = ""  # latest, create, latest-or-create, or a session's name or id
+    token: ClaimToken | None = None
+    parent: str = ""
+    key: str = ""
+
+    @classmethod
+    def of(cls, data: Mapping[str, object]) -> "SlingRequest":
+        """Parse a request from the socket."""
+        token = data.get("token")
+        after = data.get("after")
+        rig, priority = data.get("rig"), data.get("priority")
+        return cls(
+            agent=str(data["agent"]),
+            text=str(data["text"]),
+            rig=str(rig) if rig else None,
+            priority=priority if isinstance(priority, int) else NORMAL,
+            after=tuple(str(item) for item in after) if isinstance(after, list) else (),
+            session=str(data.get("session") or ""),
+            token=ClaimToken(str(token[0]), int(token[1])) if isinstance(token, list) else None,
+            parent=str(data.get("parent") or ""),
+            key=str(data.get("key") or ""),
+        )
+
+
+class SlingResult(NamedTuple):
+    """The enqueued item, its position, and why it is blocked."""
+
+    work: Work
+    position: int
+    permission_mode: str
+    blocked_by: tuple[Blocked, ...]
+    rig: str | None
+
+    def as_object(self) -> dict[str, object]:
+        return {
+            "work": self.work.id,
+            "agent": self.work.agent,
+            "rig": self.rig,
+            "session": self.work.session or None,
+            "status": self.work.status,
+            "position": self.position,
+            "permission_mode": self.permission_mode or None,
+            "blocked_by": [reason._asdict() for reason in self.blocked_by],
+        }
+
+
+def sling(
+    run_config: RunConfig,
+    store: Store,
+    request: SlingRequest,
+    now: float,
+    live: LiveCount | None = None,
+) -> SlingResult:
+    """Enqueue work. CityError if the agent does not exist or the sender may not sling to it."""
+    config = run_config.resolve(request.agent, request.rig)
+    if config is None:
+        raise CityError(_unknown_agent(run_config, request))
+    if not request.text.strip():
+        raise CityError(Problem("empty-work", "the text is empty"))
+    if not HIGHEST <= request.priority <= LOWEST:
+        words = (
+            f"priority {request.priority} is not between {HIGHEST} (highest) and {LOWEST} (lowest)"
+        )
+        raise CityError(Problem("bad-value", words))
+    depth = _delegated(run_config, store, config, request) if request.token else 0
+    session = _session(store, config, request, now) if request.session else None
+    new = NewWork(
+        agent=str(config.agent.name),
+        title=_title(request.text),
+        body=request.text,
+        prefix=config.prefix,
+        priority=request.priority,
+        session=session.id if session else "",
+        depends_on=request.after,
+        sender=request.token.session if request.token else HUMAN,
+        parent=request.parent,
+        depth=depth,
+        key=request.key,
+    )
+    try:
+        work = store.add_work(new, now)
+    except ValueError as error:
+        hint = "run `city work list` to see the work items"
+        raise CityError(Problem("bad-dependency", str(error), None, hint)) from error
+    return SlingResult(
+        work,
+        store.position(work.id, now),
+        permission_mode(config.provider, config.agent) if config.provider else "",
+        blocked_now(run_config, store, config, work, now, live),
+        config.rig,
+    )
+
+
+def _unknown_agent(run_config: RunConfig, request: SlingRequest) -> Problem:
+    rigs = [rig.name for rig in run_config.city.rigs]
+    if request.rig and request.rig not in rigs:
+        return unknown_rig(request.rig, rigs)
+    return Problem("unknown-agent", f"there is no agent `{request.agent}`")
+
+
+def _title(text: str) -> str:
+    line = text.strip().partition("\n")[0].lstrip("#").strip()  # a heading, or a comment
+    return line if len(line) <= _TITLE else f"{line[: _TITLE - 1]}…"
+
+
+def _session(
+    store: Store, config: AgentRunConfig, request: SlingRequest, now: float
+) -> Session | None:
+    """Return the session that the item is reserved for."""
+    name = str(config.agent.name)
+    if request.session in ("latest", "latest-or-create"):
+        sessions = store.sessions(agent=name)
+        latest = max(sessions, key=lambda session: session.updated, default=None)
+        if latest is not None:
+            return latest
+        if request.session == "latest":
+            raise CityError(
+                Problem(
+                    "unknown-session",
+                    f"`{name}` has no session yet",
+                    None,
+                    "pass --session latest-or-create to create one",
+                )
+            )
+    if request.session in ("create", "latest-or-create"):
+        return store.add_session(_fresh(store, config, now))
+    matches = store.find_sessions(request.session)
+    if matches and request.session in (matches[0].alias, matches[0].name):
+        matches = matches[:1]  # the latest of several that used this name
+    if len(matches) != 1:
+        words = f"there is no session `{request.session}`"
+        if matches:
+            ids = ", ".join(session.id[:8] for session in matches)
+            words = f"`{request.session}` matches several sessions: {ids}"
+        code = "ambiguous-name" if matches else "unknown-session"
+        raise CityError(Problem(code, words, None, "run `city session list` to see the sessions"))
+    if matches[0].agent != name:
+        words = f"session `{request.session}` belongs to `{matches[0].agent}`, not to `{name}`"
+        raise CityError(Problem("other-agent", words))
+    return matches[0]
+
+
+def _fresh(store: Store, config: AgentRunConfig, now: float) -> Session:
+    """Return a new session that is stopped until its first item."""
+    bare = parse_name(str(config.agent.name)).bare
+    taken = {session.alias for session in store.sessions() if session.state in LIVE}
+    slots = {session.slot for session in store.sessions(agent=str(config.agent.name))}
+    slot = next(n for n in range(1, len(slots) + 2) if n not in slots)
+    names = (f"{bare}-{n}" for n in range(slot, slot + len(taken) + 1))
+    return Session(
+        id=str(uuid4()),
+        agent=str(config.agent.name),
+        origin=MANUAL,
+        slot=slot,
+        alias=next(name for name in names if name not in taken),
+        state=STOPPED,
+        reason="waiting for its first item",
+        created=now,
+        updated=now,
+        runtime=config.runtime,
+    )
+
+
+def _delegated(
+    run_config: RunConfig, store: Store, config: AgentRunConfig, request: SlingRequest
+) -> int:
+    """Return the depth of work that a session slings; CityError if it may not."""
+    session = store.session(request.token.session) if request.token else None
+    if session is None or request.token is None or session.generation != request.token.generation:
+        words = "this session was replaced by a newer start and may not sling"
+        raise CityError(Problem("stale-session", words))
+    mine = run_config.agent(session.agent)
+    if mine is None:
+        raise CityError(Problem("unknown-agent", f"agent `{session.agent}` no longer exists"))
+    _check_filter(mine, config)
+    parent = store.work(request.parent or session.work)
+    depth = parent.depth + 1 if parent else 1
+    most = mine.agent.settings.limits.delegation_depth
+    if depth > most:
+        words = f"`{session.agent}` may not delegate further (depth limit {most})"
+        hint = f"raise limits.delegation_depth of `{session.agent}`"
+        raise CityError(Problem("delegation-depth", words, None, hint))
+    budget = mine.agent.settings.limits.delegation_budget
+    slung = store.child_count(parent.id) if parent else 0
+    if slung >= budget:
+        words = (
+            f"{slung} items were already delegated from {parent.id if parent else 'this session'}"
+        )
+        hint = f"raise limits.delegation_budget of `{session.agent}` ({budget})"
+        raise CityError(Problem("delegation-budget", words, None, hint))
+    return depth
+
+
+def _check_filter(mine: AgentRunConfig, config: AgentRunConfig) -> None:
+    """Raise CityError if the agent's `[agents_filter]` forbids the target."""
+    name = config.agent.name
+    names = tuple(dict.fromkeys((str(name), name.without_rig, name.bare)))
+    if not may_sling(names, mine.agent.settings.agents_filter, script=config.script):
+        raise CityError(
+            Problem(
+                "agent-not-allowed",
+                f"`{mine.agent.name}` may not sling to `{name}`",
+                mine.agent.setting("agents_filter.allow").place,
+                'list agents that run scripts by name: `[agents_filter] allow = ["shell"]`'
+                if config.script
+                else f"to allow it, change `[agents_filter]` of `{mine.agent.name}`",
+            )
+        )

@@ -1,0 +1,136 @@
+"""Housekeeping: log size limits, processes left by runs, old records, typing into terminals."""
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+
+from gascity.control.live_state import CONTROLLER, ActiveRun, LiveState
+from gascity.control.paths import controller_log, log_directory
+from gascity.control.run_config import RunConfig
+from gascity.runtimes import local_logs
+from gascity.watch import WRITES, Watch
+
+_LOGS = 1.0  # seconds between checks of growing logs
+_LEFT = 1.0  # seconds from the end of a run to the search for leftover processes
+TYPING = 1.0  # seconds between checks whether a terminal is ready for input
+_DAY = 86400.0
+_OWN_LOG = 5_000_000
+
+
+class Housekeeping:
+    """Runs when something is due, and never otherwise."""
+
+    def __init__(self, live: LiveState, run_config: RunConfig, log: Callable[[str], None]) -> None:
+        self.live = live
+        self.run_config = run_config
+        self.log = log
+        self.after: list[ActiveRun] = []  # ended runs to clean up after
+        self.next_at: float | None = None
+        self.watch = Watch()
+        self._grown: set[str] = set()
+        self._pruned = 0.0
+        self._watch_logs()
+
+    def _watch_logs(self) -> None:
+        """Watch the log directory; create it again if a user deleted it."""
+        directory = log_directory(self.live.root)
+        os.makedirs(directory, mode=0o700, exist_ok=True)
+        self.watch.add(directory, WRITES)
+
+    def reset(self) -> None:
+        """Forget ended runs whose outcome was not committed: they are found again."""
+        self.after = []
+
+    def schedule(self, wait: float) -> None:
+        at = self.live.monotonic + wait
+        self.next_at = at if self.next_at is None else min(self.next_at, at)
+
+    def logs_changed(self) -> None:
+        """Note the logs that grew."""
+        self._grown |= self.watch.read()
+        self._watch_logs()
+        self.schedule(_LOGS)
+
+    def add_finished(self, runs: list[ActiveRun]) -> None:
+        self.after += runs
+        if runs:
+            self.schedule(_LEFT)
+
+    def run(self) -> None:
+        """Do everything that is due."""
+        self.next_at = None
+        self._bound_logs()
+        self._sweep()
+        self._type()
+        if self.live.now - self._pruned > _DAY:
+            self.prune()
+
+    def prune(self) -> None:
+        """Delete old records and their logs."""
+        self._pruned = self.live.now
+        with suppress(OSError):
+            local_logs().truncate(controller_log(self.live.root), _OWN_LOG)
+        for path in self.live.store.prune(self.live.now):
+            with suppress(OSError):
+                os.unlink(path)
+
+    def _bound_logs(self) -> None:
+        grown, self._grown = self._grown, set()
+        for active in list(self.live.active_runs.values()):
+            if active.run.log in grown:
+                self._bound_log(active)
+        for active in self.after:  # it may have grown since the last check
+            self._bound_log(active)
+
+    def _bound_log(self, active: ActiveRun) -> None:
+        live = self.live
+        session = live.sessions.get(active.run.session) or live.store.session(active.run.session)
+        config = self.run_config.agent(session.agent) if session else None
+        limit = config.log_bytes if config else 10_000_000
+        gone = active.runtime.logs.truncate(active.run.log, limit)
+        if not gone or session is None:
+            return
+        run = active.run._replace(lost_bytes=active.run.lost_bytes + gone)
+        if live.active_runs.get(session.id) is active:
+            live.active_runs[session.id] = active._replace(run=run)
+        live.store.update_run(run.id, {"lost_bytes": run.lost_bytes})
+        data: dict[str, object] = {"agent": session.agent, "bytes": gone}
+        live.store.record_event("session.log-cut", session.id, live.now, data, CONTROLLER)
+
+    def _sweep(self) -> None:
+        """Kill processes that ended runs left behind, and delete the runs' files."""
+        after, self.after = self.after, []
+        for runtime in {id(active.runtime): active.runtime for active in after}.values():
+            handles = [active.handle for active in after if active.runtime is runtime]
+            left = {handle: count for handle, count in runtime.leftovers(handles).items() if count}
+            if left:
+                self.log(f"killed {sum(left.values())} processes that ended runs left behind")
+                runtime.kill_all(list(left))
+        for active in after:
+            active.runtime.forget(active.handle)
+        for path in (path for active in after for path in active.files):
+            with suppress(OSError):
+                os.unlink(path)
+
+    def _type(self) -> None:
+        """Type waiting nudges into terminals that are ready for input."""
+        live = self.live
+        for id in list(live.typing_queue):
+            session, active = live.sessions.get(id), live.active_runs.get(id)
+            if session is None or active is None or not session.interactive:
+                live.typing_queue.discard(id)
+                continue
+            config = self.run_config.agent(session.agent)
+            prefix = config.agent.settings.ready_prompt_prefix if config else ""
+            # Without a visible prompt, Enter might answer a question that no user has read.
+            if not prefix or not active.runtime.awaits_input(active.handle, prefix):
+                continue
+            for nudge in live.store.nudges(id):
+                if not active.runtime.send_text(active.handle, nudge.text):
+                    break
+                live.store.mark_nudges([nudge.id], live.now)
+                break  # one at a time; the next when the terminal is ready again
+            if not live.store.nudges(id):
+                live.typing_queue.discard(id)
+        if live.typing_queue:
+            self.schedule(TYPING)

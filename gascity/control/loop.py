@@ -1,0 +1,446 @@
+"""The controller loop: sleep until something happens, write one transaction, repeat.
+
+Everything arrives as a readable descriptor, so an idle controller uses no CPU: ended runs by pidfd,
+writes to the store and edits of the city's files by inotify, requests by socket, finished worker
+jobs by pipe, signals by wake-up pipe. Deadlines set the poll timeout.
+
+One round handles all ready descriptors inside one store transaction. Runs spawned in a round are
+held back by their wrapper until the transaction is committed (`_committed`), and only then are
+replies sent: nothing runs or is promised that is not recorded. If the transaction fails, the loop
+drops all memory, and `_begin` rebuilds it from the store as after a restart.
+
+Clock jumps: deadlines in the store (back-off, drain, idle) are wall-clock times, because they must
+survive a restart. Each round compares the wall clock with CLOCK_BOOTTIME, which cannot be set and
+which keeps counting during suspend. If their offset changes, the clock was set, and all running
+deadlines are shifted by the same amount. Because a sleeping poll does not notice a clock change,
+it never sleeps longer than `_LONGEST_SLEEP` while a wall-clock deadline is pending. Grace periods
+and timeouts inside this process use the monotonic clock and need none of this.
+"""
+
+import os
+import select
+import signal
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from traceback import format_exception
+
+from gascity.control.adopt import adopt
+from gascity.control.finish import RunFinisher
+from gascity.control.housekeeping import TYPING, Housekeeping
+from gascity.control.ipc.handlers import RequestHandlers
+from gascity.control.ipc.server import ControlServer
+from gascity.control.launch import write_programs
+from gascity.control.live_state import CONTROLLER, LiveState
+from gascity.control.lock import Ownership, acquire_lock
+from gascity.control.reload import ConfigReloader
+from gascity.control.schedule import Scheduler
+from gascity.control.start import SessionStarter
+from gascity.control.stop import SessionStopper
+from gascity.control.store_events import StoreEvents
+from gascity.control.workers import Workers
+from gascity.model.work import LIVE
+from gascity.prompts import Machine
+from gascity.runtimes import open_runtimes
+from gascity.runtimes.port import Runtime
+from gascity.store import open_store
+from gascity.store.port import Store, StoreError
+
+_CLOCK_JUMP = 5.0  # a larger change of the clock offset means that the clock was set
+_LONGEST_SLEEP = 60.0  # while a wall-clock deadline is pending: the clock may be set meanwhile
+_RETRY = 1.0  # after a failed write, or for a run whose state is unknown
+_DEBOUNCE = 0.1  # edits come in bursts
+_SHORTEST_GRACE = 0.01  # 0 means "kill at once" and is reserved for a second stop request
+_MAX_ERRORS, _ERROR_WINDOW = 5, 60.0  # more internal errors than this end the controller
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+Log = Callable[[str], None]
+
+
+def serve(root: str, environ: Mapping[str, str], machine: Callable[[], Machine], log: Log) -> None:
+    """Run the city's controller until it is stopped; CityError if one is already running."""
+    lock = acquire_lock(root)
+    try:
+        os.chdir(root)  # the caller's directory may be deleted
+        store = open_store(root)
+        runtimes = open_runtimes(root, environ)
+        write_programs(root)
+        controller = Controller(root, environ, store, runtimes, machine, log)
+        controller.requests.since = time.time()
+        controller.run()
+        for runtime in runtimes.values():
+            runtime.close()
+        store.close()
+    finally:
+        os.close(lock)
+
+
+class Controller:
+    """Runs one city. The caller holds the controller lock."""
+
+    def __init__(
+        self,
+        root: str,
+        environ: Mapping[str, str],
+        store: Store,
+        runtimes: Mapping[str, Runtime],
+        machine: Callable[[], Machine],
+        log: Log,
+    ) -> None:
+        self.root = root
+        self.store = store
+        self.runtimes = runtimes
+        self.log = log
+        self.workers = Workers()
+        self.reloader = ConfigReloader(root, environ, store, machine)
+        run_config = self.reloader.run_config
+        self.live = LiveState(root, environ, store, runtimes, self.workers)
+        self.stopper = SessionStopper(self.live)
+        self.finisher = RunFinisher(self.live, run_config)
+        self.starter = SessionStarter(self.live, run_config)
+        self.scheduler = Scheduler(self.live, self.starter, self.stopper, run_config, log)
+        self.store_events = StoreEvents(self.live, self.stopper, self.scheduler)
+        self.housekeeping = Housekeeping(self.live, run_config, log)
+        self.server = ControlServer(root)
+        self.requests = RequestHandlers(self)
+        self.poll = select.epoll()
+        self.run_fds: dict[int, str] = {}  # descriptor that reports the end of a run: its session
+        self.wakeups = store.subscribe()
+        self.exit_mode = ""  # stop: end the sessions, then exit; keep: exit and leave them running
+        self.reload_at: float | None = None
+        self._check_again: dict[str, float] = {}  # sessions whose run has no usable descriptor
+        self.ownership = Ownership(root, store)
+        self._clock_offset = _clock_offset(time.time())
+        self._signal_fd = -1
+        self._error_times: list[float] = []
+        self._read_timeouts()
+        self._store_error = ""  # the last one logged
+
+    def run(self) -> None:
+        """Run until a stop is requested and, unless sessions are kept, all of them have ended."""
+        self._open()
+        try:
+            self._guarded(self._begin)
+            while not self._finished():
+                self._guarded(lambda: self._round(self._wait()))
+            self._end()
+        finally:
+            self._close()
+
+    def _open(self) -> None:
+        self._signal_fd, wakeup = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
+        for number in _SIGNALS:
+            signal.signal(number, lambda *_: None)
+        watched = (self.wakeups.fd, self.reloader.watch.fd, self.housekeeping.watch.fd)
+        if min(watched) < 0:
+            self.log("inotify is not available (too many watches?); checking every second instead")
+        for fd in (
+            self._signal_fd,
+            self.workers.fd,
+            *watched,
+            self.server.listener.fileno(),
+        ):
+            if fd >= 0:
+                self.poll.register(fd, select.EPOLLIN)
+
+    def _close(self) -> None:
+        self.workers.close()
+        self.server.shutdown()
+        for fd in self.run_fds:
+            os.close(fd)
+        self.poll.close()
+
+    def _finished(self) -> bool:
+        if self.exit_mode != "stop":
+            return bool(self.exit_mode)
+        return not (self.live.active_runs or self.finisher.reading)
+
+    # Waiting
+
+    def _wait(self) -> set[int]:
+        """Sleep until a descriptor is ready or a deadline passes; return the ready descriptors."""
+        now = time.monotonic()
+        deadlines = (
+            self.stopper.next_at(),
+            self.starter.next_at(),
+            self.reload_at,
+            self.housekeeping.next_at,
+            min(self._check_again.values(), default=None),
+        )
+        timeouts = [at - now for at in deadlines if at is not None]
+        if self.wakeups.fd < 0:
+            timeouts.append(_RETRY)  # without inotify, look at the store every second
+        wake_at = self.scheduler.next_at() if not self.exit_mode else None
+        if wake_at is not None:
+            timeouts.append(min(wake_at - time.time(), _LONGEST_SLEEP))
+        return {fd for fd, _ in self.poll.poll(max(0.0, min(timeouts)) if timeouts else None)}
+
+    def _update_clocks(self) -> None:
+        """Read both clocks for this round, and shift all deadlines if the wall clock was set."""
+        live = self.live
+        live.now, live.monotonic = time.time(), time.monotonic()
+        offset = _clock_offset(time.time())
+        jump = offset - self._clock_offset
+        if abs(jump) > _CLOCK_JUMP:
+            self.log(f"the clock was set by {jump:+.0f} seconds")
+            self.scheduler.shift_clock(jump)
+        self._clock_offset = offset
+        if self.reloader.machine() != self.reloader.loaded_for and self.reload_at is None:
+            self.reload_at = live.monotonic  # prompts contain the date
+
+    # One round
+
+    def _guarded(self, step: Callable[[], None]) -> None:
+        """Run one step; after an error drop all memory and rebuild it from the store.
+
+        Internal errors that keep recurring end the controller; its sessions keep running.
+        """
+        while True:
+            try:
+                step()
+                self._log_store_error("")
+                return
+            except StoreError as error:
+                self._log_store_error(error.message)
+            except Exception as error:
+                now = time.monotonic()
+                recent = [at for at in self._error_times if at > now - _ERROR_WINDOW]
+                self._error_times = [*recent, now]
+                if len(self._error_times) > _MAX_ERRORS:
+                    raise
+                trace = "".join(format_exception(error))
+                self.log(f"internal error (this is a bug in city), starting over: {trace}")
+            if self._interrupted_before_retry():
+                self.exit("keep")  # ending the sessions could not be recorded
+                return
+            self._reset()
+            step = self._begin
+
+    def _interrupted_before_retry(self) -> bool:
+        """Wait before the next try; return True if a signal asks the controller to exit."""
+        if not select.select([self._signal_fd], [], [], _RETRY)[0]:
+            return False
+        numbers = os.read(self._signal_fd, 64)
+        return any(number in (signal.SIGINT, signal.SIGTERM) for number in numbers)
+
+    def _log_store_error(self, message: str) -> None:
+        """Log a store error once when it appears, and once when it is over.
+
+        To the log, not as an event: the store could not record it.
+        """
+        before, self._store_error = self._store_error, message
+        if message and message != before:
+            self.log(f"{message}; trying again")
+        elif before and not message:
+            self.log(f"recovered from: {before}")
+
+    def _reset(self) -> None:
+        for fd in list(self.run_fds):
+            self._unwatch(fd)
+        self.requests.drop()
+        self.live.reset()
+        self.finisher.reset()
+        self.scheduler.reset()
+        self.housekeeping.reset()
+        self._check_again = {}
+
+    def _begin(self) -> None:
+        """Adopt the recorded sessions and reconcile every agent."""
+        self._update_clocks()
+        self.store_events.skip()
+        with self.store.transaction():
+            adopted = adopt(self.live, self.finisher, self.stopper)
+            data: dict[str, object] = {
+                "pid": os.getpid(),
+                "going": adopted.running,
+                "ended": adopted.ended,
+                "strays": adopted.strays,
+            }
+            self.store.record_event(
+                "controller.started", "controller", self.live.now, data, CONTROLLER
+            )
+            self.store_events.catch_up()
+            self.scheduler.mark_all_dirty()
+            self.scheduler.reconcile_dirty()
+            self.housekeeping.prune()
+        self._committed()
+        if self.live.typing_queue:
+            self.housekeeping.schedule(TYPING)
+        if any(adopted):
+            self.log(
+                f"adopted {adopted.running} running sessions; {adopted.ended} had ended, "
+                f"{adopted.strays} stray processes killed"
+            )
+
+    def _check_ownership(self) -> bool:
+        """Exit if the city was deleted or another controller took over; return whether so."""
+        reason, exit_mode = self.ownership.lost()
+        if reason and not self.exit_mode:
+            self.log(reason)
+            self.exit(exit_mode)
+        return bool(reason)
+
+    def _round(self, ready: set[int]) -> None:
+        self._update_clocks()
+        self._check_ownership()
+        if self._signal_fd in ready:
+            self._handle_signals(os.read(self._signal_fd, 64))
+        if self.server.listener.fileno() in ready:
+            for connection in self.server.accept():
+                self.poll.register(connection.fileno(), select.EPOLLIN)
+        for fd in ready & self.server.connections.keys():
+            self.requests.receive(self.server.connections[fd])
+        if self.reloader.watch.fd in ready and self.reloader.files_changed():
+            self.reload_at = self.live.monotonic + _DEBOUNCE
+        if self.wakeups.fd in ready:
+            self.wakeups.drain()
+        if self.housekeeping.watch.fd in ready:
+            self.housekeeping.logs_changed()
+            # Ignore log writes until housekeeping ran: a busy log would wake the loop all the time.
+            self.poll.modify(self.housekeeping.watch.fd, 0)
+        with self.store.transaction():
+            self._write_round(ready)
+        self._committed()
+
+    def _write_round(self, ready: set[int]) -> None:
+        """Do everything that a round writes to the store."""
+        now = self.live.monotonic
+        finished = self.workers.collect()
+        for callback, result in finished:
+            callback(result)
+        if finished:
+            self.reloader.watch_prepared_files()
+        for fd in ready & self.run_fds.keys():
+            self._check_run(self._unwatch(fd))
+        for session in [id for id, at in self._check_again.items() if at <= now]:
+            del self._check_again[session]
+            self._check_run(session)
+        self.stopper.escalate_due()
+        self.starter.fail_overdue()
+        requested = self.store.changed() and self.store_events.read()
+        if self.reload_at is not None and (requested or self.requests.waiting):
+            self.reload()  # a user who edits a file and then slings expects the edited file
+        self.requests.answer()
+        if self.reload_at is not None and self.reload_at <= now:
+            self.reload()
+        self._do_housekeeping()
+        if self.exit_mode == "stop":
+            self._stop_all()
+        else:
+            self.scheduler.start_restarted(self.finisher)
+            self.scheduler.reconcile_dirty()
+
+    def _do_housekeeping(self) -> None:
+        housekeeping = self.housekeeping
+        if housekeeping.next_at is not None and housekeeping.next_at <= self.live.monotonic:
+            housekeeping.run()
+            if housekeeping.watch.fd >= 0:
+                self.poll.modify(housekeeping.watch.fd, select.EPOLLIN)
+        housekeeping.add_finished(self.finisher.take_finished())
+        if self.live.typing_queue:
+            housekeeping.schedule(TYPING)
+
+    def _check_run(self, session: str) -> None:
+        unknown = self.finisher.check(session)
+        if unknown or session in self.live.active_runs:
+            self._check_again[session] = self.live.monotonic + _RETRY
+
+    def _unwatch(self, fd: int) -> str:
+        self.poll.unregister(fd)
+        os.close(fd)
+        return self.run_fds.pop(fd)
+
+    def _committed(self) -> None:
+        """Release the recorded runs, watch them, and send the replies."""
+        live = self.live
+        unreleased, live.unreleased = live.unreleased, []
+        for _, active in unreleased:
+            active.runtime.release(active.handle)
+        if len(self.run_fds) != len(live.active_runs):
+            watched = set(self.run_fds.values())
+            for session in live.active_runs.keys() - watched - self._check_again.keys():
+                self._watch_run(session)
+        self.requests.send_replies()
+
+    def _watch_run(self, session: str) -> None:
+        active = self.live.active_runs[session]
+        fd = active.runtime.exit_fd(active.handle)
+        if fd is None:
+            self._check_again[session] = self.live.monotonic
+            return
+        self.run_fds[fd] = session
+        self.poll.register(fd, select.EPOLLIN)
+
+    # Requests to the controller itself
+
+    def _handle_signals(self, numbers: bytes) -> None:
+        for number in numbers:
+            if number == signal.SIGHUP:
+                self.reload_at = self.live.monotonic
+            elif number in (signal.SIGINT, signal.SIGTERM):
+                if self.exit_mode == "stop":
+                    self.stopper.grace = 0.0  # the second request: kill at once
+                self.exit("stop")
+
+    def exit(self, mode: str) -> None:
+        """Exit after ending all sessions (`stop`), or at once, leaving them running (`keep`)."""
+        self.exit_mode = mode
+        self.live.stopping_city = mode == "stop"
+
+    def reload(self) -> dict[str, object]:
+        """Load the city again and reconcile every agent; return what the `reload` request says."""
+        self.reload_at = None
+        result = self.reloader.reload(self.live.now)
+        if result.outcome == "failed":
+            if not self._check_ownership():
+                self.log(
+                    "the city cannot be loaded; keeping the last valid configuration: "
+                    f"{result.problems[0].message}"
+                )
+        else:
+            run_config = self.reloader.run_config
+            self.finisher.run_config = self.housekeeping.run_config = run_config
+            self._read_timeouts()
+            self.live.prepared.clear()
+            self.live.start_failures.clear()
+            self.scheduler.reloaded(run_config)
+        return {
+            "outcome": result.outcome,
+            "changed": list(result.changed),
+            "stale": self.reloader.run_config.stale,
+            "messages": [problem.message for problem in result.problems],
+        }
+
+    def _read_timeouts(self) -> None:
+        session = self.reloader.run_config.city.session
+        self.stopper.grace = max(session.shutdown_timeout, _SHORTEST_GRACE)
+        self.live.startup_timeout = session.startup_timeout
+
+    def _stop_all(self) -> None:
+        """Start nothing and end every live session."""
+        for session in list(self.live.sessions):
+            if session.state in LIVE and session.id not in self.live.stopping:
+                self.stopper.begin_stop(session, "stop", "the city was stopped")
+        if self.stopper.grace == 0.0:
+            self.stopper.escalate_due(at_once=True)
+        self.live.store.record_decisions(self.live.decisions)
+        self.live.decisions = []
+
+    def _end(self) -> None:
+        """Record the exit and kill any process that sessions left behind."""
+        with suppress(StoreError), self.store.transaction():
+            if self.exit_mode == "stop":
+                self.housekeeping.add_finished(self.finisher.take_finished())
+                self.housekeeping.run()
+                for runtime in self.runtimes.values():
+                    runtime.kill_all(runtime.strays(self.root, ()))
+            data = {"pid": os.getpid(), "sessions": self.exit_mode}
+            self.store.record_event(
+                "controller.stopped", "controller", time.time(), data, CONTROLLER
+            )
+
+
+def _clock_offset(wall: float) -> float:
+    """Return the wall clock's offset from CLOCK_BOOTTIME; it changes when the clock is set."""
+    return wall - time.clock_gettime(time.CLOCK_BOOTTIME)

@@ -1,0 +1,295 @@
+"""Run-time configuration derived from the loaded city, one entry per agent."""
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache, partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from gascity.control.decide.types import Limits, NamedSlot, Pool
+from gascity.model.city import Agent, City, Rig
+from gascity.model.machine import Machine
+from gascity.model.names import parse_name
+from gascity.model.problems import CityError, Problem
+from gascity.model.provider import Provider
+from gascity.pipeline import find_agent, open_agent, open_city
+from gascity.providers.registry import provider_files
+from gascity.runtimes import headless_runtime, wants_terminal
+from gascity.source.disk import Disk
+
+if TYPE_CHECKING:
+    from gascity.workdir.prepare_session import SessionPreparer
+
+
+class AgentRunConfig(NamedTuple):
+    """Settings to start an agent's sessions. `pool` lacks what changes at run time."""
+
+    city: City
+    agent: Agent
+    provider: Provider | None
+    make_preparer: "Callable[[], SessionPreparer]"  # lazily created
+    pool: Pool
+    limits: Limits
+    runtime: str
+    terminal: bool  # manual and named sessions run in terminals
+    script: bool  # its message is run as a program, so it gets no mail or nudges
+    resumes: bool  # each item continues the last conversation
+    depends_on: tuple[str, ...]  # agents that must have a live session first
+    prefix: str  # of its work ids
+    log_bytes: int
+    cost_per_item: float | None
+    cost_per_day: float | None
+
+    @property
+    def preparer(self) -> "SessionPreparer":
+        return self.make_preparer()
+
+    @property
+    def rig(self) -> str | None:
+        return self.agent.name.rig
+
+
+class RunConfig:
+    """The configuration of one load of the city. `before` is the last valid one.
+
+    An agent whose definition becomes invalid keeps running with its last valid one (`stale`).
+    """
+
+    def __init__(
+        self,
+        city: City,
+        environ: Mapping[str, str],
+        machine: Machine,
+        before: "RunConfig | None" = None,
+    ) -> None:
+        self.city = city
+        self.environ = environ
+        self.machine = machine
+        self.make_preparer = cache(partial(_make_preparer, city, environ, machine))
+        self._agents: dict[str, AgentRunConfig | None] = {}
+        self._last_good: dict[str, AgentRunConfig] = {}
+        self._named = _named_sessions(city)
+        self._faults = {
+            agent.home.directory: next(problem for problem in agent.problems if problem.is_error)
+            for agent in city.agents
+            if agent.broken
+        }
+        for name in _lost(city, before) if before is not None else ():
+            config = before.agent(name) if before is not None else None
+            if config is not None and not config.agent.broken:
+                self._last_good[name] = config
+
+    @property
+    def stale(self) -> list[str]:
+        """Names of agents that use their last valid definition."""
+        return sorted(self._last_good)
+
+    def home(self, name: str) -> str:
+        """Return the directory of a stale agent."""
+        return self._last_good[name].agent.home.directory
+
+    def fault(self, name: str) -> Problem:
+        """Return what is wrong with a stale agent's definition."""
+        return self._faults[self.home(name)]
+
+    def agent(self, name: str) -> AgentRunConfig | None:
+        """Return an agent by its qualified name; None if it does not exist."""
+        if name in self._last_good:
+            return self._last_good[name]
+        if name not in self._agents:
+            try:
+                agent = find_agent(self.city, name)
+            except CityError:
+                agent = None
+            if agent is not None and str(agent.name) == name:
+                self._agents[name] = self._make(agent)
+            else:
+                self._agents[name] = self._unconfigured(name) if agent is None else None
+        return self._agents[name]
+
+    def _unconfigured(self, name: str) -> AgentRunConfig | None:
+        """Return the agent of a built-in provider that the city does not configure."""
+        if parse_name(name).bare not in provider_files()[0] or name in self.city.unconfigured:
+            return None
+        try:
+            city, _ = open_agent(self.city.root, self.environ, name)
+        except CityError:
+            return None
+        return RunConfig(city, self.environ, self.machine).agent(name)
+
+    def resolve(self, reference: str, rig: str | None = None) -> AgentRunConfig | None:
+        """Return the agent that a user means; CityError if the reference is ambiguous."""
+        if rig is not None:
+            named = parse_name(reference)
+            if named.rig not in (None, rig):
+                words = f"`{reference}` is in rig `{named.rig}`, not in `{rig}`"
+                raise CityError(Problem("other-rig", words, None, "use one of the two rigs"))
+            reference = str(named.in_rig(rig))
+        agent = find_agent(self.city, reference)
+        return self.agent(str(agent.name) if agent is not None else reference)
+
+    def always_wanted(self) -> list[str]:
+        """Return agents that want sessions even without work."""
+        wanting = {str(a.name) for a in self.city.agents if a.settings.min_active_sessions}
+        return sorted(wanting | set(self._named))
+
+    def caps(self, config: AgentRunConfig) -> Iterator[tuple[str, int]]:
+        """Yield the caps above the agent's own: `city`, `rig NAME` or `agent NAME`, and limit."""
+        total = config.agent.settings.max_active_total
+        if total is not None and total >= 0:
+            name = config.agent.name.without_rig
+            yield f"agent {name}", total
+        rig = self.city.rig_of(config.agent)
+        limit = rig.settings.max_active_sessions if rig else None
+        if rig is not None and limit is not None and limit >= 0:
+            yield f"rig {rig.name}", limit
+        limit = self.city.workspace.max_active_sessions
+        if limit >= 0:
+            yield "city", limit
+
+    def day_limits(self, config: AgentRunConfig) -> Iterator[tuple[float, list[str] | None, str]]:
+        """Yield daily cost limits: amount, agents (None: all), and the owner of the limit."""
+        if config.cost_per_day is not None:
+            yield config.cost_per_day, [str(config.agent.name)], f"agent {config.agent.name}"
+        rig = self.city.rig_of(config.agent)
+        amount = rig.settings.cost_per_day if rig else None
+        if rig is not None and amount is not None:
+            names = [str(other.name) for other in self.city.agents if other.name.rig == rig.name]
+            yield amount, [*names, str(config.agent.name)], f"rig {rig.name}"
+        amount = self.city.workspace.cost_per_day
+        if amount is not None:
+            yield amount, None, "the city"
+
+    def _make(self, agent: Agent) -> AgentRunConfig:
+        provider = self.city.providers.get(agent.provider)
+        headless = provider is None or provider.headless
+        per_item = headless and not wants_terminal(agent.settings.session)
+        named = tuple(self._named.get(str(agent.name), ()))
+        terminal = provider is not None and provider.facts.interactive
+        runtime = agent.settings.runtime or self.city.session.runtime
+        runtime = headless_runtime(runtime)
+        wakes = agent.settings.wake_mode
+        return AgentRunConfig(
+            city=self.city,
+            agent=agent,
+            provider=provider,
+            make_preparer=self.make_preparer,
+            pool=_pool(agent, not per_item, named, self._names(agent)),
+            limits=Limits(
+                retries=agent.settings.limits.retries,
+                max_attempts=agent.settings.limits.max_attempts,
+            ),
+            runtime=runtime,
+            terminal=terminal,
+            script=provider is not None and provider.facts.script,
+            resumes=wakes == "resume" or (wakes is None and not per_item),
+            depends_on=tuple(_depends_on(self.city, agent)),
+            prefix=_prefix(self.city.rig_of(agent), self.city.workspace.prefix),
+            log_bytes=agent.settings.limits.log_bytes,
+            cost_per_item=agent.settings.limits.cost_per_item,
+            cost_per_day=agent.settings.limits.cost_per_day,
+        )
+
+    def _names(self, agent: Agent) -> tuple[str, ...]:
+        """Read the aliases from the `namepool` file: one per line, without comments."""
+        file = agent.settings.namepool
+        text = Disk(self.city.root).read(file) if file else None
+        lines = (text or b"").decode("utf-8", "replace").splitlines()
+        names = (line.strip() for line in lines)
+        return tuple(dict.fromkeys(name for name in names if name and not name.startswith("#")))
+
+
+def _make_preparer(city: City, environ: Mapping[str, str], machine: Machine) -> "SessionPreparer":
+    """Import the preparer late: read commands do not need it."""
+    from gascity.workdir.prepare_session import SessionPreparer
+
+    return SessionPreparer(city, environ, machine)
+
+
+def _lost(city: City, before: "RunConfig") -> list[str]:
+    """Return agents that are invalid now, or missing because the file that places them is."""
+    homes = {agent.home.directory for agent in city.agents if agent.broken}
+    names = {str(agent.name) for agent in city.agents if not agent.broken}
+    known = {str(agent.name) for agent in before.city.agents if agent.home.directory in homes}
+    kept = {name for name in before.stale if before.home(name) in homes}
+    return sorted((known | kept) - names)
+
+
+def _pool(
+    agent: Agent, interactive: bool, named: tuple[NamedSlot, ...], names: tuple[str, ...]
+) -> Pool:
+    settings = agent.settings
+    most = settings.max_active_sessions
+    return Pool(
+        agent=str(agent.name),
+        minimum=settings.min_active_sessions,
+        maximum=None if most < 0 else most,
+        interactive=interactive,
+        names=names,
+        named=named,
+        idle_timeout=settings.idle_timeout,
+        sleep_after_idle=settings.sleep_after_idle,
+        drain_timeout=settings.drain_timeout,
+        run_timeout=settings.limits.timeout,
+        wake_on_mail=settings.wake_on_mail,
+    )
+
+
+def _prefix(rig: Rig | None, city: str | None) -> str:
+    return rig.prefix if rig is not None else city or "w"
+
+
+def _depends_on(city: City, agent: Agent) -> Iterator[str]:
+    """Yield the agents of `depends_on`; an agent of the same rig comes before one of the city."""
+    for name in agent.settings.depends_on:
+        wanted = parse_name(name)
+        near = wanted.in_rig(wanted.rig or agent.name.rig)
+        dependency = find_agent(city, str(near)) or find_agent(city, name)
+        if dependency is not None:
+            yield str(dependency.name)
+
+
+def _named_sessions(city: City) -> dict[str, list[NamedSlot]]:
+    """Return named sessions by agent, one per rig for an agent of several rigs.
+
+    Of several with one name the last one counts: the city comes after its packs.
+    """
+    slots: dict[str, dict[str, NamedSlot]] = {}
+    for table in city.named_sessions:
+        template = str(table.values["template"])
+        wanted = parse_name(template)
+        rig = table.values.get("dir")
+        agents = [
+            agent
+            for agent in city.agents
+            if agent.name.bare == wanted.bare
+            and (wanted.binding is None or agent.name.binding == wanted.binding)
+            and (wanted.rig is None or agent.name.rig == wanted.rig)
+            and (rig is None or agent.name.rig in (None, rig))
+        ]
+        for agent in agents:
+            alias = str(table.values.get("name") or agent.name.bare)
+            if agent.name.rig is not None and len(agents) > 1:
+                alias = f"{agent.name.rig}-{alias}"
+            always = table.values.get("mode") == "always"
+            slots.setdefault(str(agent.name), {})[alias] = NamedSlot(alias, always)
+    return {agent: list(named.values()) for agent, named in slots.items()}
+
+
+class LoadedRunConfig(NamedTuple):
+    """A load of the city: the run configuration, and every path that was read or looked for."""
+
+    run_config: RunConfig
+    looked: tuple[str, ...]
+
+
+def load_run_config(
+    root: str, environ: Mapping[str, str], machine: Machine, before: RunConfig | None = None
+) -> LoadedRunConfig:
+    """Load the city; CityError if it cannot be run at all."""
+    disk = Disk(root)
+    city = open_city(root, environ, disk=disk)
+    return LoadedRunConfig(RunConfig(city, environ, machine, before), tuple(disk.seen))
+
+
+def errors_of(city: City) -> list[Problem]:
+    """Return the errors of the city itself, not of single agents."""
+    return [problem for problem in city.problems if problem.is_error]

@@ -1,0 +1,300 @@
+"""Reconcile the agents that something happened to, and those whose wake-up time has come.
+
+Anything that may change a decision about an agent marks it dirty: events of the store, ended runs,
+requests, a reload. `reconcile_dirty` reconciles the dirty agents, most urgent item first, and
+carries out the actions, which may make agents dirty again; it repeats until none is left. A result
+may also name a time at which it changes by itself; a heap of wake-up times covers that.
+
+When a session ends, its place under the rig and city caps becomes free. Agents that lacked room
+then get their turn in the order of their most urgent items, whichever agent the session was of.
+"""
+
+import heapq
+from collections.abc import Callable
+from traceback import format_exception
+
+from gascity.control.blocked import blocked_note, reason_note
+from gascity.control.decide.reconcile import reconcile
+from gascity.control.decide.types import (
+    Action,
+    Blocked,
+    CreateSession,
+    Demand,
+    Headroom,
+    Pool,
+    ReconcileResult,
+    RestartSession,
+    RunSession,
+    StopSession,
+)
+from gascity.control.finish import RunFinisher
+from gascity.control.live_state import CONTROLLER, LiveState
+from gascity.control.observe import DriftTracker, Observer
+from gascity.control.run_config import AgentRunConfig, RunConfig
+from gascity.control.start import SessionStarter
+from gascity.control.stop import SessionStopper
+from gascity.model.work import LIVE, Work
+from gascity.store.port import StoreError
+
+_PASSES = 20  # passes of one round; more means that two decisions alternate
+_AGAIN = 30.0  # when to try again an agent whose obstacle may go away without an event
+_DAY = 86400.0
+_LEAST = (9, 0.0)  # the urgency of an agent without queued work
+_MAY_CHANGE = ("missing-binary", "missing-env")  # obstacles that go away without an event
+
+
+class Scheduler:
+    """Decides which agents to reconcile and when, and carries out the results."""
+
+    def __init__(
+        self,
+        live: LiveState,
+        starter: SessionStarter,
+        stopper: SessionStopper,
+        run_config: RunConfig,
+        log: Callable[[str], None],
+    ) -> None:
+        self.live = live
+        self.starter = starter
+        self.stopper = stopper
+        self.log = log
+        self.drift_tracker = DriftTracker(live, run_config)
+        self.observer = Observer(live, run_config, self.drift_tracker)
+        self.run_config = run_config
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget all wake-up times and notes; what they came from may not have been committed."""
+        self._wakes: list[tuple[float, str]] = []
+        self._wake_of: dict[str, float] = {}
+        self._waiting: dict[
+            str, tuple[int, float]
+        ] = {}  # by agent that lacks room under a cap: its urgency
+        self._noted: dict[str, str] = {}
+
+    def reloaded(self, run_config: RunConfig) -> None:
+        """Use a new configuration: any decision may be different now."""
+        self.run_config = self.observer.run_config = self.drift_tracker.run_config = (
+            self.starter.run_config
+        ) = run_config
+        self.mark_all_dirty()
+        self.drift_tracker.look()
+
+    def mark_all_dirty(self) -> None:
+        """Mark every agent dirty that has work, sessions, mail or a minimum.
+
+        Also agents whose last status line may be out of date.
+        """
+        live, observer = self.live, self.observer
+        observer.unread = live.store.unread_counts()
+        for agent, session in live.store.reservations():
+            observer.reserve(agent, session)
+        mailed = [name for name in observer.unread if self.run_config.agent(name) is not None]
+        names = (str(agent.name) for agent in self.run_config.city.agents)
+        noted = [
+            name for name in names if live.store.get_note(reason_note(name)) not in ("", "idle")
+        ]
+        agents = [
+            *live.store.open_agents(),
+            *live.sessions.agents(),
+            *self.run_config.always_wanted(),
+            *mailed,
+        ]
+        for agent in (*agents, *noted):
+            live.mark_dirty(agent)
+
+    def next_at(self) -> float | None:
+        """Return when the next agent is due, by the wall clock."""
+        return self._wakes[0][0] if self._wakes else None
+
+    def shift_clock(self, jump: float) -> None:
+        """Shift all running deadlines by the amount that the wall clock was set."""
+        live = self.live
+        with live.store.transaction():
+            for session in live.store.sessions():
+                if session.state not in LIVE and session.retry_at is None:
+                    continue
+                spans = ("retry_at", "drain_by", "idle_since", "started", "busy_until")
+                moved = {
+                    name: at + jump
+                    for name in spans
+                    if isinstance(at := getattr(session, name), float)
+                }
+                if moved:
+                    live.change(session, "", **moved)
+            data = {"seconds": round(jump, 1)}
+            live.store.record_event("controller.clock", "controller", live.now, data, CONTROLLER)
+        self._wakes, self._wake_of = [], {}
+        self.mark_all_dirty()
+
+    # Reconciling
+
+    def reconcile_dirty(self) -> None:
+        """Reconcile dirty agents until none is left."""
+        live = self.live
+        self._due()
+        if live.mail_changed:
+            live.mail_changed = False
+            self.observer.unread = live.store.unread_counts()
+        for _ in range(_PASSES):
+            if not live.dirty and not live.sessions.slot_freed:
+                break
+            agents, live.dirty = list(live.dirty), {}
+            many = len(agents) > 1
+            ranked = ((self._urgency(agent) if many else _LEAST, agent) for agent in agents)
+            for _, agent in sorted(ranked):
+                self._reconcile_guarded(agent)
+            if live.sessions.slot_freed:
+                live.sessions.slot_freed = False
+                self._serve_waiting()
+        if live.dirty:
+            self.log(
+                f"reconciling {', '.join(live.dirty)} does not converge (this is a bug in city)"
+            )
+            for agent in live.dirty:
+                self._wake(agent, live.now + 1.0)
+            live.dirty = {}
+        live.store.record_decisions(live.decisions)
+        live.decisions = []
+
+    def _due(self) -> None:
+        while self._wakes and self._wakes[0][0] <= self.live.now:
+            at, agent = heapq.heappop(self._wakes)
+            if self._wake_of.get(agent) == at:
+                del self._wake_of[agent]
+                self.live.start_failures.pop(agent, None)
+                self.live.mark_dirty(agent)
+
+    def _serve_waiting(self) -> None:
+        """Reconcile the agents that wait for room under a cap, most urgent first."""
+        limit = self.run_config.city.workspace.max_active_sessions
+        for agent in sorted(self._waiting, key=self._waiting.__getitem__):
+            if 0 <= limit <= self.live.sessions.live_counts["city"]:
+                break
+            self._reconcile_guarded(agent)
+
+    def _urgency(self, agent: str) -> tuple[int, float]:
+        try:
+            head = self.live.store.claimable(agent, self.live.now, 1)
+        except StoreError:
+            raise
+        except Exception:
+            return _LEAST  # the error is handled when the agent is reconciled
+        return (head[0].priority, head[0].created) if head else _LEAST
+
+    def _reconcile_guarded(self, agent: str) -> None:
+        """Reconcile one agent; an internal error about it must not stop the others."""
+        live = self.live
+        try:
+            with live.store.transaction():
+                self._reconcile_agent(agent)
+        except StoreError:
+            raise
+        except Exception as error:
+            trace = "".join(format_exception(error))
+            self.log(f"internal error about {agent} (this is a bug in city): {trace}")
+            live.kill_unreleased(lambda other: other == agent)
+            for session in live.sessions.of(agent):  # the transaction was rolled back
+                known = live.store.session(session.id)
+                live.preparing.pop(session.id, None)
+                live.sessions.drop(session.id)
+                if known is not None:
+                    live.sessions.put(known)
+            words = f"{type(error).__name__}: {error}"
+            live.start_failures[agent] = Blocked(
+                "bug", f"internal error, see the controller log: {words}"
+            )
+            live.dirty.pop(agent, None)
+            self._wake(agent, live.now + _AGAIN)
+
+    def _reconcile_agent(self, agent: str) -> None:
+        observer, config = self.observer, self.run_config.agent(agent)
+        room = observer.headroom(config) if config is not None else Headroom()
+        items = observer.items(agent, config)
+        demand = observer.demand(agent, items)
+        pool = observer.pool(agent)
+        if config is not None:
+            pool = pool._replace(taken=observer.taken_aliases(config))
+            if items or demand.reserved or demand.mail or demand.letters:
+                pool = observer.with_cost_limits(pool, config)
+        result = reconcile(pool, observer.observed_sessions(agent), demand, room, self.live.now)
+        for action in result.actions:
+            self._act(action)
+        self._record_result(pool, config, result, items, demand)
+
+    def _act(self, action: Action) -> None:
+        live = self.live
+        if isinstance(action, CreateSession):
+            self.starter.create(action)
+            return
+        session = live.sessions.get(action.session) or live.store.session(action.session)
+        if session is None:
+            return
+        if isinstance(action, RunSession):
+            self.starter.run(session, action)
+        elif isinstance(action, StopSession):
+            self.stopper.stop(session, action)
+        elif isinstance(action, RestartSession):
+            self.stopper.restart(session, action)
+        else:
+            self.stopper.update(session, action)
+
+    def start_restarted(self, finisher: RunFinisher) -> None:
+        """Start sessions again whose run ended for a restart; each keeps its item."""
+        again, finisher.to_restart = finisher.to_restart, []
+        for id, item in again:
+            session = self.live.sessions.get(id) or self.live.store.session(id)
+            config = self.run_config.agent(session.agent) if session else None
+            if session is not None and config is not None:
+                self.starter.begin(config, session, item, "restarted")
+
+    # Recording
+
+    def _record_result(
+        self,
+        pool: Pool,
+        config: AgentRunConfig | None,
+        result: ReconcileResult,
+        items: list[Work],
+        demand: Demand,
+    ) -> None:
+        """Record why work waits, and when to reconcile again."""
+        live, agent = self.live, pool.agent
+        waits = bool(items or demand.reserved)
+        if result.lacks_headroom:
+            head = items[0] if items else None
+            self._waiting[agent] = (head.priority, head.created) if head else _LEAST
+        else:
+            self._waiting.pop(agent, None)
+        active = waits or bool(live.sessions.live_count(agent))
+        self.observer.dependencies.remember(agent, config, active)
+        for at in self._recheck_times(pool, result, waits):
+            self._wake(agent, at)
+        why = result.blocked[0] if result.blocked else None
+        self._note(reason_note(agent), result.reason)
+        self._note(*blocked_note(agent, why))
+        if why is not None and items:
+            live.record_decision(items[0].id, "wait", why.message)
+
+    def _recheck_times(self, pool: Pool, result: ReconcileResult, waits: bool) -> list[float]:
+        now, agent = self.live.now, pool.agent
+        times = [] if result.wake_at is None else [result.wake_at]
+        codes = {why.code for why in pool.blocked}
+        if "cost-limit" in codes:
+            times.append(now - now % _DAY + _DAY)  # the limit resets at midnight UTC
+        pending = any(session.pending for session in self.live.sessions.of(agent))
+        if agent in self.live.start_failures or pending or (waits and codes & set(_MAY_CHANGE)):
+            times.append(now + _AGAIN)
+        return times
+
+    def _wake(self, agent: str, at: float) -> None:
+        before = self._wake_of.get(agent)
+        if before == at or (before is not None and self.live.now < before < at):
+            return
+        self._wake_of[agent] = at
+        heapq.heappush(self._wakes, (at, agent))
+
+    def _note(self, key: str, value: str) -> None:
+        if self._noted.get(key) != value:
+            self._noted[key] = value
+            self.live.store.set_note(key, value)

@@ -1,0 +1,383 @@
+"""Start sessions: claim an item, prepare the working directory, spawn the run, record it.
+
+A start takes several rounds of the loop. `begin` increments the session's generation, claims the
+item with the new token and has a worker thread prepare the working directory. When that is done,
+`_launch` spawns the run, which its wrapper holds back until the transaction is committed. Between
+the two, the item may have been cancelled or the session stopped; then the start is dropped.
+"""
+
+import os
+from contextlib import suppress
+from functools import partial
+from uuid import uuid4
+
+from gascity.control.decide.types import Blocked, CreateSession, RunSession
+from gascity.control.launch import PendingStart, RunLaunch, make_run_spec, message_text
+from gascity.control.live_state import CONTROLLER, ActiveRun, LiveState
+from gascity.control.run_config import AgentRunConfig, RunConfig
+from gascity.model.durations import format_duration
+from gascity.model.problems import CityError, Problem
+from gascity.model.work import (
+    CLAIMED,
+    CRASHED,
+    FAILED,
+    IDLE,
+    NAMED,
+    RUNNING,
+    STARTING,
+    STOPPED,
+    ClaimToken,
+    Mail,
+    Run,
+    Session,
+    Work,
+)
+from gascity.runtimes import interactive_runtime
+from gascity.runtimes.port import RunHandle, Runtime, with_handle
+from gascity.workdir.prepare_session import PreparedSession, WorkdirRequest
+
+MAIL = "mail"  # `about` of a run that handles unread mail
+_UNFIT = ("message-not-passed", "template-failed")  # the item itself cannot be started, so it fails
+
+
+def mail_of(run: Run) -> list[int]:
+    """Return the ids of the messages that a run was given."""
+    word, _, ids = run.about.partition(" ")
+    return [int(id) for id in ids.split(",")] if word == MAIL and ids else []
+
+
+class SessionStarter:
+    """Starts sessions and gives them work."""
+
+    def __init__(self, live: LiveState, run_config: RunConfig) -> None:
+        self.live = live
+        self.run_config = run_config
+
+    # Actions of the reconciler
+
+    def create(self, action: CreateSession) -> None:
+        """Create a session; without work it idles in its slot."""
+        live, config = self.live, self.run_config.agent(action.agent)
+        if config is None:
+            return
+        terminal = config.pool.interactive or (action.origin == NAMED and config.terminal)
+        session = Session(
+            id=str(uuid4()),
+            agent=action.agent,
+            origin=action.origin,
+            slot=action.slot,
+            alias=action.alias,
+            state=STARTING,
+            reason=action.reason,
+            created=live.now,
+            updated=live.now,
+            interactive=terminal,
+            runtime=interactive_runtime(live.runtimes) if terminal else config.runtime,
+        )
+        session = live.store.add_session(session, CONTROLLER)
+        live.sessions.put(session)
+        live.record_decision(session.id, "start", action.reason)
+        if terminal or action.work or action.about:
+            self.begin(config, session, action.work, action.reason, action.about)
+        else:
+            live.change(session, state=IDLE, idle_since=live.now)
+
+    def run(self, session: Session, action: RunSession) -> None:
+        """Run an existing session for an item, for mail, or to open its terminal."""
+        live, config = self.live, self.run_config.agent(session.agent)
+        if config is None or session.id in live.preparing:
+            return
+        if action.alias:
+            session = live.change(session, slot=action.slot, alias=action.alias)
+        if session.id in live.active_runs:
+            if session.interactive and action.work:
+                self._assign_in_terminal(config, session, action.work)
+            elif session.interactive and action.about == MAIL:
+                self._type_mail(config, session)
+        elif session.interactive or action.work or action.about:
+            self.begin(config, session, action.work, action.reason, action.about)
+        else:
+            self._rest(session, action.reason)
+
+    def _rest(self, session: Session, reason: str) -> None:
+        """Let a session idle in its slot."""
+        self.live.change(
+            session,
+            state=IDLE,
+            reason=reason,
+            idle_since=self.live.now,
+            work="",
+            asked="",
+            pending="",
+            retry_at=None,
+        )
+
+    def _assign_in_terminal(self, config: AgentRunConfig, session: Session, item: str) -> None:
+        """Give an item to a session in a terminal; it is typed there when the terminal is ready."""
+        live = self.live
+        work = self._claim(session, item)
+        if work is None:
+            return
+        text = message_text(config, work, (), ())
+        live.store.add_nudge(session.id, text, live.now, CONTROLLER)
+        live.typing_queue.add(session.id)
+        self._record_place(work, session, live.active_runs[session.id].run.log, work.base)
+        live.change(session, "session.started", state=RUNNING, work=work.id, idle_since=None)
+
+    def _type_mail(self, config: AgentRunConfig, session: Session) -> None:
+        """Have unread messages typed into an idle terminal."""
+        live, mail = self.live, self._mail(session)
+        if mail:
+            text = message_text(config, None, mail, ())
+            live.store.add_nudge(session.id, text, live.now, CONTROLLER)
+            live.mark_mail(session, [message.id for message in mail])
+            live.typing_queue.add(session.id)
+
+    # Starting
+
+    def begin(
+        self, config: AgentRunConfig, session: Session, item: str, reason: str, about: str = ""
+    ) -> None:
+        """Start a session: claim its item, prepare its directory, then launch it."""
+        live = self.live
+        mail = self._mail(session) if about == MAIL else []
+        if about == MAIL and not mail and not item:
+            self._rest(session, "its mail was read meanwhile")
+            return
+        wanted = live.store.work(item) if item else None
+        resume = bool(session.conversation) and (
+            session.interactive or config.resumes or (wanted is not None and wanted.reserved)
+        )
+        session = live.change(
+            session,
+            state=STARTING,
+            reason=reason,
+            generation=session.generation + 1,
+            conversation=session.conversation if resume else str(uuid4()),
+            run=0,
+            pid=0,
+            asked="",
+            pending="",
+            retry_at=None,
+            drain_by=None,
+            idle_since=None,
+        )
+        work = self._claim(session, item) if item else None
+        if item and work is None:
+            self._rest(session, "another session took its item")
+            return
+        if work is not None:
+            session = live.change(session, work=work.id)
+            live.record_decision(work.id, "start", f"{session.alias} takes it")
+        nudges = [] if session.interactive else live.store.nudges(session.id)
+        if nudges:
+            live.store.mark_nudges([nudge.id for nudge in nudges], live.now)
+        purpose = f"{MAIL} {','.join(str(message.id) for message in mail)}" if mail else about
+        by = live.monotonic + live.startup_timeout
+        pending = PendingStart(
+            session, work, message_text(config, work, mail, nudges), resume, purpose, by
+        )
+        live.preparing[session.id] = pending
+        self._prepare(config, pending)
+
+    def _claim(self, session: Session, item: str) -> Work | None:
+        token = ClaimToken(session.id, session.generation)
+        return self.live.store.claim(token, self.live.now, work=item)
+
+    def _mail(self, session: Session) -> list[Mail]:
+        store = self.live.store
+        names = [name for name in (session.agent, session.id, session.alias) if name]
+        messages = store.inbox(names, unread=True)
+        senders = {message.sender: store.session(message.sender) for message in messages}
+        return [
+            message._replace(sender=sender.alias)
+            if (sender := senders[message.sender])
+            else message
+            for message in messages
+        ]
+
+    def _prepare(self, config: AgentRunConfig, pending: PendingStart) -> None:
+        """Prepare the directory; at once if nothing changed since the last time."""
+        live, session = self.live, pending.session
+        others = (other for other in live.sessions.of(session.agent) if other.id != session.id)
+        seat = WorkdirRequest(
+            session=session.id,
+            alias=session.alias,
+            slot=session.slot,
+            work=pending.work.id if pending.work else "",
+            workdir=session.workdir,
+            branch=session.branch,
+            resume=pending.resume,
+            taken=frozenset(other.workdir for other in others if other.workdir),
+        )
+        before = live.prepared.get(session.id)
+        if before is not None and config.preparer.is_current(config.agent, before, seat):
+            self._prepared(config, session, before)
+            return
+        live.workers.put(
+            partial(config.preparer.prepare, config.agent, seat),
+            partial(self._prepared, config, session),
+        )
+
+    def _prepared(self, config: AgentRunConfig, session: Session, done: object) -> None:
+        """Continue a start whose directory is ready, unless it was cancelled meanwhile."""
+        live = self.live
+        pending = live.preparing.get(session.id)
+        if pending is None or pending.session.generation != session.generation:
+            return
+        del live.preparing[session.id]
+        if pending.work is not None and not self._still_has(session, pending.work.id):
+            self._rest(session, f"{pending.work.id} was finished meanwhile")
+        elif not isinstance(done, PreparedSession):
+            self.start_failed(pending, _blocked_by(done))
+        elif wrong := [problem for problem in done.problems if problem.is_error]:
+            self.start_failed(pending, Blocked(wrong[0].code, wrong[0].message))
+        else:
+            for note in done.notes:
+                live.record_decision(session.id, "note", note)
+            live.prepared[session.id] = done
+            self._launch(config, pending, done)
+
+    def _still_has(self, session: Session, item: str) -> bool:
+        work = self.live.store.work(item)
+        if work is None or work.status != CLAIMED:
+            return False
+        return (work.session, work.generation) == (session.id, session.generation)
+
+    def _launch(
+        self, config: AgentRunConfig, pending: PendingStart, prepared: PreparedSession
+    ) -> None:
+        live, session, work = self.live, pending.session, pending.work
+        launch: RunLaunch | None = None
+        try:
+            runtime = live.runtimes[session.runtime]
+            if missing := runtime.missing_requirement():
+                raise CityError(Problem("missing-runtime", f"{session.runtime} needs {missing}"))
+            launch = make_run_spec(live.root, config, pending, prepared, live.environ)
+            handle = runtime.spawn(launch.spec)
+        except (OSError, CityError, KeyError) as error:
+            for path in launch.files if launch else ():
+                with suppress(OSError):
+                    os.unlink(path)
+            self.start_failed(pending, _blocked_by(error))
+            return
+        run = self._record_run(pending, launch, runtime, handle)
+        live.start_failures.pop(session.agent, None)
+        if session.interactive:
+            self._greet(config, session)
+        if work is not None:
+            placed = session._replace(workdir=prepared.workdir, branch=prepared.branch)
+            self._record_place(work, placed, run.log, prepared.base or work.base)
+        waits = session.interactive and work is None
+        live.change(
+            session,
+            "session.started",
+            state=IDLE if waits else RUNNING,
+            reason=f"working on {work.id}" if work else "",
+            run=run.id,
+            pid=run.pid,
+            conversation=launch.conversation,
+            workdir=prepared.workdir,
+            branch=prepared.branch,
+            prints=prepared.fingerprint,
+            started=live.now,
+            idle_since=live.now if waits else None,
+        )
+
+    def _record_run(
+        self, pending: PendingStart, launch: RunLaunch, runtime: Runtime, handle: RunHandle
+    ) -> Run:
+        """Record a spawned run; it is released once the transaction is committed."""
+        live, session, spec = self.live, pending.session, launch.spec
+        run = Run(
+            id=0,
+            session=session.id,
+            generation=session.generation,
+            work=pending.work.id if pending.work else "",
+            runtime=session.runtime,
+            started=live.now,
+            log=spec.log,
+            exit_file=spec.exit_file,
+            about=pending.about,
+        )
+        run = with_handle(run, handle)
+        active = ActiveRun(run, runtime, handle, launch.files)
+        live.unreleased.append(
+            (session.id, active)
+        )  # before the write: if that fails, the run must be killed
+        active = active._replace(run=live.store.add_run(run))
+        live.unreleased[-1] = (session.id, active)
+        live.active_runs[session.id] = active
+        return active.run
+
+    def _greet(self, config: AgentRunConfig, session: Session) -> None:
+        """Have the agent's `nudge` setting and waiting nudges typed into a new terminal."""
+        live, greeting = self.live, config.agent.settings.nudge
+        if greeting:
+            live.store.add_nudge(session.id, greeting, live.now, CONTROLLER)
+        if greeting or live.store.nudges(session.id):
+            live.typing_queue.add(session.id)
+
+    def _record_place(self, work: Work, session: Session, log: str, base: str) -> None:
+        """Record with an item where it runs."""
+        where = {
+            "log": log,
+            "workdir": session.workdir,
+            "branch": session.branch,
+            "base": base,
+            "reason": f"{session.alias} is working on it",
+        }
+        self.live.store.update_work(work.id, where, self.live.now)
+
+    # Failed starts
+
+    def next_at(self) -> float | None:
+        """Return when the next preparation exceeds the startup timeout."""
+        return min((pending.by for pending in self.live.preparing.values()), default=None)
+
+    def fail_overdue(self) -> None:
+        """Fail starts whose directory is not ready in time."""
+        live = self.live
+        for id, pending in list(live.preparing.items()):
+            if pending.by <= live.monotonic:
+                del live.preparing[id]
+                words = (
+                    f"working directory not ready within {format_duration(live.startup_timeout)}"
+                )
+                self.start_failed(pending, Blocked("start-timeout", words))
+
+    def start_failed(self, pending: PendingStart, why: Blocked) -> None:
+        """Queue the item again and block the agent until something changes.
+
+        An item that itself cannot be started fails instead, so that it does not block the others.
+        """
+        live, session = self.live, pending.session
+        if pending.work is not None and why.code in _UNFIT:
+            token = ClaimToken(session.id, session.generation)
+            live.store.finish(
+                pending.work.id,
+                FAILED,
+                None,
+                live.now,
+                token=token,
+                reason=why.message,
+                actor=CONTROLLER,
+            )
+            live.record_decision(pending.work.id, FAILED, why.message)
+        else:
+            live.start_failures[session.agent] = why
+            live.record_decision(session.agent, "wait", why.message)
+            if pending.work is not None:
+                live.release_item(session, pending.work.id, why.message)
+        state = CRASHED if session.interactive else STOPPED
+        live.change(session, "session.stopped", state=state, reason=why.message, work="")
+
+
+def _blocked_by(error: object) -> Blocked:
+    if isinstance(error, CityError):
+        return Blocked(error.problems[0].code, error.problems[0].message)
+    if isinstance(error, OSError):
+        return Blocked("refused", f"{error.filename or 'start'}: {error.strerror}")
+    if isinstance(error, KeyError):
+        return Blocked("unknown-runtime", f"there is no runtime {error}")
+    return Blocked("start-failed", f"{type(error).__name__}: {error}")

@@ -1,0 +1,162 @@
+"""The status object of a city, built the same way by the controller and by `city status`.
+
+Times are seconds since the epoch.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from gascity.control.blocked import agent_reason, reason_note
+from gascity.model.work import (
+    CLAIMED,
+    IDLE,
+    LIVE,
+    OPEN,
+    QUARANTINED,
+    RATE_LIMITED,
+    Decision,
+    Session,
+)
+from gascity.store.port import Store
+
+if TYPE_CHECKING:
+    from gascity.control.decide.types import Pool
+    from gascity.control.ipc.client import ControllerState
+    from gascity.control.run_config import RunConfig
+
+CONFIG_PROBLEM = "config-problem"  # note with the reason of a failed reload
+_NO_COUNTS = {"open": 0, "claimed": 0, "done": 0, "failed": 0, "cancelled": 0}
+_ENDED = 10  # ended sessions that are shown
+_LOOKED_AT = 200  # ended sessions that are read; there may be thousands
+_DECISIONS = 20
+
+
+class StoreSnapshot(NamedTuple):
+    """Contents of the store for the whole city at one moment."""
+
+    counts: Mapping[str, int]
+    queued: Mapping[str, int]  # number of queued items by agent, if any
+    sessions: tuple[Session, ...]
+    reasons: Mapping[str, str]  # the controller's last status line by agent
+    decisions: tuple[Decision, ...]
+    problem: str = ""  # why the last reload failed
+
+
+EMPTY_SNAPSHOT = StoreSnapshot(_NO_COUNTS, {}, (), {}, ())
+
+
+def listed_agents(run_config: "RunConfig", store: Store | None) -> list[str]:
+    """Return all agents, and built-in agents that have queued work without being configured."""
+    names = [str(agent.name) for agent in run_config.city.agents]
+    named = [] if store is None else store.open_agents()
+    return names + [
+        name for name in named if name not in names and run_config.agent(name) is not None
+    ]
+
+
+def read_store_snapshot(pools: "Sequence[Pool]", store: Store) -> StoreSnapshot:
+    """Read everything that `status_object` needs."""
+    there = [*store.sessions(live=True), *store.sessions(live=False, limit=_LOOKED_AT)]
+    sessions = _worth_telling(there)
+    named = {agent: store.work_counts(agent)[OPEN] for agent in store.open_agents()}
+    agents = [pool.agent for pool in pools]
+    reasons = {agent: store.get_note(reason_note(agent)) for agent in agents}
+    subjects = [*agents, *(session.id for session in sessions)]
+    return StoreSnapshot(
+        store.work_counts(),
+        {agent: count for agent, count in named.items() if count},
+        sessions,
+        {agent: reason for agent, reason in reasons.items() if reason},
+        tuple(store.decisions(subjects, _DECISIONS)) if subjects else (),
+        store.get_note(CONFIG_PROBLEM),
+    )
+
+
+def is_over(session: Session) -> bool:
+    """Return whether it ended and will not start again by itself."""
+    waits = session.state in (QUARANTINED, RATE_LIMITED) or session.retry_at is not None
+    return session.state not in LIVE and not waits
+
+
+def _worth_telling(sessions: Iterable[Session]) -> tuple[Session, ...]:
+    """Return all that are live or will be again, and the last few that ended."""
+    kept, ended = [], 0
+    for session in sessions:
+        ended += is_over(session)
+        if ended <= _ENDED or not is_over(session):
+            kept.append(session)
+    return tuple(kept)
+
+
+def status_object(
+    pools: "Sequence[Pool]", snapshot: StoreSnapshot, controller: "ControllerState"
+) -> dict[str, object]:
+    """Return the whole status as JSON values."""
+    known = {pool.agent for pool in pools}
+    strangers = {s.agent for s in snapshot.sessions if s.state in LIVE} | snapshot.queued.keys()
+    rows = [_agent_row(pool, snapshot, controller) for pool in pools]
+    rows += [_stranger_row(agent, snapshot) for agent in sorted(strangers - known)]
+    problem = {"code": CONFIG_PROBLEM, "message": snapshot.problem}
+    return {
+        "controller": {
+            "running": controller.running,
+            "pid": controller.pid,
+            "since": controller.since,
+        },
+        "agents": rows,
+        "counts": dict(snapshot.counts),
+        "sessions": [session._replace(prints={})._asdict() for session in snapshot.sessions],
+        "decisions": [decision._asdict() for decision in snapshot.decisions],
+        # Only while that controller runs: otherwise the files were just read again.
+        "problems": [problem] if snapshot.problem and controller.running else [],
+    }
+
+
+def _agent_row(
+    pool: "Pool", snapshot: StoreSnapshot, controller: "ControllerState"
+) -> dict[str, object]:
+    return {
+        "name": pool.agent,
+        "live": _live(pool.agent, snapshot),
+        "min": pool.minimum,
+        "max": pool.maximum,
+        "queued": snapshot.queued.get(pool.agent, 0),
+        "reason": agent_reason(
+            pool,
+            snapshot.queued.get(pool.agent, 0),
+            snapshot.reasons.get(pool.agent, ""),
+            controller.running,
+        ),
+    }
+
+
+def _stranger_row(agent: str, snapshot: StoreSnapshot) -> dict[str, object]:
+    """Return the row of an agent that has work or sessions but does not exist (any more)."""
+    return {
+        "name": agent,
+        "live": _live(agent, snapshot),
+        "min": 0,
+        "max": 0,
+        "queued": snapshot.queued.get(agent, 0),
+        "reason": "agent does not exist",
+    }
+
+
+def _live(agent: str, snapshot: StoreSnapshot) -> int:
+    return sum(session.agent == agent and session.state in LIVE for session in snapshot.sessions)
+
+
+def at_rest(counts: Mapping[str, int], sessions: Iterable[Session]) -> bool:
+    """Return whether no work is queued or running."""
+    return not (counts[OPEN] or under_way(counts, sessions))
+
+
+def under_way(counts: Mapping[str, int], sessions: Iterable[Session]) -> bool:
+    """Return whether anything is in progress. An open terminal alone is not."""
+    busy = (
+        session.state in LIVE
+        and session.state != IDLE
+        and (bool(session.work) or not session.interactive)
+        for session in sessions
+    )
+    return bool(counts[CLAIMED]) or any(busy)

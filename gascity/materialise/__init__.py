@@ -1,1 +1,0 @@
-"""From agents to their working directories: what should be there, and making it so."""

@@ -1,1 +1,0 @@
-"""Deciding what to write: no clock, no processes, no files."""

@@ -1,0 +1,182 @@
+"""The protocol of runtimes, which start, watch and stop the runs of sessions.
+
+A run is one execution of an agent's command. It outlives the process that started it: a controller
+that restarts finds its runs again by the handles that the store keeps.
+
+Any answer may be "unknown", for example when the terminal server does not respond. Unknown never
+means that a run has ended.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from gascity.model.work import Run
+
+
+class RunState:
+    """The states of a run."""
+
+    HELD = "held"  # spawned, and waits for `release`
+    RUNNING = "running"
+    EXITED = "exited"  # with an exit code
+    GONE = "gone"  # ended without an exit code: killed, or the machine restarted
+    UNKNOWN = "unknown"
+
+
+class RunSpec(NamedTuple):
+    """What to run, and where. All paths are absolute; `env` is the complete environment."""
+
+    session: str
+    generation: int
+    name: str  # letters, digits, `-` and `_`; names the run for users, for example in tmux
+    argv: tuple[str, ...]
+    cwd: str
+    env: Mapping[str, str]
+    log: str  # output is appended; mode 0600
+    exit_file: str
+    stdin: str = ""  # a file; empty: no input
+    before: tuple[str, ...] = ()  # shell commands that must succeed before the command starts
+    setup: tuple[str, ...] = ()  # shell commands whose failure is only logged
+
+
+class RunHandle(NamedTuple):
+    """Identifies one run to the runtime that spawned it.
+
+    Opaque: only that runtime reads the fields. Everybody else passes handles around, saves them
+    with `with_handle` and restores them with `handle_of`. The two runtimes in this package use pid,
+    start time and boot id, because a pid alone may belong to another process by now; a runtime
+    without processes needs only `name`.
+    """
+
+    pid: int = 0
+    ticks: int = 0  # the start time of the process, in clock ticks since boot
+    boot: str = ""  # the kernel's boot id
+    name: str = ""
+    exit_file: str = ""
+    log: str = ""
+    session: str = ""  # with the generation, marks all processes of the run in their environment
+    generation: int = 0
+
+
+def handle_of(run: Run) -> RunHandle:
+    """Return the handle that is saved in a run's record."""
+    return RunHandle(
+        pid=run.pid,
+        ticks=run.ticks,
+        boot=run.boot,
+        name=run.handle,
+        exit_file=run.exit_file,
+        log=run.log,
+        session=run.session,
+        generation=run.generation,
+    )
+
+
+def with_handle(run: Run, handle: RunHandle) -> Run:
+    """Return the run's record with the handle saved in it."""
+    return run._replace(
+        pid=handle.pid,
+        ticks=handle.ticks,
+        boot=handle.boot,
+        handle=handle.name,
+        exit_file=handle.exit_file or run.exit_file,
+        log=handle.log or run.log,
+    )
+
+
+class RunStatus(NamedTuple):
+    """The state of a run; the exit code if it is EXITED; whether it was ever released."""
+
+    state: str
+    exit_code: int | None = None
+    ran: bool = True
+
+
+class RunLogs(Protocol):
+    """The output of runs. `log` is the reference from the run's record; it outlives the run."""
+
+    def size(self, log: str) -> int | None:
+        """Return the length in bytes, including what was cut out; None: there is no log."""
+
+    def read(self, log: str) -> Iterator[bytes]:
+        """Yield the lines, and a note in place of each part that was cut out."""
+
+    def read_from(self, log: str, offset: int) -> tuple[bytes, int]:
+        """Return the next piece after the offset, and the offset after it; b"" at the end."""
+
+    def tail(self, log: str, lines: int) -> str:
+        """Return the last lines; fewer if they are very long; "" if there is no log."""
+
+    def truncate(self, log: str, limit: int) -> int:
+        """Cut out the middle of a log that takes more than `limit` bytes; return the bytes cut."""
+
+    def delete(self, log: str) -> None:
+        """Delete the log, if it exists."""
+
+
+class Runtime(Protocol):
+    """Runs commands for sessions. Methods that stop a run do nothing if it has ended."""
+
+    name: str
+    interactive: bool  # runs have a terminal that users can attach to and that takes text
+    logs: RunLogs
+
+    def missing_requirement(self) -> str:
+        """Return what the user must install before this runtime works; "" if nothing."""
+
+    def spawn(self, spec: RunSpec) -> RunHandle:
+        """Create the run, held: nothing of the spec is executed before `release`.
+
+        The caller saves the handle before it releases the run, so no run is ever unrecorded. If the
+        caller dies before that, the run exits by itself. OSError if the run cannot be created.
+        """
+
+    def release(self, handle: RunHandle) -> None:
+        """Let a held run start."""
+
+    def exit_fd(self, handle: RunHandle) -> int | None:
+        """Return a descriptor that becomes readable when the run ends; the caller closes it.
+
+        None if the run has ended or cannot be watched: then poll `status`. Call it once per run.
+        """
+
+    def status(self, handle: RunHandle) -> RunStatus: ...
+
+    def interrupt(self, handle: RunHandle) -> None:
+        """Interrupt the run as Ctrl-C does."""
+
+    def terminate(self, handle: RunHandle) -> None:
+        """Ask the run to exit."""
+
+    def kill(self, handle: RunHandle) -> None:
+        """Kill the run and everything it started."""
+
+    def kill_all(self, handles: Sequence[RunHandle]) -> None:
+        """Kill many runs at the cost of one scan."""
+
+    def leftovers(self, handles: Sequence[RunHandle]) -> Mapping[RunHandle, int]:
+        """Return how many processes each of these ended runs left behind."""
+
+    def forget(self, handle: RunHandle) -> None:
+        """Delete the record of an ended run's exit status; its log stays."""
+
+    def peek(self, handle: RunHandle, lines: int) -> str:
+        """Return the last lines of the terminal, or of the log."""
+
+    def awaits_input(self, handle: RunHandle, prompt_prefix: str) -> bool:
+        """Return whether the terminal shows a prompt with this prefix."""
+
+    def send_text(self, handle: RunHandle, text: str) -> bool:
+        """Type a text and Enter; False if that is not possible."""
+
+    def attached(self, handle: RunHandle) -> bool | None:
+        """Return whether a user is attached to the terminal; None if unknown."""
+
+    def attach_command(self, handle: RunHandle) -> Sequence[str]:
+        """Return the command that attaches the user's terminal; empty if not possible."""
+
+    def strays(self, root: str, known: Collection[RunHandle]) -> list[RunHandle]:
+        """Return runs of this city that are not among `known` and belong to none of them."""
+
+    def close(self) -> None:
+        """Release resources when the controller exits. Runs keep running."""

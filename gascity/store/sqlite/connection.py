@@ -1,0 +1,255 @@
+"""The connection to the database file: opening, queries, transactions, and error translation."""
+
+import errno
+import os
+import sqlite3
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from gascity.paths import make_state
+from gascity.store.port import ConflictError, StoreError
+from gascity.store.sqlite.rows import Row
+from gascity.store.sqlite.schema import MIGRATIONS, VERSION
+from gascity.store.sqlite.write_lock import WriteLock
+
+BUSY_SECONDS = 5.0
+
+_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+_DAMAGED = (
+    sqlite3.SQLITE_CORRUPT,
+    sqlite3.SQLITE_NOTADB,
+    sqlite3.SQLITE_ERROR,
+    sqlite3.SQLITE_SCHEMA,
+)
+_DISK_FULL = (
+    sqlite3.SQLITE_IOERR_SHMSIZE,
+    sqlite3.SQLITE_IOERR_WRITE,
+    sqlite3.SQLITE_IOERR_TRUNCATE,
+)
+
+
+class Connection:
+    """One open database. Do not use it after a fork or from a second thread."""
+
+    def __init__(self, root: str, *, relaxed: bool = False) -> None:
+        self.path = _prepare_file(root)
+        self._depth = 0  # of nested transactions
+        self._lock: WriteLock | None = None
+        try:
+            self.database = sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None)
+        except sqlite3.Error as error:
+            raise _store_error(error, self.path) from None
+        try:
+            self._execute = self.database.execute
+            self._set_up(relaxed)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Close the database; an open transaction is rolled back."""
+        try:
+            self.database.close()
+        except sqlite3.Error as error:
+            raise _store_error(error, self.path) from None
+        finally:
+            if self._lock is not None:
+                self._lock.close()
+                self._lock = None
+
+    def _set_up(self, relaxed: bool) -> None:
+        version = self._version()
+        if version > VERSION:
+            message = (
+                f"{self.path} was written by a newer version of city (schema {version}; this"
+                f" version supports {VERSION}): upgrade city"
+            )
+            raise StoreError("store-newer", message)
+        if version < VERSION or self.query("PRAGMA journal_mode") != [("wal",)]:
+            self._migrate()
+        self.query(f"PRAGMA synchronous={'NORMAL' if relaxed else 'FULL'}")
+        self.query("PRAGMA foreign_keys=ON")
+        self._seen = self._data_version()
+
+    def _version(self) -> int:
+        return int(self.query("PRAGMA user_version")[0][0])
+
+    def _migrate(self) -> None:
+        self._acquire_lock()
+        try:
+            if self._version() == 0 and self.query("SELECT 1 FROM sqlite_master LIMIT 1"):
+                message = f"{self.path} is the database of another program: move it away"
+                raise StoreError("store-broken", message)
+            self.query("PRAGMA journal_mode=WAL")  # not possible inside a transaction
+        finally:
+            self._release_lock()
+        with self.transaction():
+            version = self._version()  # again: another process may have migrated meanwhile
+            for migration in MIGRATIONS[version:]:
+                for statement in migration:
+                    self.query(statement)
+            self.query(f"PRAGMA user_version={max(version, VERSION)}")
+
+    def _data_version(self) -> int:
+        return int(self.query("PRAGMA data_version")[0][0])
+
+    def changed(self) -> bool:
+        """Return whether another connection has committed since the last call. Reads no table."""
+        before, self._seen = self._seen, self._data_version()
+        return before != self._seen
+
+    def deleted(self) -> bool:
+        return not os.path.exists(self.path)
+
+    def integrity_errors(self) -> list[str]:
+        """Check the whole database; return a message per error, or nothing."""
+        try:
+            messages = [str(row[0]) for row in self.query("PRAGMA integrity_check")]
+            broken_references = self.query("PRAGMA foreign_key_check")
+        except StoreError as error:
+            return [error.message]
+        return [
+            *(message for message in messages if message != "ok"),
+            *(
+                f"a row of {table} refers to a missing {parent}"
+                for table, _, parent, _ in broken_references
+            ),
+        ]
+
+    def query(self, sql: str, values: Sequence[object] = ()) -> list[Row]:
+        """Run one statement and return all its rows."""
+        try:
+            return self._execute(sql, values).fetchall()
+        except UnicodeEncodeError:
+            # A lone surrogate, from a file name or an argument that is not UTF-8. Replacing it
+            # keeps the work; refusing it would lose the work.
+            return self.query(sql, [_encodable(value) for value in values])
+        except sqlite3.IntegrityError as error:
+            raise ConflictError(str(error)) from None
+        except (sqlite3.ProgrammingError, sqlite3.InterfaceError) as error:
+            raise RuntimeError(f"wrong use of the store: {error}") from None
+        except sqlite3.Error as error:
+            raise _store_error(error, self.path) from None
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Commit all writes inside at the end, or none. A nested transaction is a savepoint."""
+        if self._depth:
+            with self._savepoint():
+                yield
+            return
+        self._acquire_lock()
+        try:
+            self.query("BEGIN IMMEDIATE")
+            self._depth = 1
+            try:
+                yield
+                self._require_transaction()
+                self.query("COMMIT")
+            except BaseException:
+                if self.database.in_transaction:
+                    self.query("ROLLBACK")
+                raise
+        finally:
+            self._depth = 0
+            self._release_lock()
+
+    @contextmanager
+    def _savepoint(self) -> Iterator[None]:
+        """Undo only the writes inside if they fail; the outer transaction may continue."""
+        self._require_transaction()
+        self.query("SAVEPOINT part")
+        self._depth += 1
+        try:
+            yield
+        except BaseException:
+            if self.database.in_transaction:
+                self.query("ROLLBACK TO part")
+                self.query("RELEASE part")
+            raise
+        else:
+            self.query("RELEASE part")
+        finally:
+            self._depth -= 1
+
+    def _require_transaction(self) -> None:
+        """Raise StoreError if SQLite has ended the transaction by itself.
+
+        It rolls everything back when the disk is full. A write after that would be committed on its
+        own, without the writes that it belongs to.
+        """
+        if not self.database.in_transaction:
+            message = f"{self.path}: a write failed, and its transaction was rolled back"
+            raise StoreError("store-full", message)
+
+    def _acquire_lock(self) -> None:
+        path = f"{self.path.removesuffix('.db')}.lock"
+        try:
+            if self._lock is None:
+                self._lock = WriteLock(path)
+            self._lock.acquire()
+        except OSError as error:
+            raise _file_error(error, path) from None
+
+    def _release_lock(self) -> None:
+        if self._lock is not None:
+            self._lock.release()
+
+
+def _encodable(value: object) -> object:
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
+
+
+def _prepare_file(root: str) -> str:
+    """Return the path of the database; create it, readable only by its owner, if it is missing.
+
+    An existing file is not opened here: closing that descriptor would drop the locks that SQLite
+    holds on the file for another connection of this process.
+    """
+    directory = os.path.join(root, ".gc")
+    path = os.path.join(directory, "city.db")
+    try:
+        if not stat.S_ISREG(os.lstat(path).st_mode) or os.path.islink(directory):
+            raise StoreError("store-denied", f"{path} is not a regular file: move it away")
+    except FileNotFoundError:
+        _create_file(directory, path)
+    except OSError as error:
+        raise _file_error(error, path) from None
+    return path
+
+
+def _create_file(directory: str, path: str) -> None:
+    try:
+        if os.path.islink(directory):
+            raise StoreError("store-denied", f"{directory} is a symbolic link: move it away")
+        make_state(os.path.dirname(directory))
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+        os.close(os.open(path, flags, 0o600))
+    except FileExistsError:
+        return
+    except OSError as error:
+        raise _file_error(error, path) from None
+
+
+def _store_error(error: sqlite3.Error, path: str) -> StoreError:
+    """Return the port's error for one of SQLite's, with what the user can do about it."""
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+    kind = code & 0xFF
+    if kind in _BUSY:
+        message = f"another process has locked {path} for more than {BUSY_SECONDS:g} seconds"
+        return StoreError("store-busy", message)
+    if kind == sqlite3.SQLITE_FULL or code in _DISK_FULL:
+        return StoreError("store-full", f"cannot write {path}: the disk is full")
+    if kind not in _DAMAGED:
+        return StoreError("store-denied", f"cannot read or write {path}: {error}")
+    message = (
+        f"{path} is damaged or not a city database ({error}): move it away together with its -wal"
+        " and -shm files, or restore a backup"
+    )
+    return StoreError("store-broken", message)
+
+
+def _file_error(error: OSError, path: str) -> StoreError:
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return StoreError("store-full" if full else "store-denied", f"{path}: {error.strerror}")

@@ -1,0 +1,1 @@
+"""Pure decisions about a working directory: no files, no processes, no clock."""

@@ -1,0 +1,383 @@
+"""Files in which city manages some keys: settings from overlays, and MCP servers.
+
+The rest of the file is the user's and keeps its bytes, order and comments. A file that cannot be
+parsed is not touched.
+
+Settings are merged key by key in three ways (see `json_settings`); the record's `settings` is the
+base. Servers are owned by name: the record's `entries` has, for every managed server, a hash of
+each of its values. A server whose values still have these hashes is managed. If one differs, the
+user edited it, and it is kept. Keys that are not in the record were added by the provider (an
+approval, say) and stay. If a managed server replaces one of the user's, `replaced` stores theirs
+until the managed one is removed. `original` is the user's whole file before the first merge: while
+only city has changed the file, removing the managed keys restores it byte for byte.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from gascity.mcp import documents
+from gascity.model.document_text import DocumentError
+from gascity.model.plan import (
+    ABSENT,
+    BLOCKED,
+    DOCUMENT,
+    FILE,
+    LINK,
+    MERGE,
+    FileChange,
+    PathRecord,
+    PathState,
+    Shape,
+    WantedPath,
+    digest,
+)
+from gascity.model.problems import Place, Problem
+from gascity.workdir.decide import json_settings
+from gascity.workdir.decide.context import (
+    MODIFIED,
+    NO_LONGER_NEEDED,
+    TRACKED,
+    UNMANAGED,
+    Choices,
+    DiskState,
+    PlanDecision,
+    remove_path,
+    symlinked_target,
+)
+
+_JSON = "json"
+_PRIVATE = 0o600
+
+
+class _EditedServers(NamedTuple):
+    """A text with the wanted servers, and what the record has to say about them."""
+
+    text: str
+    entries: Mapping[str, Mapping[str, str]]
+    replaced: Mapping[str, object]
+
+
+def merge_document(
+    wanted: WantedPath,
+    record: PathRecord | None,
+    disk: DiskState,
+    choices: Choices,
+    decision: PlanDecision,
+) -> None:
+    """Write the wanted keys into a file, or update them."""
+    now = disk.path_state(wanted.path)
+    current = _read_text(wanted, record, now, disk, decision)
+    if current is None:
+        return
+    text = current
+    covers = wanted.path in disk.coverable or (record is not None and record.covers)
+    was_whole = (
+        record is not None and record.kind == FILE and digest(text.encode()) == record.sha256
+    )
+    if was_whole:
+        text = ""  # a file that was managed as a whole becomes a merged one
+    # If the file is gone, so are the keys that we had in it.
+    record = record if record is not None and record.kind == DOCUMENT and now.kind == FILE else None
+    kept: list[str] = []
+    servers_only = _is_tracked_by_user(wanted, record, disk, choices)
+    if servers_only:
+        kept.append(TRACKED)
+    try:
+        merged = wanted._replace(settings=None) if servers_only else wanted
+        text, written = _with_settings(merged, record, text, choices.force, kept)
+        servers = _with_servers(wanted, record, text, choices.force, kept)
+    except DocumentError as error:
+        _keep_unparsable(wanted.path, wanted, error, disk, decision)
+        return
+    made = record.made if record else was_whole or now.kind != FILE
+    original = _original(record, now, current) if not made else None
+    new = PathRecord(
+        DOCUMENT,
+        wanted.source,
+        wanted.layer,
+        wanted.agents,
+        mode=_mode(wanted, now, original),
+        covers=covers,
+        settings=written,
+        shape=wanted.shape or (record.shape if record else None),
+        entries=servers.entries,
+        replaced=servers.replaced,
+        sha256=record.sha256 if record else digest(current.encode()),
+        made=made,
+        original=original,
+        adopted=_adopted(wanted, record, choices, kept, decision),
+    )
+    if now.kind == FILE and wanted.entries and not made and not (record and record.entries):
+        decision.snapshots.append(wanted.path)
+    _add_merge(wanted, now, current, servers.text, new, decision)
+
+
+def _is_tracked_by_user(
+    wanted: WantedPath, record: PathRecord | None, disk: DiskState, choices: Choices
+) -> bool:
+    """Return whether settings would go into a file that git tracks and that we may not cover."""
+    managed = record is not None and record.settings is not None
+    tracked = wanted.path in disk.tracked and wanted.path not in disk.coverable
+    return wanted.settings is not None and tracked and not managed and not choices.force
+
+
+def _original(record: PathRecord | None, now: PathState, text: str) -> tuple[int, str] | None:
+    """Return the user's file before our first merge; None if it was changed by others since."""
+    if record is None:
+        return now.mode, text
+    if digest(text.encode()) != record.sha256 or now.mode != record.mode:
+        return None
+    return record.original
+
+
+def _adopted(
+    wanted: WantedPath,
+    record: PathRecord | None,
+    choices: Choices,
+    kept: Sequence[str],
+    decision: PlanDecision,
+) -> str:
+    """Return the hash of the wanted keys if the user adopted theirs; else report what is kept."""
+    if choices.adopt:
+        if kept:
+            decision.accepted.append(wanted.path)
+        return wanted_hash(wanted) if kept or wanted.data is not None else ""
+    if record is not None and record.adopted == wanted_hash(wanted):
+        return record.adopted
+    for reason in kept:
+        decision.keep(wanted.path, wanted, reason)
+    return ""
+
+
+def wanted_hash(wanted: WantedPath) -> str:
+    """Return a hash of everything wanted in a document, or of the whole file it replaces."""
+    entries = {name: entry.value for name, entry in (wanted.entries or {}).items()}
+    whole = digest(wanted.data) if wanted.data is not None else ""
+    return documents.digest([wanted.settings, entries, whole])
+
+
+def _add_merge(
+    wanted: WantedPath,
+    now: PathState,
+    before: str,
+    after: str,
+    record: PathRecord,
+    decision: PlanDecision,
+) -> None:
+    path = wanted.path
+    mode = now.mode if now.kind == FILE else record.mode
+    managed = bool(record.entries or record.settings)
+    if after == before and now.kind == FILE and mode == record.mode:
+        if managed or record.adopted:
+            decision.records[path] = record
+        else:
+            decision.records.pop(path, None)
+        return
+    if not managed and now.kind == ABSENT:
+        decision.records.pop(path, None)
+        return
+    change = FileChange(
+        path, FILE, now, data=after.encode(), mode=record.mode, durable=not record.made
+    )
+    names = ", ".join(sorted(record.entries or ()))
+    decision.change(MERGE, f"servers: {names}" if names else "", change, record, record)
+
+
+def _mode(wanted: WantedPath, now: PathState, original: tuple[int, str] | None) -> int:
+    """Keep the user's mode, unless a secret goes into the file that others could read."""
+    if now.kind != FILE or wanted.mode == _PRIVATE:
+        return wanted.mode
+    return original[0] if original else now.mode
+
+
+def _read_text(
+    wanted: WantedPath,
+    record: PathRecord | None,
+    now: PathState,
+    disk: DiskState,
+    decision: PlanDecision,
+) -> str | None:
+    """Return the text to edit; None if it must not be edited."""
+    if now.kind == ABSENT:
+        return ""
+    if now.kind == FILE:
+        try:
+            return disk.read(wanted.path).decode()
+        except UnicodeDecodeError:
+            _keep_unparsable(wanted.path, wanted, _not_utf8(), disk, decision)
+            return None
+    if now.kind == LINK and record is not None and record.target == now.target:
+        return ""
+    is_link = now.kind == LINK
+    reason = "a symlink is in the way" if is_link else "cannot be written"
+    decision.keep(wanted.path, wanted, reason)
+    if now.kind in (LINK, BLOCKED):
+        where = wanted.path if is_link else now.target
+        decision.problems.append(symlinked_target(disk.shown(where)))
+    return None
+
+
+def _not_utf8() -> DocumentError:
+    return DocumentError("not UTF-8", 1, 1)
+
+
+def _keep_unparsable(
+    path: str,
+    source: WantedPath | PathRecord,
+    error: DocumentError,
+    disk: DiskState,
+    decision: PlanDecision,
+) -> None:
+    decision.keep(path, source, "cannot be parsed")
+    decision.problems.append(
+        Problem(
+            "unparsable-target",
+            f"{error.message}; the file was left unchanged",
+            Place(disk.shown(path), line=error.line, col=error.col),
+            "fix the file, or move it away",
+        )
+    )
+
+
+def _with_settings(
+    wanted: WantedPath, record: PathRecord | None, text: str, force: bool, kept: list[str]
+) -> tuple[str, Mapping[str, object] | None]:
+    """Return the text with our settings, and the settings that we wrote."""
+    base = record.settings if record else None
+    if wanted.settings is None and base is None:
+        return text, None
+    current = theirs = documents.read(text, _JSON)
+    if force:
+        theirs = _without(current, wanted.settings or {})
+        base = base and _without(base, wanted.settings or {})
+    merged = json_settings.merge(base, theirs, wanted.settings)
+    for path in merged.theirs:
+        reason = MODIFIED if _value_at(base, path) is not None else UNMANAGED
+        kept.append(f"`{'.'.join(path)}`: {reason}")
+    return json_settings.apply_settings(text, current, merged.value), merged.base or None
+
+
+def _value_at(base: object, path: tuple[str, ...]) -> object:
+    for key in path:
+        base = base.get(key) if isinstance(base, Mapping) else None
+    return base
+
+
+def _without(current: Mapping[str, object], ours: Mapping[str, object]) -> dict[str, object]:
+    """Return a document without the leaves that ours overrides; hooks are merged in any case."""
+    result: dict[str, object] = {}
+    for key, value in current.items():
+        wanted = ours.get(key)
+        if isinstance(value, Mapping) and isinstance(wanted, Mapping) and key != "hooks":
+            result[key] = _without(value, wanted)
+        elif key not in ours or key == "hooks":
+            result[key] = value
+    return result
+
+
+class _Servers:
+    """The servers of one file: which are managed, and what to edit."""
+
+    def __init__(self, record: PathRecord | None, current: Mapping[str, object]) -> None:
+        self.current = current
+        self.managed = dict(record.entries or {}) if record else {}
+        self.replaced = dict(record.replaced or {}) if record else {}
+        self.puts: dict[str, object] = {}
+        self.drops: list[str] = []
+
+    def is_modified(self, name: str) -> bool:
+        """Return whether the user changed a managed server."""
+        now = self.current.get(name)
+        if name not in self.managed or now is None:
+            return False
+        return not _has_values(now, self.managed[name])
+
+    def put(self, name: str, value: Mapping[str, object]) -> None:
+        """Write a server. Stores the user's one that it replaces, keeps keys a provider added."""
+        now = self.current.get(name)
+        if now is not None and name not in self.managed:
+            self.replaced[name] = now
+        added = _added_keys(now, self.managed[name]) if name in self.managed else {}
+        if now is None or documents.digest(now) != documents.digest({**added, **value}):
+            self.puts[name] = {**added, **value}
+        self.managed[name] = {key: documents.digest(item) for key, item in value.items()}
+
+    def release(self, name: str) -> None:
+        """Remove a managed server and restore the one it replaced."""
+        before = self.replaced.pop(name, None)
+        del self.managed[name]
+        if before is not None:
+            self.puts[name] = before
+        elif name in self.current:
+            self.drops.append(name)
+
+
+def _with_servers(
+    wanted: WantedPath, record: PathRecord | None, text: str, force: bool, kept: list[str]
+) -> _EditedServers:
+    shape = wanted.shape or (record.shape if record else None)
+    if shape is None:
+        return _EditedServers(text, {}, {})
+    entries = wanted.entries or {}
+    servers = _Servers(record, documents.servers(documents.read(text, shape.format), shape))
+    for name in sorted(set(servers.managed) - set(entries)):
+        if servers.is_modified(name):
+            kept.append(f"server `{name}`: {NO_LONGER_NEEDED}, but {MODIFIED}")
+            del servers.managed[name]
+        else:
+            servers.release(name)
+    for name in sorted(entries):
+        if not servers.is_modified(name) or force:
+            servers.put(name, entries[name].value)
+        else:
+            kept.append(f"server `{name}`: {MODIFIED}")
+    if servers.puts or servers.drops:
+        text = documents.edit_servers(text, shape, servers.puts, servers.drops)
+    return _EditedServers(text, servers.managed, servers.replaced)
+
+
+def _has_values(now: object, managed: Mapping[str, str]) -> bool:
+    """Return whether a server still has every value that we wrote; it may have more."""
+    return isinstance(now, Mapping) and all(
+        key in now and documents.digest(now[key]) == hashed for key, hashed in managed.items()
+    )
+
+
+def _added_keys(now: object, managed: Mapping[str, str]) -> dict[str, object]:
+    if not isinstance(now, Mapping):
+        return {}
+    return {str(key): value for key, value in now.items() if key not in managed}
+
+
+def unmerge_document(
+    path: str, record: PathRecord, disk: DiskState, decision: PlanDecision
+) -> None:
+    """Remove our keys from a file; remove the file if apply created it and it is empty then."""
+    now = disk.path_state(path)
+    if now.kind != FILE:
+        decision.records.pop(path)
+        return
+    nothing = WantedPath(path, DOCUMENT, record.source, record.layer, shape=record.shape)
+    kept: list[str] = []
+    try:
+        text = disk.read(path).decode()
+        original = _original(record, now, text)
+        after, _ = _with_settings(nothing, record, text, False, kept)
+        after = _with_servers(nothing, record, after, False, kept).text
+        documents.read(after, (record.shape or Shape("", _JSON, ())).format)
+    except DocumentError as error:
+        _keep_unparsable(path, record, error, disk, decision)
+        return
+    except UnicodeDecodeError:
+        _keep_unparsable(path, record, _not_utf8(), disk, decision)
+        return
+    for reason in kept:
+        decision.keep(path, record, reason)
+    mode, after = original or (now.mode, after)
+    if record.made and not after.strip(" \t\r\n{}"):  # not even a comment is left
+        remove_path(path, record, now, disk, decision)
+    elif after != text or mode != now.mode:
+        change = FileChange(path, FILE, now, data=after.encode(), mode=mode, durable=True)
+        decision.change(MERGE, NO_LONGER_NEEDED, change, None, record)
+    else:
+        decision.records.pop(path)

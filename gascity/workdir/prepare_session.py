@@ -1,0 +1,323 @@
+"""Prepares the working directory, prompt and launch arguments with which a session starts."""
+
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from gascity.git import GitError
+from gascity.location import WORKTREE, Site
+from gascity.mcp.delivery import LAUNCH, Delivery, LaunchArguments, launch_arguments
+from gascity.mcp.servers import launch_value
+from gascity.model.city import Agent, City
+from gascity.model.plan import Step
+from gascity.model.problems import Place, Problem
+from gascity.model.references import filled
+from gascity.prompts import Machine, Prompts
+from gascity.source.disk import Disk
+from gascity.workdir.applier import SESSION_RUN, Applier, ApplyResult, worktree_failed
+from gascity.workdir.decide.context import Choices
+from gascity.workdir.fingerprint import Fingerprints
+from gascity.workdir.git_excludes import excludes_file, session_git_environment
+from gascity.workdir.mcp_launch import launch_file
+from gascity.workdir.planner import Planner
+from gascity.workdir.session_worktree import (
+    SessionWorktree,
+    WorkdirRequest,
+    branch_part,
+    prepare_worktree,
+)
+from gascity.workdir.wanted import CityContent, collect
+from gascity.workdir.write import worktree_state
+from gascity.workdir.write.ledger import Ledger, Ledgers
+
+__all__ = [
+    "PreparedSession",
+    "SessionPreparer",
+    "WorkdirRequest",
+    "count_commits",
+    "current_branch",
+]
+
+_SET_VARIABLE = "set it, or add it to the agent's `env`"
+_FileStamp = tuple[int, int, int, int, int]
+
+
+class PreparedSession(NamedTuple):
+    """A session's directory, prompt and launch settings. With an error it must not start."""
+
+    workdir: str
+    kind: str
+    branch: str = ""
+    base: str = ""  # the commit that the branch started from
+    prompt: str = ""
+    launch: LaunchArguments = LaunchArguments((), {})
+    env: Mapping[str, str] = {}  # makes git ignore managed files
+    fingerprint: Mapping[str, str] = {}  # by part
+    problems: tuple[Problem, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def can_start(self) -> bool:
+        return not any(problem.is_error for problem in self.problems)
+
+
+class _Worker:
+    """Planner and caches for one preparation at a time."""
+
+    def __init__(self, city: City, environ: Mapping[str, str], machine: Machine) -> None:
+        prompts = Prompts(city, Disk(city.root), machine)
+        self.planner = Planner(CityContent.of(prompts, environ))
+        self.fingerprints = Fingerprints(self.planner, fixed_sources=True)
+        agents = (agent for agent in city.agents if not agent.broken)
+        self.shared = {
+            root: sites
+            for root, sites in self.planner.directories(agents).items()
+            if len(sites) > 1 or sites[0].problems or sites[0].agent.settings.work_dir
+        }
+
+    def other_sites(self, site: Site, root: str) -> list[Site]:
+        """Return the sites of other agents in the same directory."""
+        name = site.agent.name
+        return [other for other in self.shared.get(root, ()) if other.agent.name != name]
+
+
+class SessionPreparer:
+    """Prepares sessions of one loaded city.
+
+    Thread-safe: each call uses a worker of its own, from a pool that grows as needed, and the
+    directory's lock serialises calls for the same directory.
+    """
+
+    def __init__(self, city: City, environ: Mapping[str, str], machine: Machine) -> None:
+        self.city = city
+        self.environ = environ
+        self.machine = machine
+        self._idle: list[_Worker] = []
+        # By working directory: the state of its files when it was prepared.
+        self._prepared: dict[str, dict[str, _FileStamp | None]] = {}
+
+    @contextmanager
+    def _worker(self) -> Iterator[_Worker]:
+        # list.pop and list.append are atomic: two threads never get the same worker.
+        try:
+            worker = self._idle.pop()
+        except IndexError:
+            worker = _Worker(self.city, self.environ, self.machine)
+        try:
+            yield worker
+        finally:
+            worker.planner.forget_contents()
+            self._idle.append(worker)
+
+    def prepare(self, agent: Agent, request: WorkdirRequest) -> PreparedSession:
+        """Create or update the session's directory. Writes nothing if the agent has errors."""
+        with self._worker() as worker:
+            prepared, ledger = _Preparation(worker, agent, request).run()
+        if ledger is not None and prepared.can_start:
+            self._prepared[prepared.workdir] = _file_stamps(self._files(prepared, ledger))
+        return prepared
+
+    def watched_paths(self) -> set[str]:
+        """Return every path read so far: if one changes, sessions may need other content."""
+        return {path for worker in tuple(self._idle) for path in worker.planner.disk.seen}
+
+    def is_current(self, agent: Agent, before: PreparedSession, request: WorkdirRequest) -> bool:
+        """Return whether a prepared directory is unchanged and fits the request.
+
+        Cheap: reads only file metadata and, for a worktree, its HEAD.
+        """
+        stamps = self._prepared.get(before.workdir)
+        if stamps is None or request.workdir != before.workdir:
+            return False
+        if before.workdir in request.taken:
+            return False
+        if before.kind == WORKTREE:
+            new_branch = f"city/{agent.name.without_rig}/{branch_part(request)}"
+            branch = before.branch if request.resume else new_branch
+            if branch != before.branch or not _is_on_branch(before.workdir, branch):
+                return False
+        return _file_stamps(stamps) == stamps
+
+    def _files(self, prepared: PreparedSession, ledger: Ledger) -> list[str]:
+        """Return the files that must not change: managed ones, launch files and the ledger."""
+        root = prepared.workdir
+        files = [f"{root}/{path}" for path in ledger.paths] or [root]
+        files += [f"{root}/{path}" for path in ledger.directories if path]
+        files += [launch_file(self.city.root, name, ledger.slot) for name in ledger.agents]
+        return [*files, Ledgers(self.city.root).file(root)]
+
+
+def _file_stamps(
+    paths: Sequence[str] | Mapping[str, _FileStamp | None],
+) -> dict[str, _FileStamp | None]:
+    return {path: _file_stamp(path) for path in paths}
+
+
+def _file_stamp(path: str) -> _FileStamp | None:
+    try:
+        result = os.lstat(path)
+    except OSError:
+        return None
+    if result.st_mode & 0o170000 == 0o040000:
+        return (result.st_mode, result.st_ino, 0, 0, 0)  # entries of a directory may change
+    return (result.st_mode, result.st_ino, result.st_size, result.st_mtime_ns, result.st_ctime_ns)
+
+
+def _is_on_branch(workdir: str, branch: str) -> bool:
+    admin = worktree_state.admin_of(workdir)
+    try:
+        with open(f"{admin}/HEAD", "rb") as file:
+            return os.fsdecode(file.read().strip()) == f"ref: refs/heads/{branch}"
+    except OSError:
+        return False
+
+
+class _Preparation:
+    """One preparation, from the request to what the session starts with."""
+
+    def __init__(self, worker: _Worker, agent: Agent, request: WorkdirRequest) -> None:
+        self.worker = worker
+        self.planner = worker.planner
+        self.agent = agent
+        self.name = str(agent.name)
+        self.request = request
+        self.notes: list[str] = []
+
+    def run(self) -> tuple[PreparedSession, Ledger | None]:
+        """Return the result and the directory's ledger; None if nothing was applied."""
+        if self.agent.broken:
+            return PreparedSession("", "", problems=self.agent.problems), None
+        site = self.planner.sites.for_session(self.agent, self.request.alias, self.request.slot)
+        location = SessionWorktree(site, "", "")
+        if site.kind == WORKTREE:
+            # Check before creating a worktree that would then stay empty.
+            problems = self._check(site)
+            if any(problem.is_error for problem in problems):
+                return PreparedSession(site.workdir, site.kind, problems=problems), None
+            try:
+                location = prepare_worktree(self.planner, self.agent, self.request)
+            except GitError as error:
+                problems = (*problems, worktree_failed(self.agent, error))
+                return PreparedSession(site.workdir, site.kind, problems=problems), None
+            self.notes += location.notes
+        return self._apply_and_collect(location)
+
+    def _check(self, site: Site) -> tuple[Problem, ...]:
+        """Return the problems of what the agent needs, without asking git."""
+        requirements = collect(self.planner.content, [site], lambda _: False, ask_git=False)
+        blocked = self.name in requirements.blocked
+        problems = _start_problems(requirements.problems.get(self.name, ()), blocked)
+        return (*problems, *self._missing_variables(requirements.deliveries.get(self.name)))
+
+    def _apply_and_collect(
+        self, location: SessionWorktree
+    ) -> tuple[PreparedSession, Ledger | None]:
+        site = location.site
+        root = os.path.realpath(site.workdir) if site.workdir else ""
+        if not root:
+            return PreparedSession("", site.kind, problems=site.problems), None
+        result = self._apply(root, [site, *self.worker.other_sites(site, root)])
+        requirements = result.plan.requirements
+        delivery = requirements.deliveries.get(self.name)
+        scene = self.planner.session_scene(site, self.request.alias, location.branch)
+        prompt = self.planner.content.prompts.for_session(scene).of(self.agent)
+        blocked = self.name in requirements.blocked
+        problems = dict.fromkeys(
+            (
+                *_start_problems(requirements.problems.get(self.name, ()), blocked),
+                *result.plan.decision.problems,
+                *result.problems,
+                *prompt.problems,
+                *self._missing_variables(delivery),
+            )
+        )
+        ledger = result.ledger
+        self.notes += [self._kept_note(root, step) for step in result.kept]
+        prepared = PreparedSession(
+            root,
+            site.kind,
+            location.branch,
+            location.base,
+            prompt.text,
+            self._launch(delivery, root, site.suffix),
+            self._git_environment(root, ledger) if ledger else {},
+            ledger.agents.get(self.name, {}) if ledger else {},
+            tuple(problems),
+            tuple(self.notes),
+        )
+        return prepared, ledger
+
+    def _apply(self, root: str, sites: Sequence[Site]) -> ApplyResult:
+        seconds, rest = divmod(time.time_ns(), 10**9)
+        moment = time.strftime("%Y%m%dT%H%M%S", time.gmtime(seconds))
+        run = f"{moment}.{rest // 1000:06d}Z{SESSION_RUN}"
+        self.planner.forget_git(sites)
+        applier = Applier(
+            self.planner, run, self.notes.append, lambda *_: None, self.worker.fingerprints
+        )
+        return applier.apply(root, sites, Choices(), frozenset((self.name,)))
+
+    def _kept_note(self, root: str, step: Step) -> str:
+        path = root if step.path == "." else f"{root}/{step.path}"
+        return f"kept {self.planner.disk.shown(path)} ({step.reason})"
+
+    def _missing_variables(self, delivery: Delivery | None) -> list[Problem]:
+        """Report environment variables that the launch needs and that are not set."""
+        environ = self.planner.environ
+        env = self.agent.setting("env")
+        own = env.value if isinstance(env.value, Mapping) else {}
+        missing = [name for value in own.values() for name in filled(str(value), environ.get)[1]]
+        problems = [_missing_variable(name, env.place) for name in dict.fromkeys(missing)]
+        if delivery is None:
+            return problems
+        problems += [
+            Problem("missing-env", f"server `{server.name}`: {server.reason}", None, _SET_VARIABLE)
+            for server in delivery.skipped
+            if server.code == "missing-env"
+        ]
+        if not delivery.targets and delivery.mode != LAUNCH:
+            return problems
+        resolve = launch_value(self.agent, environ)
+        unset = [name for name in delivery.references if resolve(name) is None]
+        problems += [_missing_variable(name, None) for name in unset if name not in missing]
+        return problems
+
+    def _launch(self, delivery: Delivery | None, root: str, suffix: str) -> LaunchArguments:
+        provider = self.planner.city.providers.get(self.agent.provider)
+        if provider is None or delivery is None:
+            return LaunchArguments((), {})
+        file = launch_file(self.planner.city.root, self.name, suffix)
+        return launch_arguments(provider, delivery, root, file)
+
+    def _git_environment(self, root: str, ledger: Ledger) -> dict[str, str]:
+        if not ledger.rig:
+            return {}
+        file = excludes_file(self.planner.city.root, root)
+        return session_git_environment(file if os.path.exists(file) else "", self.planner.environ)
+
+
+def count_commits(workdir: str, base: str, environ: Mapping[str, str] = {}) -> int:
+    """Return the number of commits since `base`; 0 if git fails."""
+    try:
+        return worktree_state.count_commits(workdir, base, environ)
+    except GitError:
+        return 0
+
+
+def current_branch(workdir: str, environ: Mapping[str, str] = {}) -> str:
+    """Return the branch that is checked out; empty if there is none or git fails."""
+    try:
+        return worktree_state.current_branch(workdir, environ)
+    except GitError:
+        return ""
+
+
+def _missing_variable(name: str, place: Place | None) -> Problem:
+    return Problem("missing-env", f"`{name}` is not set", place, _SET_VARIABLE)
+
+
+def _start_problems(problems: Sequence[Problem], blocked: bool) -> Sequence[Problem]:
+    """Turn errors into warnings unless they block the agent: it can start without one skill."""
+    return problems if blocked else [problem.softened() for problem in problems]

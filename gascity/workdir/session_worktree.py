@@ -1,0 +1,207 @@
+"""Provides a worktree for a session's next work item: new, reused on a new branch, or resumed.
+
+A session slot has a directory of its own. If it contains unfinished work (see
+`worktree_state.reusable`), it is left unchanged, and the slot's next directory is tried.
+"""
+
+import os
+from collections.abc import Iterator
+from itertools import count
+from typing import NamedTuple
+
+from gascity.git import GitError, base_of
+from gascity.location import PREPARED, Location, Site
+from gascity.model.city import Agent
+from gascity.workdir.applier import rig_lock
+from gascity.workdir.planner import Planner, managed_files
+from gascity.workdir.write import worktree
+from gascity.workdir.write.ledger import Ledger
+from gascity.workdir.write.recover import recover
+from gascity.workdir.write.worktree_records import is_complete
+from gascity.workdir.write.worktree_state import (
+    current_branch,
+    inspect,
+    reasons_not_reusable,
+    reusable,
+    start_of,
+)
+
+# A slot's directories that are checked again for being reusable; further existing ones are skipped.
+_MAX_CHECKED = 3
+
+
+class WorkdirRequest(NamedTuple):
+    """A session that needs a working directory."""
+
+    session: str
+    alias: str
+    slot: int
+    work: str = ""  # the work item: its branch is `city/<agent without rig>/<work>`
+    workdir: str = ""  # where the session worked last, if it did
+    branch: str = ""  # the branch it had there
+    resume: bool = False  # stay on that branch
+    taken: frozenset[str] = frozenset()  # directories of other live sessions
+
+
+class SessionWorktree(NamedTuple):
+    """A worktree that is ready for files: its site, branch, and the commit it started from."""
+
+    site: Site
+    branch: str
+    base: str
+    notes: tuple[str, ...] = ()
+
+
+def branch_part(request: WorkdirRequest) -> str:
+    """Return the last part of a session's branch: its work item or alias, valid for git."""
+    text = request.work or request.alias
+    valid = "".join(
+        letter if letter.isascii() and (letter.isalnum() or letter in "-_") else "-"
+        for letter in text
+    )
+    return valid.strip("-") or PREPARED
+
+
+def prepare_worktree(planner: Planner, agent: Agent, request: WorkdirRequest) -> SessionWorktree:
+    """Return a worktree on the right branch that no other session uses. Raises GitError."""
+    notes: list[str] = []
+    if not (request.branch and request.workdir):
+        request = request._replace(resume=False)  # there is nothing to resume
+    for site, resumable in _candidates(planner, agent, request):
+        root = os.path.realpath(site.workdir)
+        if root in request.taken or site.workdir in request.taken:
+            continue
+        with planner.ledgers.locked(root):
+            recover(planner.apply_state, root)
+            result = _Candidate(planner, site, root, notes).use(request, resumable)
+        if result is not None:
+            return result._replace(notes=tuple(notes))
+    raise AssertionError("the candidates never end")
+
+
+def _candidates(
+    planner: Planner, agent: Agent, request: WorkdirRequest
+) -> Iterator[tuple[Site, bool]]:
+    """Yield the directories the session may use, best first, and whether it can resume there."""
+    sites = planner.sites
+    first, second = (
+        sites.for_session(agent, request.alias, request.slot, attempt) for attempt in (1, 2)
+    )
+    # The session's last directory is preferred if it is one of the slot's own.
+    prefix = second.workdir.removesuffix("2")
+    own = request.workdir == first.workdir or request.workdir.startswith(prefix)
+    if request.workdir and (request.resume or own):
+        location = Location(request.workdir, first.kind, first.rig, first.problems)
+        yield sites.at(agent, location, request.alias), request.resume
+    for attempt in count(1):
+        site = sites.for_session(agent, request.alias, request.slot, attempt)
+        skipped = attempt > _MAX_CHECKED and os.path.lexists(site.workdir)
+        if site.workdir != request.workdir and not skipped:
+            yield site, False
+
+
+class _Candidate:
+    """One directory that may be used. The caller holds its lock."""
+
+    def __init__(self, planner: Planner, site: Site, root: str, notes: list[str]) -> None:
+        self.planner = planner
+        self.environ = planner.environ
+        self.site = site
+        self.root = root
+        self.notes = notes
+        self.lock = rig_lock(planner.city.root, site.rig)
+
+    def use(self, request: WorkdirRequest, resumable: bool) -> SessionWorktree | None:
+        """Prepare the directory for the session; return None if it cannot be used."""
+        branch = self.site.branch_for(branch_part(request))
+        rig_branch = self.planner.sites.default_branch(self.site.agent)
+        rig_base = base_of(self.site.rig, rig_branch, self.environ)
+        base = rig_base.commit if rig_base else ""
+        if not is_complete(self.root):
+            branch = request.branch if request.resume else branch
+            return self._create(branch, base, request.resume)
+        if request.resume:
+            return self._resume(request, base) if resumable else None
+        return self._switch(branch, base)
+
+    def _create(self, branch: str, base: str, resume: bool) -> SessionWorktree:
+        # Record the owner first: otherwise a concurrent apply would see a directory of no agent.
+        ledgers = self.planner.ledgers
+        before = ledgers.read(self.root)
+        ledgers.write(
+            before._replace(
+                rig=self.site.rig,
+                branch=branch,
+                agents={str(self.site.agent.name): {}, **before.agents},
+                session=self.site.session,
+                slot=self.site.suffix,
+            )
+        )
+        os.makedirs(os.path.dirname(self.root), exist_ok=True)
+        rig, environ, lock = self.site.rig, self.environ, self.lock
+        try:
+            result = worktree.prepare(
+                rig, self.root, branch, base or None, environ, lock=lock, resume=resume
+            )
+        except GitError:
+            ledgers.write(before)
+            raise
+        self._note(result.note)
+        return self._ready(result.branch, base, has_history=True)
+
+    def _resume(self, request: WorkdirRequest, base: str) -> SessionWorktree | None:
+        branch = current_branch(self.root, self.environ)
+        if branch != request.branch:
+            self._note(f"{self._shown()} is on `{branch or 'no branch'}` now")
+            return None
+        return self._ready(branch, base, has_history=True)
+
+    def _switch(self, branch: str, base: str) -> SessionWorktree | None:
+        ledger = self.planner.ledgers.read(self.root)
+        managed, covered = managed_files(ledger)
+        state = inspect(self.root, managed, covered, self.environ, base, count_all=False)
+        if not reusable(state):
+            self._note(f"kept {self._shown()}: {'; '.join(reasons_not_reusable(state))}")
+            return None
+        if state.branch == branch:
+            return self._ready(branch, base, has_history=True)
+        self._clear_managed(ledger, managed, sorted(covered), base)
+        try:
+            result = worktree.switch(self.root, branch, base, self.environ, lock=self.lock)
+        except GitError as error:
+            self._note(f"kept {self._shown()}: {error.message}")
+            return None
+        self._note(result.note)
+        return self._ready(result.branch, base)
+
+    def _clear_managed(
+        self, ledger: Ledger, managed: frozenset[str], covered: list[str], base: str
+    ) -> None:
+        """Restore covered tracked files, and remove managed files that the base commit tracks.
+
+        git refuses to switch over them. The ledger is written last: after a crash, the files
+        it still lists are simply missing, and the next apply writes them again.
+        """
+        if covered:
+            worktree.uncover(self.root, covered, self.environ)
+            worktree.restore(self.root, covered, self.environ)
+        in_base = self.planner.sites.paths_in(self.site.rig, base) & managed & ledger.paths.keys()
+        for path in in_base:
+            os.unlink(f"{self.root}/{path}")
+        cleared = in_base.union(covered)
+        if cleared:
+            paths = {path: record for path, record in ledger.paths.items() if path not in cleared}
+            synced = ledger.synced._replace(covered=())
+            self.planner.ledgers.write(ledger._replace(paths=paths, synced=synced))
+
+    def _ready(self, branch: str, base: str, *, has_history: bool = False) -> SessionWorktree:
+        self.site.current_branch = branch
+        start = start_of(self.root, base, self.environ) if has_history and base else base
+        return SessionWorktree(self.site, branch, start)
+
+    def _note(self, text: str) -> None:
+        if text:
+            self.notes.append(text)
+
+    def _shown(self) -> str:
+        return self.planner.disk.shown(self.root)

@@ -1,0 +1,160 @@
+"""House rules that no linter knows. Each failure says what to do instead.
+
+Rules about imports are contracts in pyproject.toml (`lint-imports`): layers, "only cli imports
+click", "code that decides does no I/O". The rules here look at calls and attributes.
+"""
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = (ROOT / "gascity", ROOT / "migrate" / "gascity_migrate")
+
+# Files that may open other files for writing, and why.
+MAY_WRITE = {
+    "gascity/files.py": "the atomic writer itself",
+    "gascity/workdir/write/": "writes through directory descriptors, and lock files",
+    "gascity/paths.py": "creates .gc/.gitignore; runs before everything and imports nothing",
+    "gascity/startup/answer_cache.py": "the answer cache imports nothing heavy; losing it is fine",
+    "gascity/runtimes/": "logs and exit codes of runs, appended while the run is alive",
+    "gascity/control/lock.py": "the controller's lock file",
+    "gascity/control/ipc/": "the controller's log and start-up file",
+    "gascity/store/sqlite/": "the database and its lock file",
+    "gascity/__main__.py": "replaces a closed stdout or stderr by /dev/null",
+}
+
+# Files that may read the process environment, and why.
+MAY_READ_ENVIRONMENT = {
+    "gascity/cli/context.py": "puts the environment into the CommandContext that is passed down",
+    "gascity/__main__.py": "passes it to the fast start-up paths, before cli is imported",
+    "gascity/git.py": "GitPython inherits the environment; unset what the caller did not pass",
+}
+
+_WRITE_MODES = frozenset("wax+")
+_WRITE_FLAGS = {"O_WRONLY", "O_RDWR", "O_APPEND", "O_TRUNC"}
+_WRITE_METHODS = {"write_text", "write_bytes"}
+
+
+def modules() -> list[Path]:
+    return sorted(path for package in PACKAGES for path in package.rglob("*.py"))
+
+
+def relative(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def is_allowed(file: str, exceptions: dict[str, str]) -> bool:
+    return any(file == name or (name[-1] == "/" and file.startswith(name)) for name in exceptions)
+
+
+def opened_for_writing(tree: ast.AST) -> Iterator[int]:
+    """Yield the lines of `open(…, "w")`, `os.open` with a write flag, and `write_text`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr in _WRITE_FLAGS | _WRITE_METHODS:
+            yield node.lineno
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            if node.func.id == "open":
+                mode = next((k.value for k in node.keywords if k.arg == "mode"), None)
+                mode = node.args[1] if len(node.args) > 1 else mode
+                if isinstance(mode, ast.Constant) and _WRITE_MODES.intersection(str(mode.value)):
+                    yield node.lineno
+
+
+def reads_environment(tree: ast.AST) -> Iterator[int]:
+    """Yield the lines of `os.environ` and `os.getenv`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr in ("environ", "getenv", "environb"):
+            if isinstance(node.value, ast.Name) and node.value.id == "os":
+                yield node.lineno
+
+
+def test_only_the_writer_opens_files_for_writing() -> None:
+    found = [
+        f"{file}:{line}"
+        for path in modules()
+        if not is_allowed(file := relative(path), MAY_WRITE)
+        for line in opened_for_writing(ast.parse(path.read_text()))
+    ]
+    assert not found, (
+        f"{', '.join(found)}: do not open files for writing here. A half-written file must never "
+        "be visible: use a function of gascity/files.py (create_file, replace_file, write_file) or "
+        "gascity/workdir/write/transaction.py for several files. A real exception goes into "
+        "MAY_WRITE in tests/unit/test_rules.py, with its reason."
+    )
+
+
+def test_only_the_context_reads_the_environment() -> None:
+    found = [
+        f"{file}:{line}"
+        for path in modules()
+        if not is_allowed(file := relative(path), MAY_READ_ENVIRONMENT)
+        for line in reads_environment(ast.parse(path.read_text()))
+    ]
+    assert not found, (
+        f"{', '.join(found)}: do not read os.environ here. cli/context.py reads it once and passes "
+        "it down as `environ`, so that tests and the controller can choose it: add a parameter. A "
+        "real exception goes into MAY_READ_ENVIRONMENT in tests/unit/test_rules.py."
+    )
+
+
+@pytest.mark.parametrize("exceptions", [MAY_WRITE, MAY_READ_ENVIRONMENT])
+def test_every_exception_is_needed(exceptions: dict[str, str]) -> None:
+    rule = opened_for_writing if exceptions is MAY_WRITE else reads_environment
+    used = [
+        name
+        for name in exceptions
+        for path in modules()
+        if is_allowed(relative(path), {name: ""}) and any(rule(ast.parse(path.read_text())))
+    ]
+    unused = exceptions.keys() - set(used)
+    assert not unused, f"no longer needed in tests/unit/test_rules.py, remove: {sorted(unused)}"
+
+
+@pytest.mark.parametrize(
+    "code",
+    ['open(p, "w")', 'open(p, mode="ab")', "os.open(p, os.O_WRONLY)", 'Path(p).write_text("")'],
+)
+def test_the_rule_sees_a_write(code: str) -> None:
+    assert list(opened_for_writing(ast.parse(code))) == [1]
+
+
+@pytest.mark.parametrize("code", ["open(p)", 'open(p, "rb")', "os.open(p, os.O_RDONLY)"])
+def test_the_rule_lets_reads_pass(code: str) -> None:
+    assert list(opened_for_writing(ast.parse(code))) == []
+
+
+def test_the_rule_sees_the_environment() -> None:
+    assert list(reads_environment(ast.parse("os.environ['A']\nos.getenv('B')"))) == [1, 2]
+
+
+def test_only_cli_imports_click_covers_every_package() -> None:
+    """The import contract lists packages by name: a new package must be added to it."""
+    text = (ROOT / "pyproject.toml").read_text()
+    contract = text.split('name = "Only cli imports click"')[1].split("forbidden_modules")[0]
+    names = {
+        path.stem
+        for path in (ROOT / "gascity").iterdir()
+        if (path.is_dir() and (path / "__init__.py").exists()) or path.suffix == ".py"
+    }
+    missing = {
+        name
+        for name in names - {"cli", "__init__", "__main__"}
+        if f'"gascity.{name}"' not in contract
+    }
+    assert not missing, (
+        f'add {sorted(missing)} to the contract "Only cli imports click" in pyproject.toml'
+    )
+
+
+def test_each_public_class_name_is_used_once() -> None:
+    files = defaultdict(list)
+    for path in sorted((ROOT / "gascity").rglob("*.py")):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                files[node.name].append(str(path.relative_to(ROOT)))
+    twice = {name: where for name, where in files.items() if len(where) > 1}
+    assert not twice, f"give one of each a more precise name: {twice}"
