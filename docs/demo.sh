@@ -1,5 +1,5 @@
 #!/bin/sh
-# Under a minute with the example city: `make demo`. Works in a scratch directory and removes it.
+# Tour of the example city in under a minute: `make demo`. Uses a temporary directory and removes it.
 set -eu
 
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/city-demo.XXXXXX")
@@ -24,7 +24,7 @@ say() { printf '\n%s%s%s\n\n' "$bold" "$*" "$plain"; }
 
 typed() { printf '%s$ %s%s\n' "$blue" "$*" "$plain"; }
 
-# Print a command as a person would type it, then run it. A command that fails ends the demo.
+# Print a command as a user would type it, then run it. A failing command ends the demo.
 show() {
   typed "$@"
   "$@" 2>&1
@@ -32,7 +32,7 @@ show() {
 
 done_so_far() { city work list --status done --json | grep -c '"id"'; }
 
-# Half-way through, kill the controller as a crash would; then start another.
+# Halfway through, kill the controller as a crash would, then start another one.
 interrupt() {
   while [ "$(done_so_far)" -lt 8 ]; do sleep 0.2; done
   kill -9 "$(cut -d ' ' -f 1 .gc/controller.lock)"
@@ -40,52 +40,52 @@ interrupt() {
   city start >/dev/null
 }
 
-say "1. A city is a directory, its agents are folders. This is a small observatory."
+say "1. A city is a directory of agents. This example is a small observatory."
 show city init --example hilltop
 show cd hilltop
 show city agent list
 
-say "2. Why is a setting as it is? The winner first, then what it covers."
+say "2. Explain a setting: the effective value first, then the values it overrides."
 show city agent set dome/quality.tester idle_timeout=45m
 show city agent explain dome/tester idle_timeout
 
-say "3. Files, skills and MCP servers, each written once. What would the planner get?"
+say "3. Configure a working directory: files, skills and MCP servers in the tool's own format."
 show city plan planner
 show city apply planner
 show city undo planner
 
-say "4. To work. The shell agent runs scripts: no model needed. Give it five places."
+say "4. Assign work. The shell agent runs scripts and needs no model. Allow five sessions."
 show city agent set shell max_active_sessions=5
 
-say "   Twenty items. They are kept before sling returns; nothing has to run yet."
+say "   Queue twenty work items. They are saved before sling returns; nothing runs yet."
 typed 'city sling shell "# Count the stars of field N …" --no-start   # twenty times'
 field=1
 while [ $field -le 20 ]; do
   city sling shell --no-start "# Count the stars of field $field
-sleep 1; echo field $field: $((field * 1013)) stars" >slung
+sleep 1; echo field $field: $((field * 1013)) stars" >queued
   field=$((field + 1))
 done
-cat slung
+cat queued
 
-say "5. The pool grows and drains. Its controller is killed; another takes over."
+say "5. Start sessions, kill the controller halfway, and let another one take over."
 show city start
 typed "city status --watch --until-idle"
 interrupt &
 city status --watch --until-idle
 wait
 
-say "6. What came of it: everything done, each item once, and nothing left running."
+say "6. The result: all work items done, each exactly once, and nothing left running."
 show city status
 show city work show w-20
 show city events --type controller.started
 show city stop
 
-say "Where to look next"
+say "Next steps"
 cat <<'END'
-  . .venv/bin/activate       to have `city` in this shell
-  city init ~/my-city        a city of your own
-  city sling claude "…"      the same with a model, if you have its program
-  docs/tutorial/index.md     the same walk, slower
+  . .venv/bin/activate       put `city` on the PATH of this shell
+  city init ~/my-city        create your own city
+  city sling claude "…"      assign work to a model (needs Claude Code)
+  docs/tutorial/index.md     the same tour with explanations
   docs/how-to/               sessions, work, packs, rigs, providers and more
-  docs/reference/errors.md   every problem, with an example
+  docs/reference/errors.md   every problem code with an example
 END
