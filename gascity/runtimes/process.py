@@ -239,6 +239,7 @@ def _open_log(path: str) -> int:
 
 def _signal_group(handle: RunHandle, number: signal.Signals) -> None:
     """Signal the run's process group, or the process alone if it leads none. Ignore failures."""
+    trampoline.mark_stopped(handle.exit_file)
     try:
         process = proc.find_process(handle)
         if process and process.group == process.pid:

@@ -120,11 +120,13 @@ class TmuxRuntime:
 
     def interrupt(self, handle: RunHandle) -> None:
         """Type Ctrl-C, or send the signal if tmux does not respond."""
+        trampoline.mark_stopped(handle.exit_file)
         if not self._type_key(handle, "C-c"):
             self._processes.interrupt(handle)
 
     def terminate(self, handle: RunHandle) -> None:
         """Signal every process of the run: an interactive shell puts each job in its own group."""
+        trampoline.mark_stopped(handle.exit_file)
         for process in _members(handle):
             proc.send_signal(process, signal.SIGTERM)
 

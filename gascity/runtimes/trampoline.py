@@ -11,15 +11,20 @@ The wrapper (a "trampoline") solves two problems that plain spawning leaves open
   that started it. So the wrapper stays the parent of the command and writes the code to the exit
   file, where any later controller finds it.
 
-The exit file has two lines of eight bytes, created with placeholders and overwritten in place, so a
-full disk cannot lose the result. The first becomes `running` at the release, the second `end NNN`.
+The exit file has three lines of eight bytes, created with placeholders and overwritten in place, so
+a full disk cannot lose the result. The first becomes `running` at the release, the second `end NNN`.
+The third becomes `stop` before the runtime sends the first signal. Without it, a signal that arrives
+while the shell forks the command is lost: the wrapper ignores it from then on, and the child still
+has the wrapper's traps. The child starts with default actions and then looks for `stop`, so it
+either sees the line or is ended by the signal.
 """
 
 import os
 
 from gascity.runtimes.port import RunSpec, RunState, RunStatus
 
-_PLACEHOLDER = b"held   \n       \n"
+_PLACEHOLDER = b"held   \n       \n       \n"
+_STOP_OFFSET = 16
 
 # Descriptor 3 is the gate, 4 the exit file. The script uses no variable of its own, because it
 # could be one of the run's environment and reach the command changed; OLDPWD is set by `cd` anyway.
@@ -68,7 +73,15 @@ shift
 trap : HUP INT QUIT TERM
 """
 _RUN = """\
-(exec "$@") 4>&-
+(
+    { read -r OLDPWD && read -r OLDPWD && read -r OLDPWD; } 2>/dev/null <"$1"
+    case $OLDPWD in
+    stop) exit 143 ;;
+    esac
+    unset OLDPWD
+    shift
+    exec "$@"
+) 4>&-
 finish "$?"
 """
 
@@ -99,7 +112,8 @@ def command(spec: RunSpec, gate: str = "") -> list[str]:
         *(word for text in spec.setup for word in ("setup", text)),
     ]
     script = _OPEN_FILES + _SCRIPT + _EXIT_WITH_TERMINAL + _RUN if gate else _SCRIPT + _RUN
-    return ["/bin/sh", "-c", script, "city", *paths, spec.cwd, *preparations, "run", *spec.argv]
+    run = ["run", spec.exit_file, *spec.argv]
+    return ["/bin/sh", "-c", script, "city", *paths, spec.cwd, *preparations, *run]
 
 
 def create_exit_file(path: str) -> int:
@@ -114,6 +128,20 @@ def create_exit_file(path: str) -> int:
     return file
 
 
+def mark_stopped(path: str) -> None:
+    """Record that the run is to stop, before a signal is sent to it. Ignore failures."""
+    try:
+        file = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    except OSError:
+        return  # of a run whose record was removed: there is only the signal
+    try:
+        os.pwrite(file, b"stop   \n", _STOP_OFFSET)
+    except OSError:
+        pass
+    finally:
+        os.close(file)
+
+
 def read_exit_file(path: str) -> RunStatus:
     """Return the status in the exit file; UNKNOWN if it is missing or makes no sense."""
     try:
@@ -121,7 +149,7 @@ def read_exit_file(path: str) -> RunStatus:
             text = file.read(len(_PLACEHOLDER))
     except OSError:
         return RunStatus(RunState.UNKNOWN)
-    first, second = text[:8], text[8:]
+    first, second = text[:8], text[8:16]
     if first == _PLACEHOLDER[:8]:
         return RunStatus(RunState.HELD, ran=False)
     if first != b"running\n":

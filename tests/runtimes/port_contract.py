@@ -127,6 +127,13 @@ class PortContract:
         assert status.ran
         assert status.exit_code != 0
 
+    def test_a_run_can_be_stopped_at_any_moment_of_its_start(self, launcher: Launcher) -> None:
+        for _ in range(20):
+            handle = launcher.start("sleep 1000")
+            until(lambda run=handle: launcher.status(run).state == RunState.RUNNING, "it runs")  # type: ignore[misc]
+            launcher.runtime.terminate(handle)
+            assert launcher.wait(handle).exit_code != 0
+
     def test_stopping_a_run_that_has_ended_changes_nothing(self, launcher: Launcher) -> None:
         handle = launcher.start("exit 3")
         launcher.wait(handle)

@@ -17,7 +17,7 @@ from gascity.runtimes import proc
 from gascity.runtimes.port import RunHandle, RunState, RunStatus, Runtime
 from gascity.runtimes.proc import Process, run_members
 from gascity.runtimes.process import ProcessRuntime
-from gascity.runtimes.trampoline import create_exit_file, read_exit_file
+from gascity.runtimes.trampoline import create_exit_file, mark_stopped, read_exit_file
 from tests.runtimes.bench import Bench, alive, exited, until
 from tests.runtimes.contract import RuntimeContract
 
@@ -171,6 +171,16 @@ select.select([runtime.exit_fd(handle) or os.open(os.devnull, os.O_RDONLY)], [],
         assert stray.pid == child
         bench.runtime.kill(stray)
         until(lambda: not alive(child), "it is dead")
+
+    def test_a_run_that_is_marked_as_stopped_does_not_execute_its_command(
+        self, runtime: ProcessRuntime, bench: Bench
+    ) -> None:
+        handle = bench.spawn(bench.spec("echo started"))
+        # As `terminate` does; its signal alone would be lost while the shell forks the command.
+        mark_stopped(handle.exit_file)
+        runtime.release(handle)
+        assert bench.end(handle) == exited(143)
+        assert not Path(handle.log).read_text()
 
     def test_without_proc_the_state_is_unknown(
         self, runtime: ProcessRuntime, bench: Bench, monkeypatch: pytest.MonkeyPatch
