@@ -12,14 +12,12 @@ from gascity.source.agents import PROMPTS
 from gascity.source.disk import is_below, read_plain
 from gascity.toml import positions
 from gascity.toml.edit import literal, replace_value, set_fields
-from gascity_migrate.declared_names import agent_folders
 from gascity_migrate.draft import INCLUDED, PACK, Draft, Manifest, PackFiles
-from gascity_migrate.keys import TranslatedAgent, translate
-from gascity_migrate.mentions import is_template, own_path
-from gascity_migrate.names import Names, distinct_names, renamed_reference
-from gascity_migrate.renamed_keys import FRAGMENTS, fragments_text, pool_text
+from gascity_migrate.manifests import FRAGMENTS, fragments_text, pool_text
+from gascity_migrate.names import Names, agent_folders, distinct_names, renamed_reference
+from gascity_migrate.paths import is_template, own_path
 from gascity_migrate.toml_text import drop, replace, take_tables
-from gascity_migrate.v1_tables import V1AgentTable
+from gascity_migrate.v1_tables import TranslatedAgent, V1AgentTable, translate
 
 NOTHING_SET = "# Nothing is set for this agent."
 _GENERATED_PACKS = ".gc/system/packs/"  # v1 generated these packs at run time

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from gascity.model.problems import Problem
-    from gascity_migrate.changes import Migration
+    from gascity_migrate.draft import Migration
 
 
 @click.command()

@@ -8,22 +8,28 @@ from gascity.model.fields import AGENT, Kind
 from gascity.model.names import is_name
 from gascity.model.problems import KeyPath, Place, Problem, warning
 from gascity.source.dialects import PackTree, TableAgent
-from gascity_migrate.declared_names import (
+from gascity_migrate.names import (
     MachineFile,
+    Names,
     agent_folders,
+    as_import,
+    binding_for,
     declared_rigs,
+    distinct_names,
     own_manifests,
     read_machine_file,
+    renamed_reference,
 )
-from gascity_migrate.keys import lives_in_rig, translate, unique
-from gascity_migrate.names import Names, as_import, binding_for, distinct_names, renamed_reference
 from gascity_migrate.v1_tables import (
     INCLUDES,
     SHARED_PROMPTS,
     Include,
     V1AgentTable,
     V1Manifest,
+    lives_in_rig,
     read_v1_parts,
+    translate,
+    unique,
 )
 
 # v1 tables that are kept: a current manifest has no equivalent.

@@ -8,10 +8,14 @@ from gascity.model.problems import CityError, Place, Problem
 from gascity.pipeline import open_city
 from gascity.workdir.write import transaction
 from gascity.workdir.write.transaction import PathEdit
-from gascity_migrate.changes import COPY, MOVE, REMOVE, WRITE, Change, Migration
-from gascity_migrate.compare import differences, read_configuration
-from gascity_migrate.draft import disk_of
-from gascity_migrate.expected_changes import changes_intended_by, shared_overlays
+from gascity_migrate.compare import (
+    changes_intended_by,
+    differences,
+    read_configuration,
+    shared_overlays,
+)
+from gascity_migrate.draft import Migration, disk_of
+from gascity_migrate.files import COPY, MOVE, REMOVE, WRITE, Change
 from gascity_migrate.plan import plan_migration
 
 

@@ -1,13 +1,36 @@
-"""Decides where each file goes: moved, or copied if several agents use it."""
+"""Decides where each file goes, and updates links to moved files."""
 
 import os
+import re
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from gascity.model.problems import Place, Problem
-from gascity.source.disk import is_below
-from gascity_migrate.changes import COPY, LINK, MOVE, REMOVE, WRITE, Change
+from gascity.source.disk import is_below, read_plain
+
+WRITE, EDIT, MOVE, COPY, LINK, REMOVE = "write", "edit", "move", "copy", "link", "remove"
+
+
+class Change(NamedTuple):
+    """One change. `path` is relative to the city and always inside it.
+
+    `write` creates a file with `content` and `mode`; `edit` replaces the content of an existing
+    file and keeps its mode. `move` and `copy` transfer a file, a symlink or a whole directory from
+    `source` to `path`, keeping modes and symlinks; the `source` of a copy may be an absolute path
+    outside the city. `link` creates or replaces a symlink at `path` with the target `content`.
+    `remove` deletes a file, a symlink, or a directory with its content.
+
+    Changes are ordered: a file is copied before it is moved or removed. Parent directories are
+    created as needed.
+    """
+
+    op: str
+    path: str
+    source: str = ""
+    content: bytes = b""
+    mode: int = 0
+    reason: str = ""
 
 
 class _Request(NamedTuple):
@@ -344,3 +367,104 @@ def _is_empty(path: str, gone: set[str]) -> bool:
         return all(f"{path}/{name}" in gone for name in os.listdir(path))
     except OSError:
         return False
+
+
+_SKIPPED_DIRS = frozenset((".git", ".gc", "node_modules", "__pycache__"))
+
+
+_PATH = re.compile(r"[\w.@+-]*(?:/[\w.@+-]+)+")
+
+
+_MAX_BYTES = 1024 * 1024
+
+
+_MAX_NOTES = 50
+
+
+class CityFiles(NamedTuple):
+    """Symlinks and other files of a city, as absolute paths."""
+
+    links: tuple[str, ...]
+    files: tuple[str, ...]
+
+
+def walk(root: str) -> CityFiles:
+    """Return the city's files, without those of git repositories inside it."""
+    links: list[str] = []
+    files: list[str] = []
+    for directory, folders, names in os.walk(root):
+        linked = [folder for folder in folders if os.path.islink(f"{directory}/{folder}")]
+        folders[:] = sorted(
+            folder
+            for folder in folders
+            if folder not in _SKIPPED_DIRS and not os.path.lexists(f"{directory}/{folder}/.git")
+        )
+        for name in sorted([*names, *linked]):
+            path = f"{directory}/{name}"
+            (links if os.path.islink(path) else files).append(path)
+    return CityFiles(tuple(links), tuple(files))
+
+
+def follow_links(
+    root: str, links: Sequence[str], moved: Mapping[str, str], gone: Sequence[str]
+) -> list[Change]:
+    """Return changes that retarget symlinks to moved files and remove those to removed
+    directories. `gone` are the removed paths, absolute."""
+    changes = []
+    for link in links:
+        if any(is_below(link, source) for source in (*moved, *gone)):
+            continue
+        path = link[len(root) + 1 :]
+        new = retarget(link, link, moved)
+        if new != os.readlink(link):
+            reason = "its target has moved"
+            changes.append(Change(LINK, path, content=os.fsencode(new), reason=reason))
+        elif os.path.isdir(link) and any(is_below(goal_of(link), path_gone) for path_gone in gone):
+            changes.append(Change(REMOVE, path, reason="its target is removed"))
+    return changes
+
+
+def mentions(
+    root: str, files: Sequence[str], moved: Mapping[str, str], texts: Mapping[str, str]
+) -> list[str]:
+    """Return notes on files that mention the old path of a moved file.
+
+    `texts` maps absolute paths to the new text of changed files.
+    """
+    goals = {_shown(root, source): _shown(root, goal) for source, goal in moved.items()}
+    notes = []
+    for path in files if goals else ():
+        text = texts[path] if path in texts else _text(path)
+        for number, line in enumerate(text.split("\n"), 1):
+            for word in dict.fromkeys(_paths_in(line, goals)) if "/" in line else ():
+                shown = _shown(root, _moved_to(path, moved))
+                notes.append(f"{shown}:{number} mentions {word}, which moved to {goals[word]}")
+    more = len(notes) - _MAX_NOTES
+    return [*notes[:_MAX_NOTES], f"… and {more} more"] if more > 0 else notes
+
+
+def _paths_in(line: str, known: Mapping[str, str]) -> Iterator[str]:
+    """Yield known paths in a line, also after a prefix such as a variable or a directory."""
+    for match in _PATH.findall(line):
+        parts = match.rstrip(".").split("/")
+        for at in range(len(parts) - 1):
+            if (path := "/".join(parts[at:])) in known:
+                yield path
+
+
+def _moved_to(path: str, moved: Mapping[str, str]) -> str:
+    for source, goal in moved.items():
+        if is_below(path, source):
+            return goal + path[len(source) :]
+    return path
+
+
+def _shown(root: str, path: str) -> str:
+    return path[len(root) + 1 :] if is_below(path, root) else path
+
+
+def _text(path: str) -> str:
+    if os.path.getsize(path) > _MAX_BYTES:
+        return ""
+    data = read_plain(path) or b""
+    return "" if b"\0" in data else data.decode("utf-8", "replace")

@@ -5,7 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from gascity.cli.output import BOLD, printable, styled, wrap
 from gascity.cli.workdir.diff import text_diff
-from gascity_migrate.changes import COPY, EDIT, LINK, MOVE, REMOVE, WRITE, Change, Migration
+from gascity_migrate.draft import Migration
+from gascity_migrate.files import COPY, EDIT, LINK, MOVE, REMOVE, WRITE, Change
 
 _MAX_SHOWN_AGENTS = 20  # whose agent.toml are shown
 _WORDS = {MOVE: "moved", COPY: "copied", LINK: "linked", REMOVE: "removed"}

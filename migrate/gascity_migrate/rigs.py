@@ -8,8 +8,8 @@ from gascity.model.problems import KeyPath
 from gascity.source.disk import read_plain
 from gascity.toml import positions, read
 from gascity.toml.edit import declare_rig, rig_entry, set_fields
-from gascity_migrate.declared_names import read_machine_file
 from gascity_migrate.draft import CITY, INCLUDED, Draft, Manifest
+from gascity_migrate.names import read_machine_file
 from gascity_migrate.toml_text import (
     comments,
     cut_tables,

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from gascity.pipeline import open_city
-from gascity_migrate.changes import Change
 from gascity_migrate.execute import apply_migration
+from gascity_migrate.files import Change
 from gascity_migrate.plan import plan_migration
 
 # By path: what it is, who may execute it, and its content or where it leads.

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from gascity.pipeline import open_city
-from gascity_migrate.changes import Migration
-from gascity_migrate.draft import disk_of
+from gascity_migrate.draft import Migration, disk_of
 from gascity_migrate.plan import plan_migration
 from tests.migrate.cases import copy_tree, do, tree_of
 

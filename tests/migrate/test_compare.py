@@ -7,9 +7,14 @@ from pathlib import Path
 import pytest
 
 from gascity.pipeline import open_city
-from gascity_migrate.changes import MOVE, WRITE, Change
-from gascity_migrate.compare import ComparedCity, differences, read_configuration
-from gascity_migrate.expected_changes import ExpectedChanges, shared_overlays
+from gascity_migrate.compare import (
+    ComparedCity,
+    ExpectedChanges,
+    differences,
+    read_configuration,
+    shared_overlays,
+)
+from gascity_migrate.files import MOVE, WRITE, Change
 from tests.support.trees import build_tree
 
 TODAY: dict[str, str | bytes] = {

@@ -10,17 +10,9 @@ from gascity.model.problems import CityError
 from gascity.workdir.write.directory import ConcurrentChangeError
 from gascity.workdir.write.transaction import PathEdit
 from gascity_migrate import execute
-from gascity_migrate.changes import (
-    COPY,
-    EDIT,
-    LINK,
-    MOVE,
-    REMOVE,
-    WRITE,
-    Change,
-    Migration,
-)
+from gascity_migrate.draft import Migration
 from gascity_migrate.execute import ComparisonError, apply_migration, path_edits
+from gascity_migrate.files import COPY, EDIT, LINK, MOVE, REMOVE, WRITE, Change
 from tests.support.snapshots import Picture, picture
 from tests.support.trees import build_tree
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gascity_migrate.changes import Migration
+from gascity_migrate.draft import Migration
 from gascity_migrate.plan import plan_migration
 from tests.migrate.cases import do, tree_of
 from tests.support.trees import build_tree

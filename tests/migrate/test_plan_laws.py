@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gascity.pipeline import open_city
-from gascity_migrate.compare import differences, read_configuration
-from gascity_migrate.expected_changes import changes_intended_by
+from gascity_migrate.compare import changes_intended_by, differences, read_configuration
 from gascity_migrate.plan import plan_migration
 from tests.migrate.cases import do
 from tests.support.trees import build_tree

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from gascity.toml import positions
 from gascity.toml.read import parse
-from gascity_migrate.keys import translate
-from gascity_migrate.renamed_keys import fragments_text, pool_text
+from gascity_migrate.manifests import fragments_text, pool_text
 from gascity_migrate.toml_text import (
     add_lines,
     comments,
@@ -18,6 +17,7 @@ from gascity_migrate.toml_text import (
     rename_tables,
     take_tables,
 )
+from gascity_migrate.v1_tables import translate
 
 NAMES = st.sampled_from(["nudge", "model", "args", "env", "pool", "x y", "name"])
 VALUES = st.sampled_from(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gascity_migrate.changes import Migration
+from gascity_migrate.draft import Migration
 from gascity_migrate.plan import plan_migration
 from tests.support.in_process import InProcess
 from tests.support.snapshots import picture

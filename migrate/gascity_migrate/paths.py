@@ -1,25 +1,18 @@
-"""Finds settings, links and texts that mention files which may move."""
+"""Renames shared directories and templates, and rewrites paths to them."""
 
 import os
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
 
 from gascity.model.problems import Place
 from gascity.source.disk import is_below, read_plain
 from gascity.toml import positions
 from gascity.toml.edit import replace_value
-from gascity_migrate.changes import LINK, REMOVE, Change
 from gascity_migrate.draft import Draft, Manifest, PackFiles
-from gascity_migrate.files import goal_of, retarget
+from gascity_migrate.v1_tables import OVERLAYS, SHARED_PROMPTS
 
 # v1 recognises template prompts by content, city by file name.
 _TEMPLATE_SUFFIXES = (".template.md", ".md.tmpl")
 _PATHS = ("prompt", "prompt_template", "overlay_dir", "namepool", "session_setup_script")
-_SKIPPED_DIRS = frozenset((".git", ".gc", "node_modules", "__pycache__"))
-_PATH = re.compile(r"[\w.@+-]*(?:/[\w.@+-]+)+")
-_MAX_BYTES = 1024 * 1024
-_MAX_NOTES = 50
 
 
 def read_folders(draft: Draft) -> None:
@@ -72,95 +65,6 @@ def _gets_suffix(draft: Draft, home: PackFiles, manifest: Manifest, field: str, 
         return False
     named = template_name(path) == path
     return not named and draft.belongs(path, home) and is_template(path)
-
-
-class CityFiles(NamedTuple):
-    """Symlinks and other files of a city, as absolute paths."""
-
-    links: tuple[str, ...]
-    files: tuple[str, ...]
-
-
-def walk(root: str) -> CityFiles:
-    """Return the city's files, without those of git repositories inside it."""
-    links: list[str] = []
-    files: list[str] = []
-    for directory, folders, names in os.walk(root):
-        linked = [folder for folder in folders if os.path.islink(f"{directory}/{folder}")]
-        folders[:] = sorted(
-            folder
-            for folder in folders
-            if folder not in _SKIPPED_DIRS and not os.path.lexists(f"{directory}/{folder}/.git")
-        )
-        for name in sorted([*names, *linked]):
-            path = f"{directory}/{name}"
-            (links if os.path.islink(path) else files).append(path)
-    return CityFiles(tuple(links), tuple(files))
-
-
-def follow_links(
-    root: str, links: Sequence[str], moved: Mapping[str, str], gone: Sequence[str]
-) -> list[Change]:
-    """Return changes that retarget symlinks to moved files and remove those to removed
-    directories. `gone` are the removed paths, absolute."""
-    changes = []
-    for link in links:
-        if any(is_below(link, source) for source in (*moved, *gone)):
-            continue
-        path = link[len(root) + 1 :]
-        new = retarget(link, link, moved)
-        if new != os.readlink(link):
-            reason = "its target has moved"
-            changes.append(Change(LINK, path, content=os.fsencode(new), reason=reason))
-        elif os.path.isdir(link) and any(is_below(goal_of(link), path_gone) for path_gone in gone):
-            changes.append(Change(REMOVE, path, reason="its target is removed"))
-    return changes
-
-
-def mentions(
-    root: str, files: Sequence[str], moved: Mapping[str, str], texts: Mapping[str, str]
-) -> list[str]:
-    """Return notes on files that mention the old path of a moved file.
-
-    `texts` maps absolute paths to the new text of changed files.
-    """
-    goals = {_shown(root, source): _shown(root, goal) for source, goal in moved.items()}
-    notes = []
-    for path in files if goals else ():
-        text = texts[path] if path in texts else _text(path)
-        for number, line in enumerate(text.split("\n"), 1):
-            for word in dict.fromkeys(_paths_in(line, goals)) if "/" in line else ():
-                shown = _shown(root, _moved_to(path, moved))
-                notes.append(f"{shown}:{number} mentions {word}, which moved to {goals[word]}")
-    more = len(notes) - _MAX_NOTES
-    return [*notes[:_MAX_NOTES], f"… and {more} more"] if more > 0 else notes
-
-
-def _paths_in(line: str, known: Mapping[str, str]) -> Iterator[str]:
-    """Yield known paths in a line, also after a prefix such as a variable or a directory."""
-    for match in _PATH.findall(line):
-        parts = match.rstrip(".").split("/")
-        for at in range(len(parts) - 1):
-            if (path := "/".join(parts[at:])) in known:
-                yield path
-
-
-def _moved_to(path: str, moved: Mapping[str, str]) -> str:
-    for source, goal in moved.items():
-        if is_below(path, source):
-            return goal + path[len(source) :]
-    return path
-
-
-def _shown(root: str, path: str) -> str:
-    return path[len(root) + 1 :] if is_below(path, root) else path
-
-
-def _text(path: str) -> str:
-    if os.path.getsize(path) > _MAX_BYTES:
-        return ""
-    data = read_plain(path) or b""
-    return "" if b"\0" in data else data.decode("utf-8", "replace")
 
 
 def own_path(draft: Draft, home: PackFiles, manifest: Manifest, written: str, file: str) -> str:
@@ -219,3 +123,102 @@ def rewrite_paths(draft: Draft, home: PackFiles, manifest: Manifest) -> None:
                 mark = positions.value_mark(text, (*patch.at, field)) if new != written else None
                 text = replace_value(text, mark, new) if mark else text
     manifest.change(text, "paths in patches are relative to the city")
+
+
+_FRAGMENTS = "template-fragments"
+_OLD, _NEW = ".md.tmpl", ".template.md"
+
+
+def move_shared_dirs(draft: Draft, home: PackFiles) -> None:
+    """Move a pack's shared directories. Call it after the agents' own files are requested."""
+    for directory in sorted({SHARED_PROMPTS, *_beside_prompts(draft, home)}):
+        if home.is_v1:  # otherwise the directory has no special meaning
+            _move_fragments(draft, home, directory)
+    for directory in (_FRAGMENTS, *_in_agents(draft, home, _FRAGMENTS)):
+        _rename_files(draft, home, directory)
+    for directory in _in_agents(draft, home, ""):
+        _rename_prompt(draft, home, directory)
+    _move_overlays(draft, home)
+
+
+def _beside_prompts(draft: Draft, home: PackFiles) -> Iterator[str]:
+    """Yield `shared/` next to each prompt that moves: v1 reads fragments from it."""
+    base = draft.absolute(home.root)
+    for source, target in draft.files.requests():
+        name = os.path.basename(target)
+        if name.startswith("prompt.") and draft.belongs(source, home):
+            path = f"{os.path.dirname(source)}/shared"
+            if os.path.isdir(path):
+                yield path[len(base) + 1 :]
+
+
+def _names(draft: Draft, path: str) -> list[str]:
+    directory = draft.absolute(path)
+    return sorted(os.listdir(directory)) if os.path.isdir(directory) else []
+
+
+def _move_fragments(draft: Draft, home: PackFiles, directory: str) -> None:
+    path = draft.absolute(home.under(directory))
+    reason = f"fragments are in {_FRAGMENTS}/"
+    if os.path.islink(path):
+        draft.files.take(path, home.under(_FRAGMENTS), reason)
+        return
+    for directory_path, folders, names in os.walk(path):
+        links = [folder for folder in folders if os.path.islink(f"{directory_path}/{folder}")]
+        for name in sorted([*names, *links]):
+            below = f"{directory_path}/{name}"[len(path) + 1 :]
+            target = home.under(f"{_FRAGMENTS}/{_renamed(below)}")
+            draft.files.take(f"{directory_path}/{name}", target, reason)
+
+
+def _renamed(name: str) -> str:
+    return name.removesuffix(_OLD) + _NEW if name.endswith(_OLD) else name
+
+
+def _in_agents(draft: Draft, home: PackFiles, below: str) -> Iterator[str]:
+    for name in _names(draft, home.under("agents")):
+        path = f"agents/{name}/{below}".rstrip("/")
+        plain = name[0] not in "._" and not os.path.islink(draft.absolute(f"agents/{name}"))
+        if plain and os.path.isdir(draft.absolute(home.under(path))):
+            yield path
+
+
+def _rename_files(draft: Draft, home: PackFiles, directory: str) -> None:
+    if os.path.islink(draft.absolute(home.under(directory))):
+        return
+    for name in _names(draft, home.under(directory)):
+        if name.endswith(_OLD):
+            path = home.under(f"{directory}/{name}")
+            target = home.under(f"{directory}/{_renamed(name)}")
+            draft.files.take(draft.absolute(path), target, f"templates end in {_NEW}")
+
+
+def _rename_prompt(draft: Draft, home: PackFiles, directory: str) -> None:
+    path = draft.absolute(home.under(f"{directory}/prompt{_OLD}"))
+    if os.path.lexists(path) and not draft.files.is_in_use(path):
+        target = home.under(f"{directory}/prompt{_NEW}")
+        draft.files.take(path, target, f"templates end in {_NEW}")
+
+
+def _move_overlays(draft: Draft, home: PackFiles) -> None:
+    """Rename `overlays/` to `overlay/` if it is one overlay, not a directory of several."""
+    path = draft.absolute(home.under(OVERLAYS))
+    if not os.path.isdir(path) or draft.files.is_in_use(path):
+        return
+    inside = [source for source, _ in draft.files.requests() if source.startswith(path + "/")]
+    names = _names(draft, home.under(OVERLAYS))
+    if not inside and any(_of_overlay(f"{path}/{name}") for name in names):
+        draft.files.take(path, home.under("overlay"), "the overlay for all agents is overlay/")
+        return
+    for name in names:
+        if not any(
+            source == f"{path}/{name}" or source.startswith(f"{path}/{name}/") for source in inside
+        ):
+            shown = home.under(f"{OVERLAYS}/{name}")
+            draft.notes.append(f"{shown} is not used as an overlay by any agent and is not moved")
+
+
+def _of_overlay(path: str) -> bool:
+    """Return whether this is a typical entry of an overlay, not an overlay itself."""
+    name = os.path.basename(path)
+    return name.startswith(".") or name == "per-provider" or not os.path.isdir(path)
