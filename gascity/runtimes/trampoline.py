@@ -12,11 +12,11 @@ The wrapper (a "trampoline") solves two problems that plain spawning leaves open
   file, where any later controller finds it.
 
 The exit file has three lines of eight bytes, created with placeholders and overwritten in place, so
-a full disk cannot lose the result. The first becomes `running` at the release, the second `end NNN`.
-The third becomes `stop` before the runtime sends the first signal. Without it, a signal that arrives
-while the shell forks the command is lost: the wrapper ignores it from then on, and the child still
-has the wrapper's traps. The child starts with default actions and then looks for `stop`, so it
-either sees the line or is ended by the signal.
+a full disk cannot lose the result. The first becomes `running` at the release, the second `end
+NNN`. The third becomes `stop` before the runtime sends the first signal. Without it, a signal that
+arrives while the shell forks the command is lost: the wrapper ignores it from then on, and the
+child still has the wrapper's traps. The child starts with default actions and then looks for
+`stop`, so it either sees the line or is ended by the signal.
 """
 
 import os
