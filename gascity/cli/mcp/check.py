@@ -16,7 +16,7 @@ from gascity.model.city import Agent, City
 from gascity.model.problems import Place, Problem
 
 if TYPE_CHECKING:
-    from gascity.mcp.probe.protocol import ProbeResult, ServerCall
+    from gascity.mcp.probe import ProbeResult, ServerCall
 
 _PARALLEL = 4
 

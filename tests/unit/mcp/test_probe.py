@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from gascity.mcp.probe import probe, server_call
-from gascity.mcp.probe.protocol import ProbeResult
+from gascity.mcp.probe import ProbeResult, probe, server_call
 from gascity.mcp.types import McpServer
 from tests.support import mcp_server
 
