@@ -73,24 +73,99 @@ class PlanDecision:
         self.snapshots: list[str] = []  # user files that get managed servers for the first time
         self.accepted: list[str] = []  # paths adopted as they are
 
+
+class DecisionDraft(PlanDecision):
+    """A decision while it is made: what it is based on, and what was decided so far."""
+
+    def __init__(
+        self, records: Mapping[str, PathRecord], disk: DiskState, choices: Choices
+    ) -> None:
+        super().__init__(records)
+        self.disk = disk
+        self.choices = choices
+
     def keep(self, path: str, source: WantedPath | PathRecord, reason: str) -> None:
         self.steps.append(Step(KEEP, path, source.source, source.layer, reason))
 
-    def change(
-        self,
-        op: str,
-        reason: str,
-        change: FileChange,
-        record: PathRecord | None,
-        source: PathRecord,
+    def change(self, op: str, reason: str, change: FileChange, record: PathRecord) -> None:
+        """Add a step and set the record that it leaves."""
+        step = Step(op, change.path, record.source, record.layer, reason, change, record)
+        self.steps.append(step)
+        self.records[change.path] = record
+
+    def release(self, op: str, reason: str, change: FileChange, record: PathRecord) -> None:
+        """Add a step after which the path is no longer managed; `record` is its old record."""
+        self.steps.append(Step(op, change.path, record.source, record.layer, reason, change))
+        self.records.pop(change.path, None)
+
+    def remove(self, path: str, record: PathRecord, now: PathState) -> None:
+        """Remove a managed path; restore the user's or git's file that it replaced."""
+        change, reason = FileChange(path, ABSENT, now), NO_LONGER_NEEDED
+        if record.kind == FILE and record.original is not None:
+            mode, text = record.original
+            change = FileChange(path, FILE, now, data=text.encode("latin-1"), mode=mode)
+            reason = "restores your file"
+        elif record.covers and (tracked := self.disk.tracked_original(path)) is not None:
+            change = FileChange(path, FILE, now, data=tracked[0], mode=tracked[1])
+            reason = "restores the tracked file"
+        self.release(REMOVE, reason, change, record)
+
+    def unmodified(self, path: str, record: PathRecord, now: PathState) -> bool:
+        """Return whether a path is still what apply wrote."""
+        if record.kind != now.kind:
+            return False
+        if record.kind == LINK:
+            return now.target == record.target
+        unchanged = self.same_stamp(now.stamp, record.stamp)
+        return unchanged or digest(self.disk.read(path)) == record.sha256
+
+    def same_stamp(self, now: Stamp | None, before: Stamp | None) -> bool:
+        """Return whether equal stamps prove equal content.
+
+        They do not if the file was written just before its stamp was taken: a second write within
+        the clock's granularity leaves the same stamp (git calls such an entry "racy").
+        """
+        if now is None or now != before:
+            return False
+        return now[0] < self.disk.trusted_before and now[1] < self.disk.trusted_before
+
+    def added_to_git(self, path: str, record: PathRecord) -> bool:
+        """Return whether the user committed a managed file, which makes it theirs."""
+        disk = self.disk
+        return disk.shared_checkout and path in disk.tracked and not record.covers
+
+    def keep_obstacle(self, wanted: WantedPath, record: PathRecord | None, now: PathState) -> None:
+        """Keep what is in the way of a wanted path; it is never followed or replaced."""
+        if now.kind == BLOCKED:
+            self.keep(wanted.path, wanted, f"`{now.target or '.'}` is not a directory")
+            self.problems.append(symlinked_target(self.disk.shown(now.target)))
+            return
+        new = digest(
+            self.disk.wanted_content(wanted)
+            if wanted.kind == FILE
+            else wanted.target.encode("utf-8", "surrogateescape")
+        )
+        if record is None or record.adopted != new:
+            reason = _OBSTACLES.get(now.kind, "something else is in the way")
+            self.keep_or_adopt(wanted, record, now, new, reason)
+
+    def keep_or_adopt(
+        self, wanted: WantedPath, record: PathRecord | None, now: PathState, new: str, reason: str
     ) -> None:
-        """Add a step and set the record it leaves; `source` says where the content comes from."""
-        path = change.path
-        self.steps.append(Step(op, path, source.source, source.layer, reason, change, record))
-        if record is None:
-            self.records.pop(path, None)
-        else:
-            self.records[path] = record
+        """Keep the user's version. With --adopt, do not report it again until `new` changes."""
+        if not self.choices.adopt:
+            self.keep(wanted.path, wanted, reason)
+            return
+        self.accepted.append(wanted.path)
+        self.records[wanted.path] = PathRecord(
+            wanted.kind,
+            wanted.source,
+            wanted.layer,
+            wanted.agents,
+            now.mode,
+            covers=record is not None and record.covers,
+            adopted=new,
+        )
 
 
 def waits_for_removal(step: Step) -> bool:
@@ -102,98 +177,6 @@ def resolvable(step: Step) -> bool:
     """Return whether the user can decide about a kept path with --adopt or --force."""
     reasons = (UNMANAGED, MODIFIED, TRACKED, SOURCE_CHANGED)
     return step.path != "." and step.reason.endswith(reasons)
-
-
-def remove_path(
-    path: str, record: PathRecord, now: PathState, disk: DiskState, decision: PlanDecision
-) -> None:
-    """Remove a managed path; restore the user's or git's file that it replaced."""
-    if record.kind == FILE and record.original is not None:
-        mode, text = record.original
-        change = FileChange(path, FILE, now, data=text.encode("latin-1"), mode=mode)
-        decision.change(REMOVE, "restores your file", change, None, record)
-        return
-    original = disk.tracked_original(path) if record.covers else None
-    if original is None:
-        change = FileChange(path, ABSENT, now)
-        decision.change(REMOVE, NO_LONGER_NEEDED, change, None, record)
-        return
-    change = FileChange(path, FILE, now, data=original[0], mode=original[1])
-    decision.change(REMOVE, "restores the tracked file", change, None, record)
-
-
-def unmodified(path: str, record: PathRecord, now: PathState, disk: DiskState) -> bool:
-    """Return whether a path is still what apply wrote."""
-    if record.kind != now.kind:
-        return False
-    if record.kind == LINK:
-        return now.target == record.target
-    return same_stamp(now.stamp, record.stamp, disk) or digest(disk.read(path)) == record.sha256
-
-
-def added_to_git(path: str, record: PathRecord, disk: DiskState) -> bool:
-    """Return whether the user committed a managed file to their project, which makes it theirs."""
-    return disk.shared_checkout and path in disk.tracked and not record.covers
-
-
-def same_stamp(now: Stamp | None, before: Stamp | None, disk: DiskState) -> bool:
-    """Return whether equal stamps prove equal content.
-
-    They do not if the file was written just before its stamp was taken: a second write within the
-    clock's granularity leaves the same stamp (git calls such an entry "racy").
-    """
-    if now is None or now != before:
-        return False
-    return now[0] < disk.trusted_before and now[1] < disk.trusted_before
-
-
-def keep_obstacle(
-    wanted: WantedPath,
-    record: PathRecord | None,
-    now: PathState,
-    choices: Choices,
-    disk: DiskState,
-    decision: PlanDecision,
-) -> None:
-    """Keep what is in the way of a wanted path; it is never followed or replaced."""
-    if now.kind == BLOCKED:
-        decision.keep(wanted.path, wanted, f"`{now.target or '.'}` is not a directory")
-        decision.problems.append(symlinked_target(disk.shown(now.target)))
-        return
-    new = digest(
-        disk.wanted_content(wanted)
-        if wanted.kind == FILE
-        else wanted.target.encode("utf-8", "surrogateescape")
-    )
-    if record is None or record.adopted != new:
-        reason = _OBSTACLES.get(now.kind, "something else is in the way")
-        keep_or_adopt(wanted, record, now, new, reason, choices, decision)
-
-
-def keep_or_adopt(
-    wanted: WantedPath,
-    record: PathRecord | None,
-    now: PathState,
-    new: str,
-    reason: str,
-    choices: Choices,
-    decision: PlanDecision,
-) -> None:
-    """Keep the user's version. With --adopt, do not report it again until `new` changes."""
-    if not choices.adopt:
-        decision.keep(wanted.path, wanted, reason)
-        return
-    covers = record.covers if record else False
-    decision.accepted.append(wanted.path)
-    decision.records[wanted.path] = PathRecord(
-        wanted.kind,
-        wanted.source,
-        wanted.layer,
-        wanted.agents,
-        now.mode,
-        covers=covers,
-        adopted=new,
-    )
 
 
 def symlinked_target(place: str) -> Problem:

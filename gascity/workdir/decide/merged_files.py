@@ -38,10 +38,7 @@ from gascity.workdir.decide.context import (
     NO_LONGER_NEEDED,
     TRACKED,
     UNMANAGED,
-    Choices,
-    DiskState,
-    PlanDecision,
-    remove_path,
+    DecisionDraft,
     symlinked_target,
 )
 
@@ -57,20 +54,14 @@ class _EditedServers(NamedTuple):
     replaced: Mapping[str, object]
 
 
-def merge_document(
-    wanted: WantedPath,
-    record: PathRecord | None,
-    disk: DiskState,
-    choices: Choices,
-    decision: PlanDecision,
-) -> None:
+def merge_document(wanted: WantedPath, record: PathRecord | None, draft: DecisionDraft) -> None:
     """Write the wanted keys into a file, or update them."""
-    now = disk.path_state(wanted.path)
-    current = _read_text(wanted, record, now, disk, decision)
+    now, force = draft.disk.path_state(wanted.path), draft.choices.force
+    current = _read_text(wanted, record, now, draft)
     if current is None:
         return
     text = current
-    covers = wanted.path in disk.coverable or (record is not None and record.covers)
+    covers = wanted.path in draft.disk.coverable or (record is not None and record.covers)
     was_whole = (
         record is not None and record.kind == FILE and digest(text.encode()) == record.sha256
     )
@@ -79,15 +70,15 @@ def merge_document(
     # If the file is gone, so are the keys that we had in it.
     record = record if record is not None and record.kind == DOCUMENT and now.kind == FILE else None
     kept: list[str] = []
-    servers_only = _is_tracked_by_user(wanted, record, disk, choices)
+    servers_only = _is_tracked_by_user(wanted, record, draft)
     if servers_only:
         kept.append(TRACKED)
     try:
         merged = wanted._replace(settings=None) if servers_only else wanted
-        text, written = _with_settings(merged, record, text, choices.force, kept)
-        servers = _with_servers(wanted, record, text, choices.force, kept)
+        text, written = _with_settings(merged, record, text, force, kept)
+        servers = _with_servers(wanted, record, text, force, kept)
     except DocumentError as error:
-        _keep_unparsable(wanted.path, wanted, error, disk, decision)
+        _keep_unparsable(wanted.path, wanted, error, draft)
         return
     made = record.made if record else was_whole or now.kind != FILE
     original = _original(record, now, current) if not made else None
@@ -105,20 +96,20 @@ def merge_document(
         sha256=record.sha256 if record else digest(current.encode()),
         made=made,
         original=original,
-        adopted=_adopted(wanted, record, choices, kept, decision),
+        adopted=_adopted(wanted, record, kept, draft),
     )
     if now.kind == FILE and wanted.entries and not made and not (record and record.entries):
-        decision.snapshots.append(wanted.path)
-    _add_merge(wanted, now, current, servers.text, new, decision)
+        draft.snapshots.append(wanted.path)
+    _add_merge(wanted, now, current, servers.text, new, draft)
 
 
 def _is_tracked_by_user(
-    wanted: WantedPath, record: PathRecord | None, disk: DiskState, choices: Choices
+    wanted: WantedPath, record: PathRecord | None, draft: DecisionDraft
 ) -> bool:
     """Return whether settings would go into a file that git tracks and that we may not cover."""
     managed = record is not None and record.settings is not None
-    tracked = wanted.path in disk.tracked and wanted.path not in disk.coverable
-    return wanted.settings is not None and tracked and not managed and not choices.force
+    tracked = wanted.path in draft.disk.tracked and wanted.path not in draft.disk.coverable
+    return wanted.settings is not None and tracked and not managed and not draft.choices.force
 
 
 def _original(record: PathRecord | None, now: PathState, text: str) -> tuple[int, str] | None:
@@ -131,21 +122,17 @@ def _original(record: PathRecord | None, now: PathState, text: str) -> tuple[int
 
 
 def _adopted(
-    wanted: WantedPath,
-    record: PathRecord | None,
-    choices: Choices,
-    kept: Sequence[str],
-    decision: PlanDecision,
+    wanted: WantedPath, record: PathRecord | None, kept: Sequence[str], draft: DecisionDraft
 ) -> str:
     """Return the hash of the wanted keys if the user adopted theirs; else report what is kept."""
-    if choices.adopt:
+    if draft.choices.adopt:
         if kept:
-            decision.accepted.append(wanted.path)
+            draft.accepted.append(wanted.path)
         return wanted_hash(wanted) if kept or wanted.data is not None else ""
     if record is not None and record.adopted == wanted_hash(wanted):
         return record.adopted
     for reason in kept:
-        decision.keep(wanted.path, wanted, reason)
+        draft.keep(wanted.path, wanted, reason)
     return ""
 
 
@@ -162,25 +149,25 @@ def _add_merge(
     before: str,
     after: str,
     record: PathRecord,
-    decision: PlanDecision,
+    draft: DecisionDraft,
 ) -> None:
     path = wanted.path
     mode = now.mode if now.kind == FILE else record.mode
     managed = bool(record.entries or record.settings)
     if after == before and now.kind == FILE and mode == record.mode:
         if managed or record.adopted:
-            decision.records[path] = record
+            draft.records[path] = record
         else:
-            decision.records.pop(path, None)
+            draft.records.pop(path, None)
         return
     if not managed and now.kind == ABSENT:
-        decision.records.pop(path, None)
+        draft.records.pop(path, None)
         return
     change = FileChange(
         path, FILE, now, data=after.encode(), mode=record.mode, durable=not record.made
     )
     names = ", ".join(sorted(record.entries or ()))
-    decision.change(MERGE, f"servers: {names}" if names else "", change, record, record)
+    draft.change(MERGE, f"servers: {names}" if names else "", change, record)
 
 
 def _mode(wanted: WantedPath, now: PathState, original: tuple[int, str] | None) -> int:
@@ -191,29 +178,25 @@ def _mode(wanted: WantedPath, now: PathState, original: tuple[int, str] | None) 
 
 
 def _read_text(
-    wanted: WantedPath,
-    record: PathRecord | None,
-    now: PathState,
-    disk: DiskState,
-    decision: PlanDecision,
+    wanted: WantedPath, record: PathRecord | None, now: PathState, draft: DecisionDraft
 ) -> str | None:
     """Return the text to edit; None if it must not be edited."""
     if now.kind == ABSENT:
         return ""
     if now.kind == FILE:
         try:
-            return disk.read(wanted.path).decode()
+            return draft.disk.read(wanted.path).decode()
         except UnicodeDecodeError:
-            _keep_unparsable(wanted.path, wanted, _not_utf8(), disk, decision)
+            _keep_unparsable(wanted.path, wanted, _not_utf8(), draft)
             return None
     if now.kind == LINK and record is not None and record.target == now.target:
         return ""
     is_link = now.kind == LINK
     reason = "a symlink is in the way" if is_link else "cannot be written"
-    decision.keep(wanted.path, wanted, reason)
+    draft.keep(wanted.path, wanted, reason)
     if now.kind in (LINK, BLOCKED):
         where = wanted.path if is_link else now.target
-        decision.problems.append(symlinked_target(disk.shown(where)))
+        draft.problems.append(symlinked_target(draft.disk.shown(where)))
     return None
 
 
@@ -222,18 +205,14 @@ def _not_utf8() -> DocumentError:
 
 
 def _keep_unparsable(
-    path: str,
-    source: WantedPath | PathRecord,
-    error: DocumentError,
-    disk: DiskState,
-    decision: PlanDecision,
+    path: str, source: WantedPath | PathRecord, error: DocumentError, draft: DecisionDraft
 ) -> None:
-    decision.keep(path, source, "cannot be parsed")
-    decision.problems.append(
+    draft.keep(path, source, "cannot be parsed")
+    draft.problems.append(
         Problem(
             "unparsable-target",
             f"{error.message}; the file was left unchanged",
-            Place(disk.shown(path), line=error.line, col=error.col),
+            Place(draft.disk.shown(path), line=error.line, col=error.col),
             "fix the file, or move it away",
         )
     )
@@ -349,35 +328,33 @@ def _added_keys(now: object, managed: Mapping[str, str]) -> dict[str, object]:
     return {str(key): value for key, value in now.items() if key not in managed}
 
 
-def unmerge_document(
-    path: str, record: PathRecord, disk: DiskState, decision: PlanDecision
-) -> None:
+def unmerge_document(path: str, record: PathRecord, draft: DecisionDraft) -> None:
     """Remove our keys from a file; remove the file if apply created it and it is empty then."""
-    now = disk.path_state(path)
+    now = draft.disk.path_state(path)
     if now.kind != FILE:
-        decision.records.pop(path)
+        draft.records.pop(path)
         return
     nothing = WantedPath(path, DOCUMENT, record.source, record.layer, shape=record.shape)
     kept: list[str] = []
     try:
-        text = disk.read(path).decode()
+        text = draft.disk.read(path).decode()
         original = _original(record, now, text)
         after, _ = _with_settings(nothing, record, text, False, kept)
         after = _with_servers(nothing, record, after, False, kept).text
         documents.read(after, (record.shape or Shape("", _JSON, ())).format)
     except DocumentError as error:
-        _keep_unparsable(path, record, error, disk, decision)
+        _keep_unparsable(path, record, error, draft)
         return
     except UnicodeDecodeError:
-        _keep_unparsable(path, record, _not_utf8(), disk, decision)
+        _keep_unparsable(path, record, _not_utf8(), draft)
         return
     for reason in kept:
-        decision.keep(path, record, reason)
+        draft.keep(path, record, reason)
     mode, after = original or (now.mode, after)
     if record.made and not after.strip(" \t\r\n{}"):  # not even a comment is left
-        remove_path(path, record, now, disk, decision)
+        draft.remove(path, record, now)
     elif after != text or mode != now.mode:
         change = FileChange(path, FILE, now, data=after.encode(), mode=mode, durable=True)
-        decision.change(MERGE, NO_LONGER_NEEDED, change, None, record)
+        draft.release(MERGE, NO_LONGER_NEEDED, change, record)
     else:
-        decision.records.pop(path)
+        draft.records.pop(path)
