@@ -16,7 +16,7 @@ import time
 
 from sessions import Bench
 
-from gascity.control.ipc.client import controller_state, launch_controller, send_request
+from gascity.control.client import controller_state, launch_controller, send_request
 from gascity.model.work import NewWork
 from gascity.store import open_store
 from gascity.store.port import Store

@@ -15,9 +15,9 @@ import tempfile
 import time
 from collections.abc import Callable
 
+from gascity.control.client import controller_state, send_request
 from gascity.control.decide.reconcile import reconcile
 from gascity.control.decide.types import Demand, Headroom, ObservedSession, Pool
-from gascity.control.ipc.client import controller_state, send_request
 from gascity.model.work import RUNNING
 from gascity.store import open_store
 

@@ -11,7 +11,7 @@ from gascity.cli.command import command
 from gascity.cli.context import CommandContext, json_option, machine, pass_context
 from gascity.cli.output import plural, print_stderr, timestamp
 from gascity.cli.problems import city_error
-from gascity.control.ipc.client import (
+from gascity.control.client import (
     controller_state,
     is_starting,
     launch_controller,

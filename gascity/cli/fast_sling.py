@@ -77,7 +77,7 @@ def answer(arguments: Sequence[str], environ: Mapping[str, str]) -> int | None:
         return None
     if root is None:
         return None
-    from gascity.control.ipc.client import send_request
+    from gascity.control.client import send_request
 
     global _unanswered
     request["key"] = new_key()

@@ -28,7 +28,7 @@ from gascity.cli.fast_sling import (
     result_lines,
 )
 from gascity.cli.output import print_stderr
-from gascity.control.ipc.client import controller_state, ensure_controller, send_request
+from gascity.control.client import controller_state, ensure_controller, send_request
 from gascity.model.names import parse_name, unknown_rig
 from gascity.model.problems import CityError
 

@@ -7,9 +7,9 @@ from gascity.cli.controller import launch_and_wait
 from gascity.cli.output import print_stderr, print_stdout, to_json
 from gascity.cli.work.rows import result_row
 from gascity.control.blocked import ControllerAbsence
+from gascity.control.client import controller_state, is_starting, send_request
 from gascity.control.decide.reasons import city_stopped, no_controller
 from gascity.control.decide.types import Blocked
-from gascity.control.ipc.client import controller_state, is_starting, send_request
 from gascity.model.problems import CityError, Problem
 from gascity.model.work import DONE, FINISHED, OPEN, Work, status_word
 

@@ -23,9 +23,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from gascity.control.client import controller_state, is_starting
 from gascity.control.decide import reasons
 from gascity.control.decide.types import Blocked, Headroom
-from gascity.control.ipc.client import controller_state, is_starting
 from gascity.model.work import CANCELLED, FAILED, IDLE, OPEN, Work
 from gascity.paths import which
 from gascity.store.port import Store

@@ -28,13 +28,13 @@ from traceback import format_exception
 from gascity.control.adopt import adopt
 from gascity.control.finish import RunFinisher
 from gascity.control.housekeeping import TYPING, Housekeeping
-from gascity.control.ipc.handlers import RequestHandlers
-from gascity.control.ipc.server import ControlServer
 from gascity.control.launch import write_programs
 from gascity.control.live_state import CONTROLLER, LiveState
 from gascity.control.lock import Ownership, acquire_lock
 from gascity.control.reload import ConfigReloader
+from gascity.control.requests import RequestHandlers
 from gascity.control.schedule import Scheduler
+from gascity.control.server import ControlServer
 from gascity.control.start import SessionStarter
 from gascity.control.stop import SessionStopper
 from gascity.control.store_events import StoreEvents

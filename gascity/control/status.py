@@ -20,8 +20,8 @@ from gascity.model.work import (
 from gascity.store.port import Store
 
 if TYPE_CHECKING:
+    from gascity.control.client import ControllerState
     from gascity.control.decide.types import Pool
-    from gascity.control.ipc.client import ControllerState
     from gascity.control.run_config import RunConfig
 
 CONFIG_PROBLEM = "config-problem"  # note with the reason of a failed reload

@@ -84,7 +84,7 @@ def _confirmed(context: CommandContext) -> bool:
 
 
 def _apply(context: CommandContext, root: str, plan: "Migration") -> int:
-    from gascity.control.ipc.client import controller_state
+    from gascity.control.client import controller_state
     from gascity_migrate.execute import ComparisonError, apply_migration
     from gascity_migrate.report import done_lines
 

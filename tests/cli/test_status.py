@@ -13,7 +13,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from gascity.cli.status.frame import changes, frame
 from gascity.cli.status.snapshot import AgentStatus, CityStatus
-from gascity.control.ipc.client import ControllerState
+from gascity.control.client import ControllerState
 from gascity.control.status import at_rest
 from gascity.model.problems import Problem
 from gascity.model.work import (

@@ -2,7 +2,7 @@
 
 import os
 
-from gascity.control.ipc.client import controller_state, send_request
+from gascity.control.client import controller_state, send_request
 from gascity.model.work import DONE
 from tests.support.running import RunningCity
 

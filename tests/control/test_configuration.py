@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from gascity.control.ipc.client import send_request
+from gascity.control.client import send_request
 from tests.support.running import POOL, RunningCity
 
 GO = "while [ ! -e ../go ]; do sleep 0.02; done"

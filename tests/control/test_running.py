@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from gascity.control.ipc.client import controller_state, send_request
+from gascity.control.client import controller_state, send_request
 from gascity.model.work import CANCELLED, DONE, FAILED, OPEN
 from tests.support.git import repository
 from tests.support.running import POOL, RunningCity

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from gascity.control.ipc.client import controller_state
+from gascity.control.client import controller_state
 from gascity.model.work import CLAIMED, OPEN
 from tests.support.running import RunningCity
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from gascity.control.ipc.client import controller_state, send_request
+from gascity.control.client import controller_state, send_request
 from gascity.model.work import DONE, FAILED, IDLE, Work
 from gascity.runtimes.tmux import TmuxRuntime
 from tests.support.forkserver import ForkServer, gone

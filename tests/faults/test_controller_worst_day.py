@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from gascity.control.ipc.client import controller_state, send_request
+from gascity.control.client import controller_state, send_request
 from gascity.model.work import DONE, FAILED, Session
 from tests.support.forkserver import DIE, HANG, ForkServer, gone
 from tests.support.git import repository
@@ -23,7 +23,7 @@ QUICK = '[session]\nshutdown_timeout = "100ms"\n'
 IMPATIENT = {
     "gascity.store.sqlite.connection:BUSY_SECONDS": 0.2,
     "gascity.store.sqlite.write_lock:WriteLock.acquire.__defaults__": [0.2],
-    "gascity.control.ipc.client:_PATIENCE": 0.5,
+    "gascity.control.client:_PATIENCE": 0.5,
     "gascity.control.loop:_RETRY": 0.1,
 }
 
@@ -618,7 +618,7 @@ class TestWorktrees:
 
 def test_work_is_kept_once_although_its_controller_dies_before_it_can_say_so(town: Town) -> None:
     town.said.parent.mkdir(parents=True)
-    deadly = {"gascity.control.ipc.server:ControlServer.reply": DIE}
+    deadly = {"gascity.control.server:ControlServer.reply": DIE}
     pid = town.nursery("start", "--detached", log=town.said, patches=deadly)
     town.until(lambda: town.events("controller.started"))
     done = town.nursery.run("sling", "shell", "echo once", "--no-start", "--json")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from gascity.control.ipc.client import controller_state, is_starting, send_request
+from gascity.control.client import controller_state, is_starting, send_request
 from gascity.model.work import FINISHED, Session, Work
 from gascity.runtimes.process import ProcessRuntime
 from gascity.runtimes.tmux import TmuxRuntime

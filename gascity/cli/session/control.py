@@ -13,7 +13,7 @@ from gascity.cli.problems import city_error
 from gascity.cli.session.find import resolve_session, session_argument
 from gascity.cli.session.rows import session_name, session_row
 from gascity.cli.session.wait import request_action, wait_until
-from gascity.control.ipc.client import controller_state
+from gascity.control.client import controller_state
 from gascity.control.status import is_over
 from gascity.model.problems import CityError
 from gascity.model.work import CLAIMED, LIVE, OPEN, POOL, STARTING, STOPPING, Session

@@ -15,7 +15,7 @@ from gascity.cli.session.change import checked_name, refuse_taken
 from gascity.cli.session.rows import session_name, session_row
 from gascity.cli.session.wait import wait_until
 from gascity.control.blocked import agent_obstacles
-from gascity.control.ipc.client import ensure_controller
+from gascity.control.client import ensure_controller
 from gascity.control.run_config import AgentRunConfig, RunConfig
 from gascity.model.names import parse_name
 from gascity.model.problems import CityError, Problem

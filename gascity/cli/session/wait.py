@@ -8,7 +8,7 @@ from gascity.cli.context import CommandContext
 from gascity.cli.identity import actor, caller
 from gascity.cli.output import display_path, print_stderr
 from gascity.cli.problems import city_error
-from gascity.control.ipc.client import controller_state, ensure_controller
+from gascity.control.client import controller_state, ensure_controller
 from gascity.control.paths import controller_log
 from gascity.model.work import Session
 

@@ -24,7 +24,7 @@ from gascity.cli.problems import problems_json
 from gascity.cli.session.rows import session_row
 from gascity.cli.status.snapshot import AgentStatus, CityStatus, StatusReader
 from gascity.cli.work.rows import status_text
-from gascity.control.ipc.client import ControllerState
+from gascity.control.client import ControllerState
 from gascity.control.status import is_over
 from gascity.model.work import CANCELLED, CLAIMED, DONE, FAILED, OPEN
 from gascity.paths import CITY_FILE

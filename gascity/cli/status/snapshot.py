@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gascity.cli.context import CommandContext, machine
-from gascity.control.ipc.client import ControllerState, controller_state, send_request
+from gascity.control.client import ControllerState, controller_state, send_request
 from gascity.control.status import EMPTY_SNAPSHOT, listed_agents, read_store_snapshot, status_object
 from gascity.model.problems import CityError, Problem
 from gascity.model.work import Decision, Session

@@ -10,8 +10,8 @@ from gascity.cli.output import print_stderr, print_stdout, printable
 from gascity.cli.status.frame import changes, frame
 from gascity.cli.status.snapshot import CityStatus, StatusReader
 from gascity.control.blocked import ControllerAbsence
+from gascity.control.client import controller_state, send_request
 from gascity.control.decide.reasons import no_controller
-from gascity.control.ipc.client import controller_state, send_request
 from gascity.control.status import at_rest, under_way
 
 _POLL = 0.2  # seconds between two checks for changes

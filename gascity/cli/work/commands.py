@@ -19,7 +19,7 @@ from gascity.cli.work.rows import (
     work_lines,
     work_row,
 )
-from gascity.control.ipc.client import controller_state
+from gascity.control.client import controller_state
 from gascity.model.names import parse_name, unknown_rig
 from gascity.model.problems import CityError
 from gascity.model.work import CANCELLED, CLAIMED, DONE, FAILED, FINISHED, OPEN, Work, WorkResult

@@ -4,8 +4,8 @@ import pytest
 
 from gascity.control import blocked
 from gascity.control.blocked import ControllerAbsence
+from gascity.control.client import ControllerState
 from gascity.control.decide import reasons
-from gascity.control.ipc.client import ControllerState
 
 
 class _World:

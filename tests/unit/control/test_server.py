@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from gascity.control.ipc.client import exchange, send_request
-from gascity.control.ipc.server import ControlServer
+from gascity.control.client import exchange, send_request
+from gascity.control.server import ControlServer
 
 
 @pytest.fixture

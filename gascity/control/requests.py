@@ -5,9 +5,9 @@ import select
 from typing import TYPE_CHECKING
 
 from gascity.control.blocked import LastingBlocks
+from gascity.control.client import ControllerState
 from gascity.control.enqueue import SlingRequest, sling
-from gascity.control.ipc.client import ControllerState
-from gascity.control.ipc.server import ClientConnection
+from gascity.control.server import ClientConnection
 from gascity.control.status import listed_agents, read_store_snapshot, status_object
 from gascity.model.names import parse_name
 from gascity.model.problems import CityError
