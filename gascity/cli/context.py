@@ -3,13 +3,25 @@
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import update_wrapper
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from gascity.cli.output import name_packs, print_stderr, print_stdout, to_json, use_colour, width
+from gascity.cli.output import (
+    Column,
+    Entry,
+    T,
+    entry_lines,
+    name_packs,
+    print_stderr,
+    print_stdout,
+    table_lines,
+    to_json,
+    use_colour,
+    width,
+)
 from gascity.cli.problems import (
     Locator,
     city_error,
@@ -28,6 +40,7 @@ if TYPE_CHECKING:
     from gascity.runtimes.port import Runtime
     from gascity.store.port import Store
 
+F = TypeVar("F", bound="Callable[..., Any] | click.Command")
 _PACK_CACHE = "/gascity/packs/"  # part of every path in the pack cache
 
 
@@ -157,12 +170,36 @@ class CommandContext:
         self,
         value: Mapping[str, object] | Callable[[], Mapping[str, object]],
         lines: Callable[[], Iterable[str]],
-    ) -> None:
-        """Print the answer as JSON or as text; only the requested form is built."""
+        problems: Iterable[Problem] = (),
+    ) -> int:
+        """Print the answer as JSON or as text; only the requested form is built.
+
+        The problems are printed after the text; in JSON they are part of the value. Returns the
+        exit code: 1 if there is an error among them.
+        """
+        listed = list(problems)
         if self.as_json:
             print_stdout(to_json(value() if callable(value) else value))
         else:
             print_stdout("\n".join(lines()))
+            self.print_problems(listed)
+        return int(any(problem.is_error for problem in listed))
+
+    def problems_json(self, problems: Iterable[Problem]) -> list[dict[str, object]]:
+        """Return problems as JSON objects, sorted by file and line."""
+        return problems_json(problems, self.locator())
+
+    def table(
+        self, columns: Iterable[Column[T]], rows: Sequence[T], empty: str = ""
+    ) -> Iterator[str]:
+        """Return the lines of a table; the line `empty` instead if there are no rows."""
+        if empty and not rows:
+            return iter((empty,))
+        return table_lines(columns, rows, self.width, self.colour)
+
+    def entries(self, entries: Sequence[Entry], *, spaced: bool = True) -> Iterator[str]:
+        """Return the lines of a list that shows each item as a paragraph."""
+        return entry_lines(entries, self.width, self.colour, spaced=spaced)
 
 
 def process_context() -> CommandContext:
@@ -177,6 +214,22 @@ def process_context() -> CommandContext:
 def completion_context(ctx: click.Context) -> CommandContext:
     """Return the context while a shell completes: no command runs, so `--city` is a parameter."""
     return CommandContext(os.environ, os.getcwd(), ctx.find_root().params.get("city_path"))
+
+
+def completes(
+    names: Callable[[CommandContext], Iterable[str]],
+) -> Callable[[click.Context, click.Parameter, str], list[str]]:
+    """Return a shell completion; a broken city completes nothing rather than failing."""
+
+    def complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+        del parameter
+        try:
+            known = list(names(completion_context(ctx)))
+        except CityError:
+            return []
+        return [name for name in known if name.startswith(incomplete)]
+
+    return complete
 
 
 def note_unconfigured(name: object) -> None:
@@ -231,7 +284,7 @@ def _set_json(ctx: click.Context, _: click.Parameter, value: bool) -> bool:
     return value
 
 
-def json_option(function: Callable[..., Any]) -> Callable[..., Any]:
+def json_option(function: F) -> F:
     """Add `--json`."""
     return click.option(
         "--json",
@@ -243,14 +296,7 @@ def json_option(function: Callable[..., Any]) -> Callable[..., Any]:
     )(function)
 
 
-def complete_agent(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Complete agent names; a broken city completes nothing rather than failing."""
-    del parameter
-    try:
-        names = [str(agent.name) for agent in completion_context(ctx).city().agents]
-    except CityError:
-        return []
-    return [name for name in names if name.startswith(incomplete)]
+complete_agent = completes(lambda context: [str(agent.name) for agent in context.city().agents])
 
 
 def agent_argument(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -6,10 +6,9 @@ from collections.abc import Iterator, Sequence
 
 import click
 
-from gascity.cli.command import command
+from gascity.cli.command import LazyGroup, command
 from gascity.cli.context import CommandContext, json_option, pass_context
 from gascity.cli.identity import Caller, actor, caller, current_session, writing_caller
-from gascity.cli.lazy_groups import LazyGroup
 from gascity.cli.output import (
     BOLD,
     DIM,

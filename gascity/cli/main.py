@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import click
 
 from gascity import __version__
+from gascity.cli.command import TopGroup
 from gascity.cli.context import CommandContext, print_failure, process_context
-from gascity.cli.lazy_groups import TopGroup
 from gascity.cli.output import print_stderr, print_stdout
 from gascity.model.problems import CityError, Problem
 

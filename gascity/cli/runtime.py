@@ -4,10 +4,9 @@ import time
 
 import click
 
-from gascity.cli.command import command
+from gascity.cli.command import LazyGroup, command
 from gascity.cli.context import CommandContext, json_option, pass_context
 from gascity.cli.identity import held_work, is_draining, own_session, request_for_self
-from gascity.cli.lazy_groups import LazyGroup
 from gascity.cli.output import plural, print_stderr, timestamp
 
 _MINUTES = 45

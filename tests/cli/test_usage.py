@@ -9,8 +9,7 @@ import click
 import pytest
 
 import gascity
-from gascity.cli.command import HelpCommand
-from gascity.cli.lazy_groups import LazyGroup
+from gascity.cli.command import HelpCommand, LazyGroup
 from gascity.cli.main import city
 from tests.cli.shapes import PROBLEMS, fits
 from tests.support.command import Command, Ran

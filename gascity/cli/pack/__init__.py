@@ -2,7 +2,7 @@
 
 import click
 
-from gascity.cli.lazy_groups import LazyGroup
+from gascity.cli.command import LazyGroup
 
 _COMMANDS = {
     "add": ("gascity.cli.pack.edit", "add_pack", "Import a pack."),

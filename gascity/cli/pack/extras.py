@@ -4,9 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import click
 
-from gascity.cli.command import command
+from gascity.cli.command import LazyGroup, command
 from gascity.cli.context import CommandContext, json_option, pass_context
-from gascity.cli.lazy_groups import LazyGroup
 from gascity.cli.output import DIM, Entry, entry_lines, plural
 from gascity.cli.problems import Locator, problems_json
 from gascity.model.pack import Import, Pack

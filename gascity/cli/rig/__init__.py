@@ -2,7 +2,7 @@
 
 import click
 
-from gascity.cli.lazy_groups import LazyGroup
+from gascity.cli.command import LazyGroup
 
 _COMMANDS = {
     "list": ("gascity.cli.rig.list", "list_rigs", "List rigs and their agents."),

@@ -4,9 +4,8 @@ from collections.abc import Iterator, Sequence
 
 import click
 
-from gascity.cli.command import command
+from gascity.cli.command import LazyGroup, command
 from gascity.cli.context import CommandContext, agent_option, json_option, pass_context
-from gascity.cli.lazy_groups import LazyGroup
 from gascity.cli.output import Column, table_lines
 from gascity.cli.problems import problems_json
 from gascity.cli.workdir.common import directories, load_scope
