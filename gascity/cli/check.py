@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 import click
 
 from gascity.cli.cached_answer import Report, answer_and_cache
-from gascity.cli.command import command
-from gascity.cli.context import CommandContext, json_option, machine, pass_context
+from gascity.cli.command import json_command
+from gascity.cli.context import CommandContext, machine
 from gascity.cli.output import plural
 from gascity.cli.problems import problems_json, summary
 from gascity.compose.city import packs_of
@@ -20,15 +20,13 @@ from gascity.source.pack_extras import read_pack_extras
 from gascity.workdir.check import workdir_problems
 
 
-@command(
+@json_command(
     examples=("city check", "city check --strict", "city check --json"), page="reference/errors"
 )
 @click.option(
     "-v", "--verbose", is_flag=True, help="Also list what each import adds to other agents."
 )
 @click.option("--strict", is_flag=True, help="Exit with 1 on warnings too.")
-@json_option
-@pass_context
 def check(context: CommandContext, verbose: bool, strict: bool) -> int:
     """Validate the city's configuration.
 

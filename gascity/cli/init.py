@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import click
 
 from gascity.cli.city_files import refresh, tree
-from gascity.cli.command import command
-from gascity.cli.context import CommandContext, json_option, pass_context
+from gascity.cli.command import json_command
+from gascity.cli.context import CommandContext
 from gascity.cli.problems import city_error
 from gascity.files import create_file, locked
 from gascity.model.city import City
@@ -32,7 +32,7 @@ _CITY = """\
 """
 
 
-@command(
+@json_command(
     examples=("city init", "city init shop --provider claude", "city init --example"),
     page="tutorial/index",
 )
@@ -47,8 +47,6 @@ _CITY = """\
 @click.option("--name", metavar="NAME", help="City name (default: the directory name).")
 @click.option("--example", is_flag=True, help="Start from the example city.")
 @click.option("--unrestricted", is_flag=True, help="Skip all permission prompts (dangerous).")
-@json_option
-@pass_context
 def init(
     context: CommandContext,
     path: str,

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 
 import click
 
-from gascity.cli.command import command
-from gascity.cli.context import CommandContext, agent_argument, json_option, pass_context
+from gascity.cli.command import json_command
+from gascity.cli.context import CommandContext, agent_argument
 from gascity.cli.edit import new_errors, own_files, read_text, write_if_valid
 from gascity.cli.problems import city_error
 from gascity.compose.city import packs_of
@@ -51,7 +51,7 @@ def _check_new_name(root: str, name: str, old: str = "") -> str:
     return os.path.join(home, name)
 
 
-@command(
+@json_command(
     "new",
     examples=(
         "city agent new reviewer",
@@ -63,8 +63,6 @@ def _check_new_name(root: str, name: str, old: str = "") -> str:
 @click.option("--description", metavar="TEXT", help="One line that says what the agent does.")
 @click.option("--provider", metavar="NAME", help="Provider that runs the agent.")
 @click.option("--template", is_flag=True, help="Start from a prompt template.")
-@json_option
-@pass_context
 def new_agent(
     context: CommandContext,
     name: str,
@@ -114,7 +112,7 @@ def _created_lines(files: list[str], name: str) -> Iterator[str]:
     yield f"Next: edit {files[0]}, then `city agent show {name}`"
 
 
-@command(
+@json_command(
     "set",
     examples=(
         "city agent set mayor max_active_sessions=3",
@@ -128,8 +126,6 @@ def _created_lines(files: list[str], name: str) -> Iterator[str]:
 @click.option(
     "--unset", multiple=True, metavar="FIELD", help="Remove the setting and inherit its value."
 )
-@json_option
-@pass_context
 def set_agent(
     context: CommandContext, agent: str, assignments: tuple[str, ...], unset: tuple[str, ...]
 ) -> int:
@@ -242,11 +238,9 @@ def _find_definition(context: CommandContext, city: City, reference: str) -> Age
     )
 
 
-@command("rename", examples=("city agent rename mayor chief",), page="how-to/edit")
+@json_command("rename", examples=("city agent rename mayor chief",), page="how-to/edit")
 @agent_argument
 @click.argument("new")
-@json_option
-@pass_context
 def rename_agent(context: CommandContext, agent: str, new: str) -> int:
     """Rename an agent and update references to it."""
     root = context.root

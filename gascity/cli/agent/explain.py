@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 import click
 
 from gascity.cli.agent.settings import may_reveal, reveal_option, setting_json, value_text, where
-from gascity.cli.command import command
-from gascity.cli.context import CommandContext, agent_argument, json_option, pass_context
+from gascity.cli.command import json_command
+from gascity.cli.context import CommandContext, agent_argument
 from gascity.cli.output import BOLD, DIM, styled, wrap
 from gascity.cli.problems import Locator, city_error
 from gascity.model.city import Agent
@@ -15,19 +15,14 @@ from gascity.model.layers import Setting
 from gascity.model.names import did_you_mean
 
 
-@command(
+@json_command(
     "explain",
-    examples=(
-        "city agent explain mayor",
-        "city agent explain mayor model",
-    ),
+    examples=("city agent explain mayor", "city agent explain mayor model"),
     page="explanation/layers",
 )
 @agent_argument
 @click.argument("field", required=False)
-@json_option
 @reveal_option
-@pass_context
 def explain_agent(context: CommandContext, agent: str, field: str | None, reveal: bool) -> int:
     """Explain where each setting comes from.
 

@@ -3,8 +3,8 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from gascity.cli.cached_answer import Report, answer_and_cache
-from gascity.cli.command import command
-from gascity.cli.context import CommandContext, json_option, pass_context
+from gascity.cli.command import json_command
+from gascity.cli.context import CommandContext
 from gascity.cli.output import DIM, RED, Column, Entry, entry_lines, json_row, plural
 from gascity.control.paths import stale_file
 from gascity.model.city import Agent, City
@@ -17,9 +17,7 @@ _BROKEN = {
 }
 
 
-@command("list", examples=("city agent list", "city agent list --json"), page="how-to/agents")
-@json_option
-@pass_context
+@json_command("list", examples=("city agent list", "city agent list --json"), page="how-to/agents")
 def list_agents(context: CommandContext) -> int:
     """List agents."""
     return answer_and_cache(context, "agent-list", _agent_list)

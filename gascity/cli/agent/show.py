@@ -16,8 +16,8 @@ from gascity.cli.agent.prompt import (
     spans_json,
 )
 from gascity.cli.agent.settings import may_reveal, reveal_option, setting_json, value_text, where
-from gascity.cli.command import command
-from gascity.cli.context import CommandContext, agent_argument, json_option, pass_context
+from gascity.cli.command import command, json_command
+from gascity.cli.context import CommandContext, agent_argument, pass_context
 from gascity.cli.output import DIM, fact_lines, styled, wrap
 from gascity.cli.problems import Locator, problems_json
 from gascity.model.city import Agent
@@ -27,7 +27,7 @@ from gascity.model.secrets import agent_secrets, mask_secrets
 from gascity.render.prompts import RenderedPrompt
 
 
-@command(
+@json_command(
     "show",
     examples=(
         "city agent show mayor",
@@ -43,9 +43,7 @@ from gascity.render.prompts import RenderedPrompt
 @click.option(
     "--budget", is_flag=True, help="Show the size of the prompt against the provider's limits."
 )
-@json_option
 @reveal_option
-@pass_context
 def show_agent(
     context: CommandContext, agent: str, rendered: bool, budget: bool, reveal: bool
 ) -> int:

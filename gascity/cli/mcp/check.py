@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from gascity.cli.command import command
-from gascity.cli.context import CommandContext, complete_agent, json_option, machine, pass_context
+from gascity.cli.command import json_command
+from gascity.cli.context import CommandContext, complete_agent, machine
 from gascity.cli.output import Column, plural, print_stderr, table_lines
 from gascity.cli.problems import Locator, problems_json, status_of
 from gascity.mcp.types import McpServer
@@ -56,12 +56,9 @@ def _seconds(context: click.Context, parameter: click.Parameter, value: str) -> 
     return found
 
 
-@command(
+@json_command(
     "check",
-    examples=(
-        "city mcp check",
-        "city mcp check --agent mayor --timeout 30s",
-    ),
+    examples=("city mcp check", "city mcp check --agent mayor --timeout 30s"),
     page="how-to/mcp",
 )
 @click.option("--agent", metavar="NAME", shell_complete=complete_agent, help="Filter by agent.")
@@ -73,8 +70,6 @@ def _seconds(context: click.Context, parameter: click.Parameter, value: str) -> 
     show_default=True,
     help="Timeout for servers that set none.",
 )
-@json_option
-@pass_context
 def check_servers(context: CommandContext, agent: str | None, timeout: float) -> int:
     """Check that each MCP server starts and responds.
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import click
 
 from gascity.cli.agent.settings import may_reveal, reveal_option
-from gascity.cli.command import command
-from gascity.cli.context import CommandContext, agent_option, json_option, pass_context
+from gascity.cli.command import json_command
+from gascity.cli.context import CommandContext, agent_option
 from gascity.cli.output import Column, table_lines
 from gascity.cli.problems import problems_json
 from gascity.cli.session.find import find_session, refuse_both, session_option
@@ -16,19 +16,14 @@ from gascity.model.provider import Provider
 from gascity.model.secrets import HIDDEN, mask_secrets
 
 
-@command(
+@json_command(
     "list",
-    examples=(
-        "city mcp list --agent mayor",
-        "city mcp list --session mayor-1 --json",
-    ),
+    examples=("city mcp list --agent mayor", "city mcp list --session mayor-1 --json"),
     page="how-to/mcp",
 )
 @agent_option("Agent whose servers to list.")
 @session_option
 @reveal_option
-@json_option
-@pass_context
 def list_servers(
     context: CommandContext, agent: str | None, session: str | None, reveal: bool
 ) -> int:

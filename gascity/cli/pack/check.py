@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from gascity.cli.command import command
-from gascity.cli.context import CommandContext, json_option, pass_context
+from gascity.cli.command import json_command
+from gascity.cli.context import CommandContext
 from gascity.cli.output import Column, table_lines
 from gascity.cli.pack.rows import short, shown_source
 from gascity.cli.problems import Locator, problems_json, status_of
@@ -32,16 +32,11 @@ class _PackResult(NamedTuple):
         return status_of(self.problems)
 
 
-@command(
+@json_command(
     "check",
-    examples=(
-        "city pack check",
-        "city pack check --json",
-    ),
+    examples=("city pack check", "city pack check --json"),
     page="how-to/packs",
 )
-@json_option
-@pass_context
 def check_packs(context: CommandContext) -> int:
     """Check imports, packs.lock and the cache.
 

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import click
 
-from gascity.cli.command import command
-from gascity.cli.context import CommandContext, json_option, pass_context
+from gascity.cli.command import json_command
+from gascity.cli.context import CommandContext
 from gascity.cli.edit import own_files, read_text, write_if_valid
 from gascity.cli.output import wrap
 from gascity.cli.pack.list import complete_binding
@@ -45,7 +45,7 @@ class _NewImport(NamedTuple):
     rig: str | None
 
 
-@command(
+@json_command(
     "add",
     examples=(
         "city pack add ../packs/crew",
@@ -62,8 +62,6 @@ class _NewImport(NamedTuple):
     help="Version: a range such as ^1.2, tag:NAME, branch:NAME or sha:COMMIT.",
 )
 @click.option("--rig", metavar="RIG", help="Import it for this rig only.")
-@json_option
-@pass_context
 def add_pack(
     context: CommandContext, source: str, name: str | None, version: str | None, rig: str | None
 ) -> int:
@@ -242,18 +240,13 @@ def _print_added(
     context.output(answer, lines)
 
 
-@command(
+@json_command(
     "remove",
-    examples=(
-        "city pack remove crew",
-        "city pack remove crew --rig web",
-    ),
+    examples=("city pack remove crew", "city pack remove crew --rig web"),
     page="how-to/packs",
 )
 @click.argument("name", shell_complete=complete_binding)
 @click.option("--rig", metavar="RIG", help="Remove it from this rig only.")
-@json_option
-@pass_context
 def remove_pack(context: CommandContext, name: str, rig: str | None) -> int:
     """Remove an import.
 

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import click
 
-from gascity.cli.command import LazyGroup, command
-from gascity.cli.context import CommandContext, json_option, pass_context
+from gascity.cli.command import LazyGroup, json_command
+from gascity.cli.context import CommandContext
 from gascity.cli.output import DIM, Entry, entry_lines, plural
 from gascity.cli.problems import Locator, problems_json
 from gascity.model.pack import Import, Pack
@@ -30,9 +30,9 @@ def formula() -> None:
     """List formulas provided by packs."""
 
 
-@command("list", examples=("city formula list", "city formula list --json"), page="how-to/packs")
-@json_option
-@pass_context
+@json_command(
+    "list", examples=("city formula list", "city formula list --json"), page="how-to/packs"
+)
 def list_formulas(context: CommandContext) -> int:
     """List formulas and where they come from.
 
@@ -56,9 +56,7 @@ def order() -> None:
     """List orders provided by packs."""
 
 
-@command("list", examples=("city order list", "city order list --json"), page="how-to/packs")
-@json_option
-@pass_context
+@json_command("list", examples=("city order list", "city order list --json"), page="how-to/packs")
 def list_orders(context: CommandContext) -> int:
     """List orders, their triggers and where they come from.
 

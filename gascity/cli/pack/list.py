@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gascity.cli.command import command
-from gascity.cli.context import CommandContext, completion_context, json_option, pass_context
+from gascity.cli.command import json_command
+from gascity.cli.context import CommandContext, completion_context
 from gascity.cli.output import plural, print_stderr
 from gascity.model.problems import CityError
 
@@ -14,17 +14,12 @@ if TYPE_CHECKING:
     from gascity.model.pack import Sources
 
 
-@command(
+@json_command(
     "list",
-    examples=(
-        "city pack list",
-        "city pack list --tree",
-    ),
+    examples=("city pack list", "city pack list --tree"),
     page="how-to/packs",
 )
 @click.option("--tree", is_flag=True, help="Show the imports as a tree.")
-@json_option
-@pass_context
 def list_packs(context: CommandContext, tree: bool) -> int:
     """List imports and where they come from.
 

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import click
 
-from gascity.cli.command import command
-from gascity.cli.context import CommandContext, json_option, pass_context
+from gascity.cli.command import json_command
+from gascity.cli.context import CommandContext
 from gascity.cli.output import BOLD, Entry, entry_lines, printable, styled, wrap
 from gascity.cli.pack.extras import Row, extra_row, order_text
 from gascity.cli.pack.list import complete_binding
@@ -44,17 +44,12 @@ class _PackTarget(NamedTuple):
     rig: str | None = None
 
 
-@command(
+@json_command(
     "show",
-    examples=(
-        "city pack show crew",
-        "city pack show",
-    ),
+    examples=("city pack show crew", "city pack show"),
     page="how-to/packs",
 )
 @click.argument("binding", required=False, shell_complete=complete_binding)
-@json_option
-@pass_context
 def show(context: CommandContext, binding: str | None) -> int:
     """Show what a pack provides.
 

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator, Mapping
 
 import click
 
-from gascity.cli.command import command
-from gascity.cli.context import CommandContext, json_option, pass_context
+from gascity.cli.command import json_command
+from gascity.cli.context import CommandContext
 from gascity.cli.output import Column, plural, print_stderr, table_lines, wrap
 from gascity.cli.pack.list import complete_binding, read, unread_note
 from gascity.cli.pack.rows import row_json, rows_of, short
@@ -40,9 +40,7 @@ def resolved(
     return found
 
 
-@command(examples=("city pack install",), page="how-to/packs")
-@json_option
-@pass_context
+@json_command(examples=("city pack install",), page="how-to/packs")
 def install(context: CommandContext) -> int:
     """Fetch missing packs and pin them.
 
@@ -109,18 +107,12 @@ def _install_lines(repositories: Repositories, found: Resolution) -> Iterator[st
         yield f"updated {LOCK}"
 
 
-@command(
-    examples=(
-        "city pack update",
-        "city pack update crew",
-        "city pack update --dry-run",
-    ),
+@json_command(
+    examples=("city pack update", "city pack update crew", "city pack update --dry-run"),
     page="how-to/packs",
 )
 @click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=complete_binding)
 @click.option("--dry-run", is_flag=True, help="Show what would change and write nothing.")
-@json_option
-@pass_context
 def update(context: CommandContext, names: tuple[str, ...], dry_run: bool) -> int:
     """Update pinned commits to the newest allowed.
 

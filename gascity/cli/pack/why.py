@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import click
 
-from gascity.cli.command import command
-from gascity.cli.context import CommandContext, json_option, pass_context
+from gascity.cli.command import json_command
+from gascity.cli.context import CommandContext
 from gascity.cli.output import BOLD, printable, styled
 from gascity.cli.pack.list import complete_binding
 from gascity.cli.pack.rows import shown_source
@@ -28,17 +28,12 @@ class _PackSubject(NamedTuple):
     ways: list[ImportPath]
 
 
-@command(
+@json_command(
     "why",
-    examples=(
-        "city pack why crew",
-        "city pack why crew.pilot",
-    ),
+    examples=("city pack why crew", "city pack why crew.pilot"),
     page="how-to/packs",
 )
 @click.argument("subject", metavar="NAME|SOURCE|AGENT", shell_complete=complete_binding)
-@json_option
-@pass_context
 def why_pack(context: CommandContext, subject: str) -> int:
     """Show which imports pull in a pack.
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from gascity.cli.command import command
-from gascity.cli.context import CommandContext, complete_agent, json_option, pass_context
+from gascity.cli.command import json_command
+from gascity.cli.context import CommandContext, complete_agent
 from gascity.cli.output import Column, print_stderr, table_lines
 from gascity.cli.problems import city_error, problems_json, status_of
 from gascity.cli.provider.commands import find_provider
@@ -37,12 +37,9 @@ class _Row(NamedTuple):
         return status_of(self.problems)
 
 
-@command(
+@json_command(
     "check",
-    examples=(
-        "city provider check claude",
-        "city provider check claude --agent mayor",
-    ),
+    examples=("city provider check claude", "city provider check claude --agent mayor"),
     page="how-to/providers",
 )
 @click.argument("name")
@@ -52,8 +49,6 @@ class _Row(NamedTuple):
     shell_complete=complete_agent,
     help="Compare with what is planned for this agent.",
 )
-@json_option
-@pass_context
 def check_provider(context: CommandContext, name: str, agent: str | None) -> int:
     """Check a provider's program and what it loads.
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 import click
 
 from gascity.cli.agent.settings import setting_json, value_text, where
-from gascity.cli.command import command
-from gascity.cli.context import CommandContext, json_option, pass_context
+from gascity.cli.command import json_command
+from gascity.cli.context import CommandContext
 from gascity.cli.output import BOLD, DIM, Column, fact_lines, json_row, styled, table_lines
 from gascity.cli.problems import Locator, city_error
 from gascity.model.city import City
@@ -25,11 +25,9 @@ def find_provider(city: City, name: str) -> Provider:
     return found
 
 
-@command(
+@json_command(
     "list", examples=("city provider list", "city provider list --json"), page="how-to/providers"
 )
-@json_option
-@pass_context
 def list_providers(context: CommandContext) -> int:
     """List providers.
 
@@ -74,14 +72,12 @@ def _yes(value: object) -> str:
     return "yes" if value else "-"
 
 
-@command(
+@json_command(
     "show",
     examples=("city provider show claude", "city provider show codex --json"),
     page="how-to/providers",
 )
 @click.argument("name")
-@json_option
-@pass_context
 def show_provider(context: CommandContext, name: str) -> int:
     """Show a provider's settings and their files."""
     city = context.city(all_providers=True)

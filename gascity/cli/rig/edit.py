@@ -5,8 +5,8 @@ from collections.abc import Mapping
 
 import click
 
-from gascity.cli.command import command
-from gascity.cli.context import CommandContext, json_option, pass_context
+from gascity.cli.command import json_command
+from gascity.cli.context import CommandContext
 from gascity.cli.edit import read_text, write_if_valid
 from gascity.cli.output import print_stderr
 from gascity.cli.problems import city_error
@@ -23,20 +23,15 @@ _LOCAL = "city.local.toml"
 _LOCAL_HEAD = "# This machine's layer over city.toml. Not for git.\n"
 
 
-@command(
+@json_command(
     "add",
-    examples=(
-        "city rig add ~/src/shop",
-        "city rig add ../web --name web --prefix WEB",
-    ),
+    examples=("city rig add ~/src/shop", "city rig add ../web --name web --prefix WEB"),
     page="how-to/rigs",
 )
 @click.argument("path")
 @click.option("--name", metavar="NAME", help="Rig name (default: the directory name).")
 @click.option("--prefix", metavar="WORD", help="Prefix of the ids of its work items.")
 @click.option("--default-branch", metavar="BRANCH", help="Branch that worktrees start from.")
-@json_option
-@pass_context
 def add_rig(
     context: CommandContext,
     path: str,
@@ -154,18 +149,13 @@ def _register(environ: Mapping[str, str], rig: str, city: str | None) -> None:
         )
 
 
-@command(
+@json_command(
     "remove",
-    examples=(
-        "city rig remove web",
-        "city rig remove web --force",
-    ),
+    examples=("city rig remove web", "city rig remove web --force"),
     page="how-to/rigs",
 )
 @click.argument("name")
 @click.option("--force", is_flag=True, help="Also discard its other settings in city.toml.")
-@json_option
-@pass_context
 def remove(context: CommandContext, name: str, force: bool) -> int:
     """Remove a rig from the city.
 

@@ -1,14 +1,12 @@
 """`city rig list`."""
 
-from gascity.cli.command import command
-from gascity.cli.context import CommandContext, json_option, pass_context
+from gascity.cli.command import json_command
+from gascity.cli.context import CommandContext
 from gascity.cli.output import Column, json_row, table_lines
 from gascity.model.city import City, Rig
 
 
-@command("list", examples=("city rig list", "city rig list --json"), page="how-to/rigs")
-@json_option
-@pass_context
+@json_command("list", examples=("city rig list", "city rig list --json"), page="how-to/rigs")
 def list_rigs(context: CommandContext) -> int:
     """List rigs and their agents."""
     city = context.city()

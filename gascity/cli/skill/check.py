@@ -2,8 +2,8 @@
 
 import click
 
-from gascity.cli.command import command
-from gascity.cli.context import CommandContext, json_option, pass_context
+from gascity.cli.command import json_command
+from gascity.cli.context import CommandContext
 from gascity.cli.output import plural
 from gascity.cli.problems import Locator, problems_json, status_of, summary
 from gascity.cli.skill.rows import complete_skill, unknown_skill
@@ -13,17 +13,12 @@ from gascity.source.catalogues import Skill
 from gascity.source.disk import Disk
 
 
-@command(
+@json_command(
     "check",
-    examples=(
-        "city skill check",
-        "city skill check release-notes",
-    ),
+    examples=("city skill check", "city skill check release-notes"),
     page="how-to/skills",
 )
 @click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=complete_skill)
-@json_option
-@pass_context
 def check_skills(context: CommandContext, names: tuple[str, ...]) -> int:
     """Validate skills.
 

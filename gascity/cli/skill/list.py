@@ -1,8 +1,8 @@
 """`city skill list`."""
 
 from gascity.cli.cached_answer import Report, answer_and_cache
-from gascity.cli.command import command
-from gascity.cli.context import CommandContext, agent_option, json_option, pass_context
+from gascity.cli.command import json_command
+from gascity.cli.context import CommandContext, agent_option
 from gascity.cli.output import print_stderr
 from gascity.cli.session.find import find_session, refuse_both, session_option
 from gascity.cli.skill.rows import (
@@ -16,18 +16,13 @@ from gascity.pipeline import list_skills
 from gascity.source.disk import Disk
 
 
-@command(
+@json_command(
     "list",
-    examples=(
-        "city skill list",
-        "city skill list --agent mayor",
-    ),
+    examples=("city skill list", "city skill list --agent mayor"),
     page="how-to/skills",
 )
 @agent_option("Show the skills this agent gets.")
 @session_option
-@json_option
-@pass_context
 def list_all(context: CommandContext, agent: str | None, session: str | None) -> int:
     """List skills and where they come from.
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import click
 
-from gascity.cli.command import command
-from gascity.cli.context import CommandContext, complete_agent, json_option, pass_context
+from gascity.cli.command import json_command
+from gascity.cli.context import CommandContext, complete_agent
 from gascity.cli.output import plural, print_stdout, printable, to_json
 from gascity.cli.problems import city_error, problems_json
 from gascity.cli.skill.search import (
@@ -24,7 +24,7 @@ from gascity.source.disk import Disk, is_below
 from gascity.workdir.write.copy_tree import DirectoryTree, differences, import_tree, scan_tree
 
 
-@command(
+@json_command(
     "promote",
     examples=(
         "city skill promote release-notes --to city",
@@ -45,8 +45,6 @@ from gascity.workdir.write.copy_tree import DirectoryTree, differences, import_t
     "--from", "start", metavar="DIR", help="Search this directory (default: the current one)."
 )
 @click.option("--rig", metavar="NAME", help="Also search this rig.")
-@json_option
-@pass_context
 def promote_skill(
     context: CommandContext,
     name: str,

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import click
 
-from gascity.cli.command import command
-from gascity.cli.context import CommandContext, complete_agent, json_option, pass_context
+from gascity.cli.command import json_command
+from gascity.cli.context import CommandContext, complete_agent
 from gascity.cli.output import DIM, printable, styled, wrap
 from gascity.cli.problems import city_error
 from gascity.cli.skill.rows import (
@@ -36,7 +36,7 @@ class _SkillDetails(NamedTuple):
     text: str
 
 
-@command(
+@json_command(
     "show",
     examples=(
         "city skill show release-notes",
@@ -52,8 +52,6 @@ class _SkillDetails(NamedTuple):
     help="Show the skill that this agent gets.",
 )
 @click.option("--text", is_flag=True, help="Also print SKILL.md.")
-@json_option
-@pass_context
 def show_skill(context: CommandContext, name: str, agent: str | None, text: bool) -> int:
     """Show a skill and its files."""
     one, row = _of_agent(context, name, agent) if agent else _of_city(context, name)

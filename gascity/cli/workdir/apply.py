@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import click
 
 from gascity.cli.city_files import refresh
-from gascity.cli.command import command
-from gascity.cli.context import CommandContext, complete_agent, json_option, pass_context
+from gascity.cli.command import json_command
+from gascity.cli.context import CommandContext, complete_agent
 from gascity.cli.output import BOLD, print_stderr, styled
 from gascity.cli.problems import problems_json
 from gascity.cli.workdir.common import (
@@ -30,19 +30,13 @@ from gascity.workdir.planner import problems_of
 from gascity.workdir.scope import PlanningScope
 
 
-@command(
-    examples=(
-        "city apply",
-        "city apply mayor",
-        "city apply mayor --force",
-    ),
+@json_command(
+    examples=("city apply", "city apply mayor", "city apply mayor --force"),
     page="how-to/working-directories",
 )
 @click.argument("agent", required=False, shell_complete=complete_agent)
 @click.option("--adopt", is_flag=True, help="Accept locally modified files unchanged.")
 @click.option("--force", is_flag=True, help="Overwrite unmanaged and locally modified files.")
-@json_option
-@pass_context
 def apply(context: CommandContext, agent: str | None, adopt: bool, force: bool) -> int:
     """Write agents' working directories.
 

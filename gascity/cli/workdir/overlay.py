@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 
 import click
 
-from gascity.cli.command import LazyGroup, command
-from gascity.cli.context import CommandContext, agent_option, json_option, pass_context
+from gascity.cli.command import LazyGroup, json_command
+from gascity.cli.context import CommandContext, agent_option
 from gascity.cli.output import Column, table_lines
 from gascity.cli.problems import problems_json
 from gascity.cli.workdir.common import directories, load_scope
@@ -32,17 +32,12 @@ def overlay() -> None:
     """List overlay files."""
 
 
-@command(
+@json_command(
     "list",
-    examples=(
-        "city overlay list --agent mayor",
-        "city overlay list --agent mayor --json",
-    ),
+    examples=("city overlay list --agent mayor", "city overlay list --agent mayor --json"),
     page="how-to/overlays",
 )
 @agent_option("Agent whose files to list.", required=True)
-@json_option
-@pass_context
 def list_files(context: CommandContext, agent: str) -> int:
     """List an agent's overlay files.
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import click
 
-from gascity.cli.command import command
-from gascity.cli.context import CommandContext, complete_agent, json_option, pass_context
+from gascity.cli.command import json_command
+from gascity.cli.context import CommandContext, complete_agent
 from gascity.cli.output import BOLD, styled
 from gascity.cli.problems import problems_json
 from gascity.cli.session.find import find_session, refuse_both, session_option
@@ -29,19 +29,13 @@ from gascity.workdir.planner import DirectoryPlan, differs, problems_of
 from gascity.workdir.scope import PlanningScope
 
 
-@command(
-    examples=(
-        "city plan",
-        "city plan mayor",
-        "city plan --check",
-    ),
+@json_command(
+    examples=("city plan", "city plan mayor", "city plan --check"),
     page="how-to/working-directories",
 )
 @click.argument("agent", required=False, shell_complete=complete_agent)
 @session_option
 @click.option("--check", is_flag=True, help="Exit with 1 if anything would change.")
-@json_option
-@pass_context
 def plan(context: CommandContext, agent: str | None, session: str | None, check: bool) -> int:
     """Show what `city apply` would change.
 

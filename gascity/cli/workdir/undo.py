@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import click
 
-from gascity.cli.command import command
-from gascity.cli.context import CommandContext, complete_agent, json_option, pass_context
+from gascity.cli.command import json_command
+from gascity.cli.context import CommandContext, complete_agent
 from gascity.cli.output import BOLD, styled
 from gascity.cli.workdir.common import (
     directories,
@@ -31,16 +31,11 @@ class _Undone(NamedTuple):
     kept: tuple[Step, ...]
 
 
-@command(
-    examples=(
-        "city undo",
-        "city undo mayor",
-    ),
+@json_command(
+    examples=("city undo", "city undo mayor"),
     page="how-to/working-directories",
 )
 @click.argument("agent", required=False, shell_complete=complete_agent)
-@json_option
-@pass_context
 def undo(context: CommandContext, agent: str | None) -> int:
     """Revert the last apply.
 
