@@ -12,11 +12,11 @@ from gascity.source.agents import PROMPTS
 from gascity.source.disk import is_below, read_plain
 from gascity.toml import positions
 from gascity.toml.edit import literal, replace_value, set_fields
+from gascity.toml.rewrite import remove_key, replace_statement, take_tables
 from gascity_migrate.draft import INCLUDED, PACK, Draft, Manifest, PackFiles
 from gascity_migrate.manifests import FRAGMENTS, fragments_text, pool_text
 from gascity_migrate.names import Names, agent_folders, distinct_names, renamed_reference
 from gascity_migrate.paths import is_template, own_path
-from gascity_migrate.toml_text import drop, replace, take_tables
 from gascity_migrate.v1_tables import TranslatedAgent, V1AgentTable, translate
 
 NOTHING_SET = "# Nothing is set for this agent."
@@ -297,7 +297,7 @@ def _agent_toml(
     dropped = (name for name, _ in translated.dropped)
     for key in ("name", *_IN_FOLDER, *dropped, *translated.unset):
         path = tuple(translated.written.get(key, key).split("."))
-        text = drop(text, path) if path[0] in table else text
+        text = remove_key(text, path) if path[0] in table else text
     text = _replace_dir(text, translated) if "dir" in table else text
     text = pool_text(text, (), translated, _IN_FOLDER) if "pool" in table else text
     return fragments_text(text, (), fragments)
@@ -309,7 +309,9 @@ def _replace_dir(text: str, translated: TranslatedAgent) -> str:
     if mark is None:
         return text
     keys = [name for name, spelled in translated.written.items() if spelled == "dir"]
-    return replace(text, mark, [f"{name} = {literal(translated.values[name])}" for name in keys])
+    return replace_statement(
+        text, mark, [f"{name} = {literal(translated.values[name])}" for name in keys]
+    )
 
 
 def _rewrite_script_path(draft: Draft, home: PackFiles, table: Table, text: str) -> str:

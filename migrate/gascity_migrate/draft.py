@@ -11,9 +11,9 @@ from gascity.source.disk import Disk, is_below
 from gascity.toml import positions, read
 from gascity.toml.positions import locate
 from gascity.toml.read import TomlError, parse
+from gascity.toml.rewrite import remove_key, replace_statement
 from gascity_migrate.files import Change, Files
 from gascity_migrate.names import as_import, declared_rigs
-from gascity_migrate.toml_text import drop, replace
 from gascity_migrate.v1_tables import V1Manifest, read_v1_parts
 
 
@@ -292,9 +292,9 @@ def drop_emptied(draft: Draft) -> None:
         draft.city.manifests.remove(included)
         draft.files.discard(included.file, "the file is empty now")
         mark = positions.value_mark(city.text, ("include", index))
-        text = replace(city.text, mark, ()) if mark else city.text
+        text = replace_statement(city.text, mark, ()) if mark else city.text
         if read.parse(text.encode()).get("include") == []:
-            text = drop(text, ("include",))
+            text = remove_key(text, ("include",))
         city.change(text, "an included file is empty now")
 
 

@@ -9,8 +9,8 @@ from gascity.source.disk import read_plain
 from gascity.toml import positions, read
 from gascity.toml.edit import replace_value
 from gascity.toml.read import TomlError
+from gascity.toml.rewrite import remove_key, remove_tables, rename_key, take_tables
 from gascity_migrate.draft import Draft, Manifest, PackFiles
-from gascity_migrate.toml_text import drop, drop_tables, rename_key, take_tables
 from gascity_migrate.v1_tables import Entry
 
 _MANIFESTS = {"doctor": "doctor.toml", "commands": "command.toml"}
@@ -46,7 +46,7 @@ def _entry(
         return
     leaf = home.under("/".join((kind, *words)))
     place = manifest.place(entry.at)
-    text = drop(text, ("name",))
+    text = remove_key(text, ("name",))
     if isinstance(script, str):
         text = _run(draft, home, manifest, leaf, text, script)
     if kind == "commands":
@@ -67,7 +67,7 @@ def _run(
         return text
     relative = posixpath.relpath(draft.shown(source), leaf)
     if relative == _SCRIPT:
-        return drop(text, ("script",))
+        return remove_key(text, ("script",))
     return rename_key(replace_value(text, mark, relative), mark, "run")
 
 
@@ -86,7 +86,7 @@ def _help(
     elif long:
         content = (long if long.endswith("\n") else long + "\n").encode()
         draft.files.write(f"{leaf}/help.md", content, manifest.new_mode, "help of a command", place)
-    return drop(text, ("long_description",))
+    return remove_key(text, ("long_description",))
 
 
 # Formulas and orders
@@ -106,9 +106,9 @@ def _formulas(draft: Draft, home: PackFiles, manifest: Manifest) -> None:
             )
     elif source != target:
         _move_formulas(draft, home, source, manifest.place(at))
-    text = drop(manifest.text, at)
+    text = remove_key(manifest.text, at)
     left = read.parse(text.encode()).get("formulas")
-    text = drop_tables(text, ("formulas",)) if left == {} else text
+    text = remove_tables(text, ("formulas",)) if left == {} else text
     manifest.change(text, "formulas are in formulas/")
 
 

@@ -7,9 +7,9 @@ from gascity.model.document_text import insert_block, newline
 from gascity.model.problems import KeyPath, Problem
 from gascity.model.repositories import is_remote
 from gascity.toml.edit import declare_rig, key_text, literal, set_fields
+from gascity.toml.rewrite import remove_key, remove_tables, table_begin
 from gascity_migrate.draft import PACK, Draft, Manifest, PackFiles
 from gascity_migrate.names import as_import, binding_for, without_credentials
-from gascity_migrate.toml_text import drop, drop_tables, table_begin
 from gascity_migrate.v1_tables import INCLUDES, Include, NamedPack
 
 _REASON = "packs are imported by name"
@@ -60,7 +60,7 @@ def _bind(
     bound = [NewImport(binding, "") for binding in new]
     for path in manifest.v1.marks:
         if _is_include(path):
-            manifest.change(drop(manifest.text, path), _REASON)
+            manifest.change(remove_key(manifest.text, path), _REASON)
     manifest.change(_add(manifest.text, ("imports",), new), _REASON)
     existing = dict(_imports(manifest.raw, "defaults", "rig"))
     defaults = _new_imports(default, packs, existing)
@@ -153,7 +153,7 @@ def _drop_packs(draft: Draft, home: PackFiles, manifest: Manifest) -> None:
             draft.record_not_carried(manifest, pack.at, "no pack or rig includes it")
     for path in manifest.v1.marks:
         if path in (("packs",), ("topologies",)):
-            manifest.change(drop_tables(manifest.text, path), _REASON)
+            manifest.change(remove_tables(manifest.text, path), _REASON)
 
 
 def _report_credentials(draft: Draft, manifest: Manifest) -> None:
@@ -184,4 +184,4 @@ def _move_default_imports(draft: Draft, home: PackFiles) -> None:
             for name, value in table.items()
         }
         city.change(set_fields(city.text, flat), _REASON)
-    pack.change(drop_tables(pack.text, ("defaults",)), _REASON)
+    pack.change(remove_tables(pack.text, ("defaults",)), _REASON)

@@ -8,17 +8,17 @@ from gascity.model.problems import KeyPath
 from gascity.source.disk import read_plain
 from gascity.toml import positions, read
 from gascity.toml.edit import declare_rig, rig_entry, set_fields
-from gascity_migrate.draft import CITY, INCLUDED, Draft, Manifest
-from gascity_migrate.names import read_machine_file
-from gascity_migrate.toml_text import (
+from gascity.toml.rewrite import (
     comments,
     cut_tables,
-    drop,
+    remove_key,
     rename_key,
     rename_tables,
-    replace,
+    replace_statement,
     table_begin,
 )
+from gascity_migrate.draft import CITY, INCLUDED, Draft, Manifest
+from gascity_migrate.names import read_machine_file
 
 LOCAL = "city.local.toml"
 _LOCAL_HEAD = "# This machine's layer over city.toml. Not for git.\n"
@@ -105,9 +105,9 @@ def _without_path(text: str, index: int, *, keep: bool) -> tuple[str, str]:
     where = ("rigs", index, "path")
     mark = positions.value_mark(text, where)
     if mark is None or mark.kind != "key" or keep:
-        return drop(text, where), ""
+        return remove_key(text, where), ""
     comment = " ".join(comments(text, mark.end, line_end(text, mark.end)))
-    return replace(text, mark, (), keep=False), comment
+    return replace_statement(text, mark, (), keep=False), comment
 
 
 def _end_of_path(text: str, name: str) -> int | None:

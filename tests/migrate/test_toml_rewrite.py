@@ -8,15 +8,15 @@ from hypothesis import strategies as st
 
 from gascity.toml import positions
 from gascity.toml.read import parse
-from gascity_migrate.manifests import fragments_text, pool_text
-from gascity_migrate.toml_text import (
+from gascity.toml.rewrite import (
     add_lines,
     comments,
-    drop,
+    remove_key,
     rename_key,
     rename_tables,
     take_tables,
 )
+from gascity_migrate.manifests import fragments_text, pool_text
 from gascity_migrate.v1_tables import translate
 
 NAMES = st.sampled_from(["nudge", "model", "args", "env", "pool", "x y", "name"])
@@ -96,7 +96,7 @@ def test_a_key_that_goes_leaves_its_comments(text: str) -> None:
     _, taken = take_tables(text, "agent")
     for one in taken:
         for name in parse(one.encode()):
-            left = drop(one, (name,))
+            left = remove_key(one, (name,))
             whole = parse(one.encode())
             del whole[name]
             assert parse(left.encode()) == whole

@@ -30,7 +30,7 @@ def take_tables(text: str, array: str) -> tuple[str, list[str]]:
     """
     whole = positions.value_mark(text, (array,))
     if whole:
-        return replace(text, whole, (), keep=False), list(_inline_tables(text, whole))
+        return replace_statement(text, whole, (), keep=False), list(_inline_tables(text, whole))
     taken = [block for block in _blocks(text) if block.header.path[:1] == (array,)]
     tables: dict[str | int, list[str]] = {}
     for block in taken:
@@ -109,7 +109,9 @@ def comments(text: str, begin: int, end: int) -> Iterator[str]:
     yield from _COMMENT.findall(text, after, end)
 
 
-def replace(text: str, mark: Mark, statements: Sequence[str], *, keep: bool = True) -> str:
+def replace_statement(
+    text: str, mark: Mark, statements: Sequence[str], *, keep: bool = True
+) -> str:
     """Replace a statement by others, or remove it.
 
     Comments inside a statement, and after one that is removed, become separate lines, unless
@@ -137,13 +139,13 @@ def _replace_inner(text: str, mark: Mark, statements: Sequence[str]) -> str:
     return before.removesuffix(",") + text[mark.end :]
 
 
-def drop(text: str, path: KeyPath) -> str:
+def remove_key(text: str, path: KeyPath) -> str:
     """Remove a key; comments on its lines are kept as separate lines."""
     mark = positions.value_mark(text, path)
-    return replace(text, mark, ()) if mark else drop_tables(text, path)
+    return replace_statement(text, mark, ()) if mark else remove_tables(text, path)
 
 
-def drop_tables(text: str, path: KeyPath) -> str:
+def remove_tables(text: str, path: KeyPath) -> str:
     """Remove all tables at or under a path, and the equivalent dotted keys."""
     inside = [header for header, _ in positions.sections(text) if header.path[: len(path)] == path]
     for block in reversed(list(_blocks(text))):
@@ -152,7 +154,7 @@ def drop_tables(text: str, path: KeyPath) -> str:
             text = remove_block(text, begin, block.end)
     dotted = [mark for mark in positions.marks(text) if mark.path[: len(path)] == path]
     for mark in reversed(positions.outermost(dotted)):
-        text = replace(text, mark, ())
+        text = replace_statement(text, mark, ())
     return text
 
 
