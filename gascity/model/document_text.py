@@ -66,6 +66,16 @@ def comments_end(text: str, end: int) -> int:
     return after if is_blank(text, after) else end
 
 
+def comments_start(text: str, start: int, limit: int = 0) -> int:
+    """Extend the start of a block by the comment lines right above it, not beyond `limit`."""
+    while limit < start:
+        above = line_start(text, start - 1)
+        if not text[above:start].lstrip().startswith("#"):
+            break
+        start = above
+    return start
+
+
 def insert_block(text: str, offset: int, block: str) -> str:
     """Insert lines, separated by blank lines from what is before and after them."""
     end = newline(text)

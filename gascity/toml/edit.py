@@ -4,9 +4,9 @@ tomlkit can round-trip a whole document, but it moved comments in providers' fil
 replace the text between two offsets that `positions.py` found. tomlkit writes the values that need
 quoting; plain ones are written without importing it, which costs as much as a whole command.
 
-All functions take valid TOML and raise TomlError for anything else. Three groups of callers:
-`city` commands change the user's own files (`set_fields` to `rename_references`), MCP servers are
-put into providers' files (`put_value` to `drop_empty`), and `city migrate` rewrites v1 files.
+All functions take valid TOML and raise TomlError for anything else. Two groups of callers:
+`city` commands change the user's own files (`set_fields` to `rename_references`), and MCP servers
+are put into providers' files (`put_value` to `drop_empty`). `rewrite.py` converts v1 files.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,6 +16,7 @@ from typing import Any
 from gascity.model.document_text import (
     BOM,
     comments_end,
+    comments_start,
     insert_block,
     line_end,
     line_start,
@@ -404,7 +405,7 @@ def _insert(text: str, base: KeyPath, path: KeyPath, value: str) -> str:
     line = f"{key_text(name)} = {value}"
     for section in sections(text):
         if section.header.path == tuple(table):
-            return _add_key(text, section, line)
+            return add_key(text, section, line)
     block = f"[{key_text(*table)}]{newline(text)}{line}"
     headless = _insert_headless(text, path, value)
     return headless or insert_block(text, _region_end(text, base), block)
@@ -420,11 +421,11 @@ def _insert_headless(text: str, path: KeyPath, value: str) -> str | None:
             dotted = [key for key in keys if key.path[:length] == table]
             if dotted and len(header.path) < length:
                 line = f"{key_text(*path[len(header.path) :])} = {value}"
-                return _add_key(text, Section(header, dotted), line)
+                return add_key(text, Section(header, dotted), line)
     return None
 
 
-def _add_key(text: str, section: Section, line: str) -> str:
+def add_key(text: str, section: Section, line: str) -> str:
     """Write a line after the last key of a section, indented like it."""
     if not section.keys and not section.header.path:
         return _add_first_key(text, line)
@@ -438,9 +439,8 @@ def _add_first_key(text: str, line: str) -> str:
     headers = [section.header for section in sections(text)[1:]]
     if not headers:
         return _insert_line(text, len(text), line)
-    header_start = start = line_start(text, headers[0].start)
-    while text[line_start(text, start - 1) : start].lstrip().startswith("#"):
-        start = line_start(text, start - 1)
+    header_start = line_start(text, headers[0].start)
+    start = comments_start(text, header_start)
     return insert_block(text, start if text[:start].strip(BOM) else header_start, line)
 
 

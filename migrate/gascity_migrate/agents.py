@@ -11,8 +11,8 @@ from gascity.model.problems import KeyPath, Place, Problem
 from gascity.source.agents import PROMPTS
 from gascity.source.disk import is_below, read_plain
 from gascity.toml import positions
-from gascity.toml.edit import literal, replace_value, set_fields
-from gascity.toml.rewrite import remove_key, replace_statement, take_tables
+from gascity.toml.edit import literal, set_fields
+from gascity.toml.rewrite import change_value, remove_key, replace_statement, take_tables
 from gascity_migrate.draft import INCLUDED, PACK, Draft, Manifest, PackFiles
 from gascity_migrate.manifests import FRAGMENTS, fragments_text, pool_text
 from gascity_migrate.names import Names, agent_folders, distinct_names, renamed_reference
@@ -321,8 +321,7 @@ def _rewrite_script_path(draft: Draft, home: PackFiles, table: Table, text: str)
         return text
     folder = f"agents/{table.agent.name}/agent.toml"
     new = own_path(draft, home, table.manifest, written, draft.absolute(home.under(folder)))
-    mark = positions.value_mark(text, ("session_setup_script",))
-    return replace_value(text, mark, new) if mark and new != written else text
+    return change_value(text, ("session_setup_script",), new) if new != written else text
 
 
 def _rename_dependencies(
@@ -333,10 +332,9 @@ def _rename_dependencies(
     if not isinstance(references, list):
         return text
     for index, old in reversed(list(enumerate(references))):
-        mark = positions.value_mark(text, ("depends_on", index))
-        if mark is not None and isinstance(old, str):
+        if isinstance(old, str):
             new = renamed_reference(names, old, agent.dir, rigs)
-            text = replace_value(text, mark, new) if new != old else text
+            text = change_value(text, ("depends_on", index), new) if new != old else text
     return text
 
 

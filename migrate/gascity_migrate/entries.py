@@ -6,10 +6,9 @@ import posixpath
 from gascity.model.names import is_name
 from gascity.model.problems import Place, Problem
 from gascity.source.disk import read_plain
-from gascity.toml import positions, read
-from gascity.toml.edit import replace_value
+from gascity.toml import read
 from gascity.toml.read import TomlError
-from gascity.toml.rewrite import remove_key, remove_tables, rename_key, take_tables
+from gascity.toml.rewrite import change_value, remove_key, remove_tables, rename_key, take_tables
 from gascity_migrate.draft import Draft, Manifest, PackFiles
 from gascity_migrate.v1_tables import Entry
 
@@ -62,13 +61,12 @@ def _run(
 ) -> str:
     """Replace `script` by `run`, whose path is relative to the entry's directory."""
     source = draft.find(script, home, manifest)
-    mark = positions.value_mark(text, ("script",))
-    if source is None or mark is None:
+    if source is None:
         return text
     relative = posixpath.relpath(draft.shown(source), leaf)
     if relative == _SCRIPT:
         return remove_key(text, ("script",))
-    return rename_key(replace_value(text, mark, relative), mark, "run")
+    return rename_key(change_value(text, ("script",), relative), ("script",), "run")
 
 
 def _help(
@@ -184,11 +182,9 @@ def _triggered(draft: Draft, file: str) -> str | None:
         place = Place(draft.shown(file), line=error.line, col=error.col)
         draft.problems.append(Problem(error.code, error.message, place, error.hint))
         return None
-    text = (data or b"").decode()
-    changed = None
+    text = original = (data or b"").decode()
     for path in (("order",), ()):
         table = raw.get("order") if path else raw
-        mark = positions.value_mark(text, (*path, "gate"))
-        if mark is not None and isinstance(table, dict) and "trigger" not in table:
-            changed = text = rename_key(text, mark, "trigger")
-    return changed
+        if isinstance(table, dict) and "gate" in table and "trigger" not in table:
+            text = rename_key(text, (*path, "gate"), "trigger")
+    return text if text != original else None

@@ -12,6 +12,7 @@ from gascity.toml import positions, read
 from gascity.toml.edit import literal, replace_value, set_fields, set_patch
 from gascity.toml.rewrite import (
     add_lines,
+    change_value,
     comments,
     cut_tables,
     remove_key,
@@ -38,7 +39,7 @@ def fragments_text(text: str, table: KeyPath, fragments: list[str]) -> str:
     if not marks:
         return set_fields(text, {FRAGMENTS: fragments}) if fragments and not table else text
     if _value(text, marks[0]) == fragments:
-        return rename_key(text, marks[0], FRAGMENTS)
+        return rename_key(text, marks[0].path, FRAGMENTS)
     return replace_statement(text, marks[0], [f"{FRAGMENTS} = {literal(fragments)}"])
 
 
@@ -65,7 +66,7 @@ def pool_text(
         keys = {translated.written[name].removeprefix("pool."): name for name in values}
         return add_lines(rest, table, _unfolded(block, keys))
     for name, mark in reversed(inside.items()):
-        text = rename_key(text, mark, name) if mark else text
+        text = rename_key(text, mark.path, name) if mark else text
     return text
 
 
@@ -97,14 +98,8 @@ def rename_defaults(manifest: Manifest) -> None:
         text = set_fields(remove_tables(manifest.text, ("agents",)), missing)
         manifest.change(text, _DEFAULTS)
         return
-    mark = positions.value_mark(manifest.text, ("agents",))
-    if mark is not None:
-        manifest.change(rename_key(manifest.text, mark, "agent_defaults"), _DEFAULTS)
-    else:
-        text = rename_tables(
-            manifest.text, lambda path: 0 if path[0] == "agents" else None, "agent_defaults"
-        )
-        manifest.change(text, _DEFAULTS)
+    text = rename_key(manifest.text, ("agents",), "agent_defaults")
+    manifest.change(rename_tables(text, ("agents",), "agent_defaults"), _DEFAULTS)
 
 
 # Fragments for every prompt of the city
@@ -190,8 +185,8 @@ def rewrite_patches(home: PackFiles, manifest: Manifest, shared: Sequence[str]) 
             listed = list(dict.fromkeys([*shared, *own])) if own else []
             text = fragments_text(text, patch.at, listed)
         if translated.written.get("append_fragments_append") == "inject_fragments_append":
-            mark = positions.value_mark(text, (*patch.at, "inject_fragments_append"))
-            text = rename_key(text, mark, "append_fragments_append") if mark else text
+            at = (*patch.at, "inject_fragments_append")
+            text = rename_key(text, at, "append_fragments_append")
         manifest.change(text, "rename keys of patches")
 
 
@@ -212,10 +207,8 @@ def raise_schema(home: PackFiles) -> None:
     if pack.v1.city_agents is not None:
         pack.change(remove_key(pack.text, ("pack", "city_agents")), "each agent sets its scope")
     table = pack.raw.get("pack")
-    mark = positions.value_mark(pack.text, ("pack", "schema"))
-    if mark is not None and isinstance(table, Mapping) and table.get("schema") == 1:
-        text = pack.text[: mark.value] + "2" + pack.text[mark.end :]
-        pack.change(text, "the pack uses schema 2")
+    if isinstance(table, Mapping) and table.get("schema") == 1:
+        pack.change(change_value(pack.text, ("pack", "schema"), 2), "the pack uses schema 2")
 
 
 _SETTINGS = ("depends_on.*", "agents_filter.allow.*", "agents_filter.deny.*")

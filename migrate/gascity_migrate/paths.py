@@ -5,8 +5,7 @@ from collections.abc import Iterator, Mapping
 
 from gascity.model.problems import Place
 from gascity.source.disk import is_below, read_plain
-from gascity.toml import positions
-from gascity.toml.edit import replace_value
+from gascity.toml.rewrite import change_value
 from gascity_migrate.draft import Draft, Manifest, PackFiles
 from gascity_migrate.v1_tables import OVERLAYS, SHARED_PROMPTS
 
@@ -120,8 +119,8 @@ def rewrite_paths(draft: Draft, home: PackFiles, manifest: Manifest) -> None:
                     new = template_name(new)
                     place = manifest.place((*patch.at, field), of_value=True)
                     _give_suffix(draft, target, place)
-                mark = positions.value_mark(text, (*patch.at, field)) if new != written else None
-                text = replace_value(text, mark, new) if mark else text
+                if new != written:
+                    text = change_value(text, (*patch.at, field), new)
     manifest.change(text, "paths in patches are relative to the city")
 
 

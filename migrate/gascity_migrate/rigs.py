@@ -40,28 +40,19 @@ def rename_overrides(draft: Draft, manifest: Manifest) -> None:
 
 def _renamed(text: str, at: KeyPath) -> str | None:
     """Return the text with `overrides` renamed; None if it cannot be merged with `patches`."""
-    rig, patches = at[:2], (*at[:2], "patches")
+    patches: KeyPath = (*at[:2], "patches")
     inline, beside = positions.value_mark(text, at), positions.value_mark(text, patches)
     other = table_begin(text, patches)
     if beside is not None or (inline is not None and other is not None):
         return None
     if inline is not None:
-        return rename_key(text, inline, "patches")
+        return rename_key(text, at, "patches")
     first = table_begin(text, at)
     if other is not None and first is not None and other < first:
         text, blocks = cut_tables(text, at)
-        return insert_block(text, table_begin(text, patches) or 0, _blocks_renamed(blocks))
-    return rename_tables(
-        text, lambda path: 1 if path[:3] == (*rig, "overrides") else None, "patches"
-    )
-
-
-def _blocks_renamed(blocks: str) -> str:
-    return rename_tables(
-        blocks,
-        lambda path: 1 if path[0] == "rigs" and "overrides" in path[1:3] else None,
-        "patches",
-    )
+        blocks = rename_tables(blocks, ("rigs", "overrides"), "patches")
+        return insert_block(text, table_begin(text, patches) or 0, blocks)
+    return rename_tables(text, at, "patches")
 
 
 # Paths
