@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
 from gascity.files import make_private_directory, write_file
@@ -17,16 +18,14 @@ from gascity.workdir.fingerprint import Fingerprints
 from gascity.workdir.git_excludes import excludes_file, sync_git_and_markers
 from gascity.workdir.mcp_launch import launch_file, pending_launches, suffixes_of
 from gascity.workdir.planner import DirectoryPlan, Planner, managed_files, rig_base
-from gascity.workdir.write import mcp_markers
 from gascity.workdir.write.execute import ExecuteResult, Progress, execute
 from gascity.workdir.write.journal import JournalEntry, PathChange
 from gascity.workdir.write.ledger import Ledger, SyncState
-from gascity.workdir.write.recover import recover
+from gascity.workdir.write.recover import UndoResult, recover, undo
 
-# Git, worktrees and undo are imported where they are used: most applies need none of them.
+# Git and worktrees are imported where they are used: most applies need none of them.
 if TYPE_CHECKING:
     from gascity.git import GitError
-    from gascity.workdir.write.undo import UndoResult
 
 SESSION_RUN = "-session"  # suffix of the run name of an apply made by a session's start
 
@@ -187,9 +186,9 @@ class Applier:
 
     def _snapshot(self, root: str, plan: DirectoryPlan, path: str) -> None:
         """Copy a user's file before the first managed server is added to it."""
-        wanted = plan.requirements.wanted[path]
-        provider = wanted.shape.provider if wanted.shape else "unknown"
-        copy = mcp_markers.snapshot(self.city, provider, f"{root}/{path}", self.run)
+        shape = plan.requirements.wanted[path].shape
+        home = f"{self.city}/.gc/mcp-adopted/{shape.provider if shape else 'unknown'}"
+        copy = _copy_to(home, self.run, f"{root}/{path}")
         self.report(
             f"adding MCP servers to {self._shown(f'{root}/{path}')} "
             f"(a copy is in {self._shown(copy)})"
@@ -226,10 +225,8 @@ class Applier:
                 os.unlink(file)
         return ledger
 
-    def undo(self, root: str, run: str) -> "UndoResult":
+    def undo(self, root: str, run: str) -> UndoResult:
         """Undo one apply; remove a worktree that it created unless work would be lost."""
-        from gascity.workdir.write.undo import UndoResult
-
         restored: dict[str, PathChange] = {}
         kept: dict[str, PathChange] = {}
         with self.state.ledgers.locked(root):
@@ -244,9 +241,8 @@ class Applier:
     def _sync(self, ledger: Ledger) -> Ledger:
         return ledger._replace(synced=sync_git_and_markers(self.planner, ledger))
 
-    def _undo(self, root: str, entry: JournalEntry) -> "UndoResult":
-        from gascity.workdir.write.undo import undo
-        from gascity.workdir.write.worktree_records import is_complete
+    def _undo(self, root: str, entry: JournalEntry) -> UndoResult:
+        from gascity.workdir.write.worktree_state import is_complete
 
         try:
             result, ledger = undo(self.state, entry, self._sync)
@@ -262,6 +258,27 @@ class Applier:
                 empty = ledger._replace(directories=(), rig="", synced=SyncState())
                 self.state.ledgers.write(empty)
         return result
+
+
+def _copy_to(home: str, name: str, file: str) -> str:
+    """Copy a file into a private directory; return the path, `name-2` and so on if it exists.
+
+    Only one process may do so for the same file at a time.
+    """
+    for directory in (os.path.dirname(home), home):
+        make_private_directory(directory)
+    with open(file, "rb") as stream:
+        data = stream.read()
+    temporary = f"{home}/.{path_key(file)}"
+    write_file(temporary, data)
+    extension = os.path.splitext(file)[1] or ".bak"
+    for number in count(1):
+        copy = f"{home}/{name}{f'-{number}' if number > 1 else ''}{extension}"
+        with suppress(FileExistsError):
+            os.link(temporary, copy)
+            break
+    os.unlink(temporary)
+    return copy
 
 
 def rig_lock(city: str, rig: str) -> str:

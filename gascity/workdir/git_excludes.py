@@ -7,6 +7,9 @@ Three means, because git has no single one for all cases:
   name in the user's checkout. Instead the session gets its own `core.excludesFile` through
   environment variables; it starts with the user's global excludes.
 - A tracked file that a managed one covers: `git update-index --skip-worktree`.
+
+MCP markers (`.gc/mcp-managed/`) tell users and other programs which provider files contain servers
+that city manages.
 """
 
 import os
@@ -19,7 +22,6 @@ from gascity import paths as city_paths
 from gascity.model.plan import DOCUMENT, PathRecord, digest
 from gascity.source.disk import is_below
 from gascity.workdir.planner import Planner
-from gascity.workdir.write import mcp_markers
 from gascity.workdir.write.ledger import Ledger, SyncState
 
 # The wording of these lines is a file format: existing exclude files contain them.
@@ -38,8 +40,8 @@ def sync_git_and_markers(planner: Planner, ledger: Ledger) -> SyncState:
     hashed = digest("\n".join(paths).encode("utf-8", "surrogateescape")) if paths else ""
     in_git = hashed != before.excluded and _is_in_git(planner, ledger)
     if in_git and before.excluded is not None:
-        planner.ledgers.write(mcp_markers.mark_unsynced(ledger))
-    marked = mcp_markers.write_markers(planner.city.root, ledger)
+        planner.ledgers.write(ledger.unsynced())
+    marked = write_markers(planner.city.root, ledger)
     if not os.path.isdir(root):
         return SyncState("", (), marked)
     uncovered = set(before.covered) - covers
@@ -212,3 +214,39 @@ def session_git_environment(file: str, environ: Mapping[str, str]) -> dict[str, 
         variables[f"GIT_CONFIG_KEY_{number}"] = name
         variables[f"GIT_CONFIG_VALUE_{number}"] = value
     return variables
+
+
+def write_markers(city: str, ledger: Ledger) -> tuple[str, ...]:
+    """Write one MCP marker per file that contains managed servers; return the markers' names."""
+    home = f"{city}/.gc/mcp-managed"
+    markers = {
+        ledger.marker_name(path): _marker(ledger.root, path, record)
+        for path, record in ledger.paths.items()
+        if record.entries
+    }
+    for name in ledger.synced.marked:
+        if name not in markers:
+            with suppress(FileNotFoundError):
+                os.unlink(f"{home}/{name}")
+        if ledger.synced.excluded is None:  # the last process may have been killed while writing
+            files.remove_temporary(f"{home}/{name}")
+    if markers:
+        files.make_private_directory(home)
+    for name, data in markers.items():
+        if files.read_or_none(f"{home}/{name}") != data:
+            files.write_file(f"{home}/{name}", data)
+    return tuple(sorted(markers))
+
+
+def _marker(root: str, path: str, record: PathRecord) -> bytes:
+    import json
+
+    fields = {
+        "managed_by": "gascity",
+        "provider": record.shape.provider if record.shape else "unknown",
+        "root": root,
+        "target": path,
+        "servers": sorted(record.entries or ()),
+        "agents": list(record.agents),
+    }
+    return (json.dumps(fields, indent=2) + "\n").encode()

@@ -363,7 +363,7 @@ def _no_longer_covering(
 
 
 def _is_complete(root: str) -> bool:
-    from gascity.workdir.write.worktree_records import is_complete
+    from gascity.workdir.write.worktree_state import is_complete
 
     return is_complete(root)
 

@@ -8,9 +8,9 @@ from gascity.files import move_and_remove_tree
 from gascity.git import GitError
 from gascity.source.disk import is_below
 from gascity.workdir.applier import after_worktree, remove_worktree
+from gascity.workdir.git_excludes import write_markers
 from gascity.workdir.mcp_launch import launch_file
 from gascity.workdir.planner import managed_files
-from gascity.workdir.write import mcp_markers
 from gascity.workdir.write.execute import ApplyState
 from gascity.workdir.write.ledger import Ledger
 from gascity.workdir.write.recover import recover
@@ -67,7 +67,7 @@ def _remove_slot_directory(ledger: Ledger, force: bool) -> list[str]:
 
 
 def _remove_records(city: str, state: ApplyState, ledger: Ledger) -> None:
-    mcp_markers.write_markers(city, ledger._replace(paths={}))
+    write_markers(city, ledger._replace(paths={}))
     if ledger.rig:
         after_worktree(city, ledger.root)
     for agent in ledger.agents if ledger.slot else ():

@@ -17,10 +17,10 @@ from gascity.workdir.planner import Planner, managed_files
 from gascity.workdir.write import worktree
 from gascity.workdir.write.ledger import Ledger
 from gascity.workdir.write.recover import recover
-from gascity.workdir.write.worktree_records import is_complete
 from gascity.workdir.write.worktree_state import (
     current_branch,
     inspect,
+    is_complete,
     reasons_not_reusable,
     reusable,
     start_of,

@@ -1,6 +1,6 @@
 """Executes the steps of a plan in one directory so that a crash at any point loses nothing.
 
-The order for a directory that exists (a new one: see `stage`):
+The order for a directory that exists:
 
 1. journal: copies of everything that will be replaced, then `begun.json`;
 2. the changes, removals first, each atomic (`Directory.apply`);
@@ -10,12 +10,27 @@ The order for a directory that exists (a new one: see `stage`):
 A crash after 1 leaves files that match either the old or the new version of their path, and the
 journal knows both. `recover`, which runs before every plan, therefore knows which changes happened
 and corrects the ledger. The next apply plans from there and does what is missing.
+
+A directory that does not exist is created under a temporary name and renamed when it is complete.
+No other process looks at the files before the rename, so neither per-file temporary names nor
+checks for concurrent changes are needed, and one journal entry without any content suffices. The
+order:
+
+1. journal: an entry with `new`, and no changes;
+2. all files below `<parent>/.city-<key>`;
+3. ledger: the records as `<file>.json.next`;
+4. rename to the final name: the moment at which the directory exists;
+5. ledger: `.next` becomes the current file; journal: done.
+
+A crash before 4 leaves the temporary directory, which `recover` deletes with the pending ledger. A
+crash after 4 leaves the pending ledger, which `recover` makes the current one.
 """
 
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from gascity.files import write_new
 from gascity.model.plan import (
     ABSENT,
     BLOCKED,
@@ -27,10 +42,10 @@ from gascity.model.plan import (
     Step,
     digest,
 )
-from gascity.workdir.write.directory import ConcurrentChangeError, Directory
+from gascity.paths import path_key
+from gascity.workdir.write.directory import ConcurrentChangeError, Directory, content, stamp_of
 from gascity.workdir.write.journal import Journal, JournalEntry, PathChange, PathVersion
 from gascity.workdir.write.ledger import Ledger, Ledgers
-from gascity.workdir.write.mcp_markers import mark_unsynced
 
 _MAX_IN_MEMORY = 64 * 1024 * 1024  # planned content held in memory until it is written
 _SMALL = 256 * 1024
@@ -77,9 +92,7 @@ def execute(
     if not steps and not worktree:
         return ExecuteResult((), (), ledger._replace(paths=records))
     if not os.path.lexists(ledger.root):
-        from gascity.workdir.write.stage import create_directory
-
-        return create_directory(state, ledger, steps, records, run, progress)
+        return _create_directory(state, ledger, steps, records, run, progress)
     with Directory(ledger.root) as directory:
         entry, conflicts = _begin(state, ledger, steps, directory, run, worktree)
         done, error = _apply_changes(directory, steps, conflicts, progress)
@@ -90,7 +103,7 @@ def execute(
             elif step.record is not None:
                 paths[step.path] = with_stamp(step, done[step.path])
         directories = _remove_emptied(directory, ledger, steps, done)
-    result = mark_unsynced(ledger._replace(paths=paths, directories=directories))
+    result = ledger._replace(paths=paths, directories=directories).unsynced()
     state.ledgers.write(result)
     if done or worktree:
         state.journal.finish(entry, done)
@@ -246,3 +259,87 @@ def _remove_emptied(
         if directory.remove_empty(path):
             managed.remove(path)
     return tuple(sorted(managed))
+
+
+# New directories
+
+
+def _create_directory(
+    state: ApplyState,
+    ledger: Ledger,
+    steps: Sequence[Step],
+    records: Mapping[str, PathRecord],
+    run: str,
+    progress: Progress,
+) -> ExecuteResult:
+    """Execute all steps of a directory that does not exist, or none. The caller holds its lock."""
+    agents = tuple(sorted({name for step in steps if step.record for name in step.record.agents}))
+    entry = state.journal.begin(JournalEntry("", ledger.root, run, (), True, agents=agents), {})
+    staging = staging_path(ledger.root)
+    paths = dict(records)
+    created: dict[str, None] = {}
+    done: list[Step] = []
+    conflicts: list[Step] = []
+    try:
+        os.makedirs(staging)
+        for step in steps:
+            try:
+                stamp = _write(staging, change_of(step), created)
+            except ConcurrentChangeError:
+                paths.pop(step.path, None)
+                conflicts.append(step)
+                continue
+            if step.record is not None:
+                paths[step.path] = with_stamp(step, stamp)
+            done.append(step)
+            progress(len(done), len(steps))
+        result = ledger._replace(paths=paths, directories=("", *created)).unsynced()
+        state.ledgers.write_pending(result)
+        os.rename(staging, ledger.root)
+    except OSError as error:
+        discard_staging(state, entry)
+        where = error.filename or ledger.root
+        return ExecuteResult(ledger=ledger, error=OSError(error.errno, error.strerror, where))
+    except BaseException:
+        discard_staging(state, entry)
+        raise
+    state.ledgers.commit_pending(ledger.root)
+    state.journal.finish(entry)
+    return ExecuteResult(tuple(done), tuple(conflicts), result)
+
+
+def staging_path(root: str) -> str:
+    return f"{os.path.dirname(root)}/.city-{path_key(root)}"
+
+
+def discard_staging(state: ApplyState, entry: JournalEntry) -> None:
+    """Delete an incomplete new directory with its pending ledger and journal entry."""
+    import shutil
+
+    shutil.rmtree(staging_path(entry.root), ignore_errors=True)
+    state.ledgers.drop_pending(entry.root)
+    state.journal.forget(entry)
+
+
+def _write(staging: str, change: FileChange, created: dict[str, None]) -> Stamp | None:
+    """Write one file or link and the directories above it."""
+    parent = change.path.rpartition("/")[0]
+    if parent and parent not in created:
+        _create_parents(staging, parent, created)
+    target = f"{staging}/{change.path}"
+    if change.kind != FILE:
+        os.symlink(change.target, target)
+        return None
+    try:
+        return stamp_of(write_new(target, content(change), change.mode, durable=False))
+    except ConcurrentChangeError:
+        os.unlink(target)
+        raise
+
+
+def _create_parents(staging: str, path: str, created: dict[str, None]) -> None:
+    parent = path.rpartition("/")[0]
+    if parent and parent not in created:
+        _create_parents(staging, parent, created)
+    os.mkdir(f"{staging}/{path}", 0o755)
+    created[path] = None

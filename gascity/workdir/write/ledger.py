@@ -56,6 +56,26 @@ class Ledger(NamedTuple):
         """The agents that want at least one of the recorded paths."""
         return frozenset(agent for record in self.paths.values() for agent in record.agents)
 
+    def unsynced(self) -> "Ledger":
+        """Return the ledger with the sync state "unknown": git and the markers may be out of date.
+
+        Keeps every covered file and marker that exists or may come to exist, so that the next sync
+        can remove those that are no longer needed.
+        """
+        covered, marked = set(self.synced.covered), set(self.synced.marked)
+        for path, record in self.paths.items():
+            if record.covers:
+                covered.add(path)
+            if record.entries:
+                marked.add(self.marker_name(path))
+        return self._replace(synced=SyncState(None, tuple(sorted(covered)), tuple(sorted(marked))))
+
+    def marker_name(self, path: str) -> str:
+        """Return the name of the MCP marker of a recorded path."""
+        shape = self.paths[path].shape
+        provider = shape.provider if shape else "unknown"
+        return f"{provider}-{path_key(f'{self.root}/{path}')[:12]}.json"
+
 
 class RootNames:
     """Names of directories in the ledger and journal.

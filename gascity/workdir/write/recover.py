@@ -1,21 +1,32 @@
-"""Corrects the ledger to match what an interrupted apply or undo actually did.
+"""Recovers from an interrupted apply or undo, and undoes an apply.
+
+Recovery corrects the ledger to match what the interrupted run actually did.
 
 The journal entry of the interrupted run has both versions of every path. A path that looks like
 the new version was changed: its new record goes into the ledger. Any other path keeps its old
 record. So after recovery the ledger is right again, and the next plan does what is missing or, if
 the user edited a file meanwhile, sees that its content no longer matches the record. Recovery
 itself changes no content: it deletes temporary files and empty directories that apply created.
+
+Undo restores a directory to its state before one apply; it keeps and reports what changed since.
 """
 
 import os
+from collections.abc import Callable
+from contextlib import suppress
+from typing import NamedTuple
 
-from gascity.model.plan import ABSENT, BLOCKED, DIRECTORY, DOCUMENT, FILE, digest
-from gascity.workdir.write.directory import Directory
-from gascity.workdir.write.execute import ApplyState, set_record
+from gascity.model.plan import ABSENT, BLOCKED, DIRECTORY, DOCUMENT, FILE, FileChange, digest
+from gascity.workdir.write.directory import ConcurrentChangeError, Directory
+from gascity.workdir.write.execute import (
+    ApplyState,
+    discard_staging,
+    missing_directories,
+    set_record,
+    staging_path,
+)
 from gascity.workdir.write.journal import UNDOING, JournalEntry, PathChange, PathVersion
 from gascity.workdir.write.ledger import Ledger
-from gascity.workdir.write.mcp_markers import mark_unsynced
-from gascity.workdir.write.stage import discard_staging, staging_path
 
 
 def recover(state: ApplyState, root: str) -> bool:
@@ -50,8 +61,8 @@ def _recover(state: ApplyState, entry: JournalEntry) -> None:
         for path in sorted(directories - {""}, reverse=True):  # deepest first
             if directory.remove_empty(path):
                 directories.remove(path)
-    directories_left = tuple(sorted(directories))
-    state.ledgers.write(mark_unsynced(ledger._replace(paths=paths, directories=directories_left)))
+    ledger = ledger._replace(paths=paths, directories=tuple(sorted(directories)))
+    state.ledgers.write(ledger.unsynced())
     if undoing:
         state.journal.finish(entry)
     elif done:
@@ -105,3 +116,85 @@ def matches(
     sha256 = digest(directory.read(path)) if now.kind == FILE == version.kind else ""
     kind = ABSENT if now.kind == BLOCKED else now.kind  # nothing can exist below a file
     return version.is_like(kind, sha256, now.target)
+
+
+# Undo
+
+
+class UndoResult(NamedTuple):
+    """Paths that were restored, and paths that changed since the apply and were kept."""
+
+    restored: tuple[PathChange, ...] = ()
+    kept: tuple[PathChange, ...] = ()
+
+
+def undo(
+    state: ApplyState, entry: JournalEntry, sync: Callable[[Ledger], Ledger]
+) -> tuple[UndoResult, Ledger]:
+    """Undo one apply. The caller holds the directory's lock.
+
+    Kept paths stay recorded as managed. `sync` is called with the new ledger before the journal
+    entry is deleted, to update git and the MCP markers.
+    """
+    ledger = state.ledgers.read(entry.root)
+    changes = all_changes(ledger) if entry.new else entry.changes
+    created = [change for change in changes if change.before.kind == ABSENT]
+    replaced = [change for change in changes if change.before.kind != ABSENT]
+    restored: list[PathChange] = []
+    kept: list[PathChange] = []
+    with Directory(entry.root) as directory:
+        removed = {change.path for change in created}
+        missing = missing_directories(directory, [change.path for change in replaced], removed)
+        entry = state.journal.undoing(entry, missing)
+        # Remove what the apply created first: it may be in the place of what it removed.
+        for change in created:
+            (restored if _restore(entry, change, directory) else kept).append(change)
+        directories = {
+            path
+            for path in sorted(ledger.directories, reverse=True)  # deepest first
+            if not path or not directory.remove_empty(path)
+        }
+        for change in replaced:
+            (restored if _restore(entry, change, directory) else kept).append(change)
+        directories.update(directory.created)
+    if entry.new:
+        with suppress(OSError):  # another process put a file there
+            os.rmdir(entry.root)
+        if not os.path.lexists(entry.root):
+            directories.discard("")
+    paths = dict(ledger.paths)
+    for change in restored:
+        set_record(paths, change.path, change.record_before)
+    result = ledger._replace(paths=paths, directories=tuple(sorted(directories))).unsynced()
+    state.ledgers.write(result)
+    result = sync(result)
+    state.ledgers.write(result)
+    state.journal.undone(entry, complete=not kept)
+    return UndoResult(tuple(sorted(restored)), tuple(sorted(kept))), result
+
+
+def _restore(entry: JournalEntry, change: PathChange, directory: Directory) -> bool:
+    """Restore one path; return False if it is no longer as the apply left it."""
+    try:
+        if matches(directory, change.path, change.before, compare_mode=True):
+            return True
+        if not matches(directory, change.path, change.after):
+            return False
+        directory.apply(_restoring_change(entry, change, directory))
+    except ConcurrentChangeError:
+        return False
+    return True
+
+
+def _restoring_change(entry: JournalEntry, change: PathChange, directory: Directory) -> FileChange:
+    before = change.before
+    data = entry.blob(before.blob) if before.blob else None
+    return FileChange(
+        change.path,
+        before.kind,
+        directory.state(change.path),
+        data=data,
+        mode=before.mode,
+        target=before.target,
+        durable=data is not None,
+    )

@@ -20,21 +20,19 @@ from typing import NamedTuple
 from gascity import git
 from gascity.files import removal_path, remove_tree
 from gascity.git import GitError
-from gascity.workdir.write.worktree_records import (
+from gascity.workdir.write.worktree_state import (
     RigRepository,
     WorktreeRecord,
-    find_record,
-    forget,
-    is_linked,
-    same_file,
-)
-from gascity.workdir.write.worktree_state import (
     admin_of,
     current_branch,
+    find_record,
+    forget,
     has_repository,
     inspect,
+    is_linked,
     other_branches,
     reasons_to_keep,
+    same_file,
     unmanaged_files,
     without_lfs,
 )

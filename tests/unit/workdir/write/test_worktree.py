@@ -12,8 +12,7 @@ import pytest
 
 from gascity.git import GitError
 from gascity.workdir.write import worktree
-from gascity.workdir.write.worktree_records import is_complete
-from gascity.workdir.write.worktree_state import inspect
+from gascity.workdir.write.worktree_state import inspect, is_complete
 from tests.support.git import (
     Rig,
     branches,
