@@ -95,7 +95,7 @@ def _applier(root: str) -> Callable[[], None]:
     from gascity.prompts import Machine
     from gascity.workdir.applier import Applier
     from gascity.workdir.decide.context import Choices
-    from gascity.workdir.scope import open_scope
+    from gascity.workdir.planner import open_scope
 
     scope = open_scope(root, dict(os.environ), Machine("linux", "2026-01-01"), "one")
     carrier = Applier(scope.planner, "bench", lambda _: None, lambda *_: None)

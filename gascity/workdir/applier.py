@@ -16,12 +16,11 @@ from gascity.paths import path_key
 from gascity.workdir.decide.context import Choices, waits_for_removal
 from gascity.workdir.fingerprint import Fingerprints
 from gascity.workdir.git_excludes import excludes_file, sync_git_and_markers
-from gascity.workdir.mcp_launch import launch_file, pending_launches, suffixes_of
-from gascity.workdir.planner import DirectoryPlan, Planner, managed_files, rig_base
+from gascity.workdir.planner import DirectoryPlan, Planner, launch_file
 from gascity.workdir.write.execute import ExecuteResult, Progress, execute
 from gascity.workdir.write.journal import JournalEntry, PathChange
 from gascity.workdir.write.ledger import Ledger, SyncState
-from gascity.workdir.write.recover import UndoResult, recover, undo
+from gascity.workdir.write.recover import UndoResult, managed_files, recover, undo
 
 # Git and worktrees are imported where they are used: most applies need none of them.
 if TYPE_CHECKING:
@@ -119,7 +118,7 @@ class Applier:
         ledger = self._sync(ledger)
         if not plan.sites and not ledger.paths:
             ledger = self._abandon(root, plan, ledger, done)
-        launches = tuple(pending_launches(self.city, plan))
+        launches = tuple(plan.pending_launches(self.city))
         ledger = self._write_ledger(root, plan, ledger, bool(done) or selected is not None)
         problems = (_io_problem(result.error, "apply"),) if result.error else ()
         return ApplyResult(first_plan, tuple(done), tuple(kept), problems, launches, ledger)
@@ -215,9 +214,8 @@ class Applier:
         ledger = ledger._replace(agents=agents)
         if ledger != self.state.ledgers.read(root):
             self.state.ledgers.write(ledger)
-        suffixes = suffixes_of(plan)
-        for name, content in pending_launches(self.city, plan).items():
-            file = launch_file(self.city, name, suffixes.get(name, ""))
+        for name, content in plan.pending_launches(self.city).items():
+            file = plan.launch_file(self.city, name)
             if content:
                 make_private_directory(os.path.dirname(file))
                 write_file(file, content.encode())
@@ -292,6 +290,7 @@ def remove_worktree(
 ) -> list[str]:
     """Remove a recorded worktree; return the reasons to keep it, if there are any."""
     from gascity.workdir.write import worktree
+    from gascity.workdir.write.worktree_state import rig_base
 
     managed, covered = managed_files(ledger)
     base, lock = rig_base(ledger.rig, environ), rig_lock(city, ledger.rig)

@@ -7,10 +7,11 @@ the ledger and the disk (`decide`), and returns the steps. The applier plans aga
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from gascity.location import (
     IN_PLACE,
+    OWN,
     Location,
     Site,
     Sites,
@@ -18,6 +19,7 @@ from gascity.location import (
     nested_problems,
 )
 from gascity.location import WORKTREE as AS_WORKTREE
+from gascity.mcp.delivery import LAUNCH
 from gascity.model.city import Agent, City
 from gascity.model.plan import (
     ABSENT,
@@ -31,8 +33,11 @@ from gascity.model.plan import (
     WantedPath,
 )
 from gascity.model.problems import Problem
+from gascity.pipeline import find_agent, open_agent, open_city
+from gascity.prompts import Machine, Prompts
 from gascity.providers.registry import provider_files
 from gascity.render.variables import SessionContext
+from gascity.source.disk import Disk, read_plain
 from gascity.workdir.decide.context import Choices, DiskState, PlanDecision
 from gascity.workdir.decide.steps import decide
 from gascity.workdir.wanted import CityContent, Requirements, collect
@@ -82,6 +87,29 @@ class DirectoryPlan:
         wanted = self.requirements.wanted.get(step.path)
         record = self.ledger.paths.get(step.path)
         return wanted.agents if wanted else record.agents if record else (_former_agent(self.root),)
+
+    def launch_file(self, city: str, agent: str) -> str:
+        """Return the launch file of an agent for this directory."""
+        suffixes = {str(site.agent.name): site.suffix for site in self.sites}
+        return launch_file(city, agent, suffixes.get(agent, ""))
+
+    def pending_launches(self, city: str) -> dict[str, str]:
+        """Return the new content of launch files that differ, by agent; empty for one to remove."""
+        pending = {}
+        for name, delivery in self.requirements.deliveries.items():
+            wanted = delivery.content if delivery.mode == LAUNCH else ""
+            now = read_plain(self.launch_file(city, name)) or b""
+            if name not in self.requirements.blocked and now != wanted.encode():
+                pending[name] = wanted
+        return pending
+
+
+def launch_file(city: str, agent: str, suffix: str = "") -> str:
+    """Return the file that passes MCP servers to a launch, if no file in the directory may.
+
+    Each directory of an agent (`suffix`) has its own.
+    """
+    return f"{city}/.gc/launch/{agent}{suffix}/mcp.json"
 
 
 def _former_agent(root: str) -> str:
@@ -321,7 +349,8 @@ class Planner:
         return Step(WORKTREE, ".", self.disk.shown(site.rig), rig, f"on branch {site.branch}")
 
     def _removal_step(self, root: str, ledger: Ledger) -> Step:
-        from gascity.workdir.write.worktree_state import inspect, reasons_to_keep
+        from gascity.workdir.write.recover import managed_files
+        from gascity.workdir.write.worktree_state import inspect, reasons_to_keep, rig_base
 
         reasons = []
         if os.path.isdir(root):
@@ -390,31 +419,6 @@ def _modified_in_git(root: str, paths: Sequence[str], environ: Mapping[str, str]
     return frozenset(git.run(arguments, root, environ).names).intersection(paths)
 
 
-def managed_files(ledger: Ledger) -> tuple[frozenset[str], dict[str, str]]:
-    """Return paths that are still as apply wrote them, and hashes of what covers tracked files."""
-    from gascity.workdir.write.recover import all_changes, matches
-
-    covered = {path: record.sha256 for path, record in ledger.paths.items() if record.covers}
-    with Directory(ledger.root) as directory:
-        managed = {
-            change.path
-            for change in all_changes(ledger)
-            if change.path not in covered and matches(directory, change.path, change.after)
-        }
-    return frozenset(managed), covered
-
-
-def rig_base(rig: str, environ: Mapping[str, str]) -> str:
-    """Return the rig's base commit, which is safe there with its history; empty if none."""
-    from gascity import git
-
-    try:
-        base = git.base_of(rig, None, environ)
-    except git.GitError:  # the rig was deleted, or is no longer a repository
-        return ""
-    return base.commit if base else ""
-
-
 def differs(steps: Iterable[Step]) -> bool:
     """Return whether a plan changes anything."""
     return any(step.op != KEEP for step in steps)
@@ -479,3 +483,95 @@ def _alias_sites(planner: Planner, agents: Iterable[Agent]) -> Iterator[tuple[st
 def _is_recorded(planner: Planner, root: str, agent: Agent) -> bool:
     ledger = planner.ledgers.read(root)
     return str(agent.name) in ledger.agents.keys() | ledger.claimants
+
+
+# Opening a city for planning
+
+
+class PlanningScope(NamedTuple):
+    """A city that is ready for planning, and the selected agents."""
+
+    planner: Planner
+    agents: tuple[Agent, ...]
+    selected: frozenset[str] | None  # names of the selected agents; None: all
+
+
+def open_scope(
+    root: str, environ: Mapping[str, str], machine: Machine, reference: str | None = None
+) -> PlanningScope:
+    """Open the city, or only one agent if it has a directory of its own."""
+    if reference is None:
+        city = open_city(root, environ)
+        agents = tuple(agent for agent in city.agents if not agent.broken)
+        return PlanningScope(_planner(city, environ, machine), agents, None)
+    city, agent = open_agent(root, environ, reference)
+    planner = _planner(city, environ, machine)
+    if _may_share_directory(planner, agent):
+        city = open_city(root, environ)
+        agent = find_agent(city, reference) or agent
+        planner = _planner(city, environ, machine)
+    return PlanningScope(planner, (agent,), frozenset((str(agent.name),)))
+
+
+def _planner(city: City, environ: Mapping[str, str], machine: Machine) -> Planner:
+    def whole_city() -> City:
+        return open_city(city.root, environ)
+
+    prompts = Prompts(city, Disk(city.root), machine, whole_city)
+    return Planner(CityContent.of(prompts, environ))
+
+
+def _may_share_directory(planner: Planner, agent: Agent) -> bool:
+    """Return whether other agents may work in the agent's directory; if not, only it is read."""
+    site = planner.sites.of(agent)
+    if site.kind not in (OWN, AS_WORKTREE) or agent.settings.work_dir:
+        return True
+    claimants = planner.ledgers.read(os.path.realpath(site.workdir)).claimants
+    return bool(claimants - {str(agent.name)})
+
+
+class Expected(NamedTuple):
+    """Servers and skills that a provider should find in an agent's directory."""
+
+    workdir: str
+    servers: frozenset[str]
+    skills: frozenset[str]
+
+
+def requirements_of(
+    scope: PlanningScope, agent: Agent, place: tuple[str, Sequence[Site]] | None = None
+) -> tuple[str, Requirements]:
+    """Return an agent's directory and what all agents there need in it.
+
+    `place` is the directory of one of its sessions; default: the one that `apply` writes.
+    """
+    root, sites = place or _first_directory(scope.planner, agent)
+    return root, scope.planner.requirements(root, sites)
+
+
+def _first_directory(planner: Planner, agent: Agent) -> tuple[str, Sequence[Site]]:
+    site = planner.sites.of(agent)
+    root = os.path.realpath(site.workdir)
+    directories = planner.directories(other for other in planner.city.agents if not other.broken)
+    return root, [site, *(other for other in directories.get(root, ()) if other is not site)]
+
+
+def expected_of(scope: PlanningScope, agent: Agent) -> Expected:
+    """Return the servers and skills that the agent's provider should list in its directory."""
+    root, requirements = requirements_of(scope, agent)
+    name = str(agent.name)
+    delivery = requirements.deliveries.get(name)
+    directory = _skill_directory(scope.planner.city, agent)
+    skills = {
+        path.removeprefix(directory).partition("/")[0]
+        for path, wanted in requirements.wanted.items()
+        if directory and path.startswith(directory) and name in wanted.agents
+    }
+    servers = frozenset(delivery.projected) if delivery else frozenset()
+    return Expected(root, servers, frozenset(skills))
+
+
+def _skill_directory(city: City, agent: Agent) -> str:
+    provider = city.providers.get(agent.provider)
+    directory = provider.facts.skills.directory if provider else ""
+    return f"{directory.rstrip('/')}/" if directory else ""

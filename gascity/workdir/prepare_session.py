@@ -20,9 +20,8 @@ from gascity.workdir.applier import SESSION_RUN, Applier, ApplyResult, worktree_
 from gascity.workdir.decide.context import Choices
 from gascity.workdir.fingerprint import Fingerprints
 from gascity.workdir.git_excludes import excludes_file, session_git_environment
-from gascity.workdir.mcp_launch import launch_file
-from gascity.workdir.planner import Planner
-from gascity.workdir.session_worktree import (
+from gascity.workdir.planner import Planner, launch_file
+from gascity.workdir.session_directory import (
     SessionWorktree,
     WorkdirRequest,
     branch_part,

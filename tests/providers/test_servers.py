@@ -11,8 +11,7 @@ import pytest
 
 from gascity.cli.context import machine
 from gascity.mcp.delivery import FILE, LAUNCH, launch_arguments
-from gascity.workdir.mcp_launch import launch_file
-from gascity.workdir.scope import open_scope, requirements_of
+from gascity.workdir.planner import launch_file, open_scope, requirements_of
 from tests.providers.conftest import Equipped
 from tests.support import mcp_server
 from tests.support.city import CityBuilder

@@ -32,7 +32,7 @@ def list_servers(
     Includes servers that its provider cannot use, with the reason.
     """
     from gascity.cli.workdir.common import load_scope, session_place
-    from gascity.workdir.scope import requirements_of
+    from gascity.workdir.planner import requirements_of
 
     refuse_both(agent, session)
     if agent is None and session is None:

@@ -19,7 +19,7 @@ from gascity.paths import which
 
 if TYPE_CHECKING:
     from gascity.providers.listing import Listing, ProviderCli
-    from gascity.workdir.scope import PlanningScope
+    from gascity.workdir.planner import PlanningScope
 
 _WORDS = {"mcp": "server", "skills": "skill", "agents": "agent"}
 _TIMEOUT = 60.0  # seconds for one command of a provider
@@ -144,7 +144,7 @@ def _check_agent(context: CommandContext, name: str, reference: str) -> list[_Ro
     from gascity.cli.workdir.common import load_scope
     from gascity.mcp.servers import launch_environment
     from gascity.providers.listing import ProviderCli
-    from gascity.workdir.scope import expected_of
+    from gascity.workdir.planner import expected_of
 
     scope = load_scope(context, reference)
     agent = scope.agents[0]
@@ -183,7 +183,7 @@ def _servers(
     listings: "ProviderCli",
 ) -> _Row:
     from gascity.mcp.delivery import LAUNCH
-    from gascity.workdir.scope import requirements_of
+    from gascity.workdir.planner import requirements_of
 
     delivery = requirements_of(scope, agent)[1].deliveries.get(str(agent.name))
     if delivery is not None and delivery.mode == LAUNCH:

@@ -18,7 +18,7 @@ from gascity.control.status import is_over
 from gascity.model.problems import CityError
 from gascity.model.work import CLAIMED, LIVE, OPEN, POOL, STARTING, STOPPING, Session
 from gascity.runtimes.port import handle_of
-from gascity.workdir.removal import remove_directory
+from gascity.workdir.session_directory import remove_directory
 
 # A session that starts may be given the deleted directory; wait for it to record its own.
 _START_POLL, _START_TIMEOUT = 0.05, 20.0

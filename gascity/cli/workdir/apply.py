@@ -26,8 +26,7 @@ from gascity.files import locked
 from gascity.model.problems import Problem
 from gascity.workdir.applier import ApplyResult
 from gascity.workdir.decide.context import Choices
-from gascity.workdir.planner import problems_of
-from gascity.workdir.scope import PlanningScope
+from gascity.workdir.planner import PlanningScope, problems_of
 
 
 @json_command(

@@ -13,9 +13,7 @@ from gascity.mcp.delivery import LAUNCH
 from gascity.model.plan import KEEP, REMOVE, Step
 from gascity.model.problems import ERROR, CityError, Problem
 from gascity.workdir.decide.context import resolvable
-from gascity.workdir.mcp_launch import launch_file, suffixes_of
-from gascity.workdir.planner import DirectoryPlan, session_sites
-from gascity.workdir.scope import PlanningScope, open_scope
+from gascity.workdir.planner import DirectoryPlan, PlanningScope, open_scope, session_sites
 
 if TYPE_CHECKING:
     from gascity.model.work import Session
@@ -121,7 +119,7 @@ def launch_json(scope: PlanningScope, planned: DirectoryPlan, agent: str) -> dic
     if delivery is None or delivery.mode != LAUNCH:
         return {}
     disk = scope.planner.disk
-    file = launch_file(scope.planner.city.root, agent, suffixes_of(planned).get(agent, ""))
+    file = planned.launch_file(scope.planner.city.root, agent)
     return {"launch": {"file": disk.shown(file), "servers": list(delivery.projected)}}
 
 

@@ -24,9 +24,7 @@ from gascity.cli.workdir.common import (
 from gascity.model.plan import KEEP, Step
 from gascity.model.problems import Problem
 from gascity.workdir.decide.context import Choices
-from gascity.workdir.mcp_launch import pending_launches
-from gascity.workdir.planner import DirectoryPlan, differs, problems_of
-from gascity.workdir.scope import PlanningScope
+from gascity.workdir.planner import DirectoryPlan, PlanningScope, differs, problems_of
 
 
 @json_command(
@@ -60,7 +58,7 @@ def plan(context: CommandContext, agent: str | None, session: str | None, check:
 
 
 def _differs(scope: PlanningScope, planned: DirectoryPlan, only: str | None) -> bool:
-    pending = pending_launches(scope.planner.city.root, planned)
+    pending = planned.pending_launches(scope.planner.city.root)
     return differs(_steps(planned, only)) or any(only in (None, name) for name in pending)
 
 
@@ -119,7 +117,7 @@ def _lines(
     quiet = True
     for planned in plans:
         steps = _steps(planned, only)
-        pending = pending_launches(scope.planner.city.root, planned)
+        pending = planned.pending_launches(scope.planner.city.root)
         launched = list(launch_lines(planned, pending, only))
         if not steps and not launched:
             continue

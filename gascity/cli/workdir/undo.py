@@ -18,7 +18,7 @@ from gascity.cli.workdir.common import (
 )
 from gascity.model.plan import ABSENT, KEEP, REMOVE, WRITE, Step
 from gascity.workdir.applier import SESSION_RUN
-from gascity.workdir.scope import PlanningScope
+from gascity.workdir.planner import PlanningScope
 from gascity.workdir.write.journal import PathChange
 
 

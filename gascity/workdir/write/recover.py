@@ -118,6 +118,18 @@ def matches(
     return version.is_like(kind, sha256, now.target)
 
 
+def managed_files(ledger: Ledger) -> tuple[frozenset[str], dict[str, str]]:
+    """Return paths that are still as apply wrote them, and hashes of what covers tracked files."""
+    covered = {path: record.sha256 for path, record in ledger.paths.items() if record.covers}
+    with Directory(ledger.root) as directory:
+        managed = {
+            change.path
+            for change in all_changes(ledger)
+            if change.path not in covered and matches(directory, change.path, change.after)
+        }
+    return frozenset(managed), covered
+
+
 # Undo
 
 

@@ -274,6 +274,15 @@ def start_of(path: str, base: str, environ: Mapping[str, str]) -> str:
     return git.run(["merge-base", "HEAD", base], path, environ, allowed=(0, 1)).line
 
 
+def rig_base(rig: str, environ: Mapping[str, str]) -> str:
+    """Return the rig's base commit, which is safe there with its history; empty if none."""
+    try:
+        base = git.base_of(rig, None, environ)
+    except git.GitError:  # the rig was deleted, or is no longer a repository
+        return ""
+    return base.commit if base else ""
+
+
 def reasons_to_keep(state: WorktreeState) -> list[str]:
     """Return what would be lost with the worktree; empty if it can be removed."""
     reasons = []

@@ -8,7 +8,7 @@ import pytest
 from gascity.model.machine import Machine
 from gascity.workdir.applier import Applier, ApplyResult
 from gascity.workdir.decide.context import Choices
-from gascity.workdir.scope import open_scope
+from gascity.workdir.planner import open_scope
 from gascity.workdir.write.directory import Directory
 from gascity.workdir.write.ledger import Ledgers
 from tests.support.session_workdirs import Quarters

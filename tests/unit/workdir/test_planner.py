@@ -9,8 +9,14 @@ from gascity.location import IN_PLACE, WORKTREE
 from gascity.model.machine import Machine
 from gascity.model.plan import KEEP, REMOVE, Step
 from gascity.workdir.decide.context import Choices
-from gascity.workdir.planner import DirectoryPlan, differs, problems_of, session_sites
-from gascity.workdir.scope import PlanningScope, open_scope
+from gascity.workdir.planner import (
+    DirectoryPlan,
+    PlanningScope,
+    differs,
+    open_scope,
+    problems_of,
+    session_sites,
+)
 from gascity.workdir.write.ledger import Ledger, Ledgers
 from tests.support.session_workdirs import Quarters
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gascity.workdir.prepare_session import PreparedSession
-from gascity.workdir.removal import remove_directory
+from gascity.workdir.session_directory import remove_directory
 from tests.support.git import branches, commit, git, with_origin
 from tests.support.planned_city import server
 from tests.support.session_workdirs import Quarters
