@@ -20,18 +20,16 @@ from gascity.model.fields import (
     Kind,
     Table,
 )
-from gascity.model.ignored_keys import (
-    AGENT_NOT_ACTED_ON,
-    CITY_NOT_ACTED_ON,
-    NOT_ACTED_ON,
-    PATCHES_NOT_ACTED_ON,
-)
 from gascity.model.provider import Provider
 from gascity.model.tables import (
+    AGENT_NOT_ACTED_ON,
+    CITY_NOT_ACTED_ON,
     IMPORT,
     MCP_SERVER,
     NAMED_SESSION,
+    NOT_ACTED_ON,
     PACK,
+    PATCHES_NOT_ACTED_ON,
     PROVIDER,
     RIG,
     SECURITY,

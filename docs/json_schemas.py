@@ -3,11 +3,13 @@
 from collections.abc import Mapping
 
 from gascity.model.fields import AGENT, Edit, Field, Kind, Table
-from gascity.model.ignored_keys import AGENT_NOT_ACTED_ON, CITY_NOT_ACTED_ON, NOT_ACTED_ON
 from gascity.model.tables import (
+    AGENT_NOT_ACTED_ON,
+    CITY_NOT_ACTED_ON,
     IMPORT,
     MCP_SERVER,
     NAMED_SESSION,
+    NOT_ACTED_ON,
     OPTION,
     PACK,
     PROVIDER,

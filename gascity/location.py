@@ -13,7 +13,6 @@ from gascity.model.city import Agent, City, Rig
 from gascity.model.problems import Place, Problem, warning
 from gascity.render.variables import SessionContext, functions, variables
 from gascity.source.disk import Disk, is_below
-from gascity.source.fragments import default_branch, has_commit
 
 OWN = "own"  # managed by city, under .gc/
 WORKTREE = "worktree"  # a worktree of the rig, created by city
@@ -299,3 +298,33 @@ def nested_problems(sites: list[Site]) -> list[tuple[Site, Problem]]:
             hint = "choose another directory"
             problems.append((site, Problem("bad-work-dir", message, place, hint)))
     return problems
+
+
+def default_branch(disk: Disk, rig: str) -> str:
+    """Return the branch that new work starts from: origin's default branch, else HEAD's."""
+    for file, prefix in (
+        (".git/refs/remotes/origin/HEAD", "ref: refs/remotes/origin/"),
+        (".git/HEAD", "ref: refs/heads/"),
+    ):
+        text = _git_text(disk, f"{rig}/{file}")
+        if text.startswith(prefix):
+            return text.removeprefix(prefix)
+    return ""
+
+
+def has_commit(disk: Disk, rig: str) -> bool:
+    """Is there a commit for a worktree? Reads git's files, because this is asked often."""
+    head = _git_text(disk, f"{rig}/.git/HEAD")
+    if not head.startswith("ref: "):
+        return bool(head) or not disk.is_directory(disk.absolute(f"{rig}/.git"))
+    ref = head.removeprefix("ref: ")
+    if disk.exists(disk.absolute(f"{rig}/.git/{ref}")):
+        return True
+    packed = _git_text(disk, f"{rig}/.git/packed-refs")
+    return any(line.endswith(f" {ref}") for line in packed.splitlines())
+
+
+def _git_text(disk: Disk, file: str) -> str:
+    path = disk.absolute(file)
+    data = disk.read(path) if disk.exists(path) else None
+    return (data or b"").decode("utf-8", "replace").strip()

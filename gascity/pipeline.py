@@ -27,10 +27,9 @@ from gascity.compose.asset_dirs import (
 )
 from gascity.compose.city import compose
 from gascity.model.city import Agent, City
-from gascity.model.names import near, parse_name, resolve, several
+from gascity.model.names import allowed, near, parse_name, resolve, several
 from gascity.model.pack import CATALOGUES, Import
 from gascity.model.problems import CityError, Problem
-from gascity.model.scope import allowed
 from gascity.paths import cache_home, config_home
 from gascity.providers.registry import provider_files
 from gascity.resources import data_dir

@@ -5,7 +5,7 @@ from copy import copy
 from typing import TYPE_CHECKING
 
 from gascity.compose.asset_dirs import AssetDir, agent_asset_dirs, lenient_packs
-from gascity.location import locate
+from gascity.location import default_branch, locate
 from gascity.model.city import Agent, City
 from gascity.model.layers import CITY_DEFAULTS, DEFINITION, PACK_DEFAULTS, Setting
 from gascity.model.machine import Machine as Machine
@@ -29,8 +29,8 @@ from gascity.render.prompts import (
     render_prompt,
 )
 from gascity.render.variables import SessionContext, functions, variables
+from gascity.source.catalogues import read_fragments, read_text
 from gascity.source.disk import Disk
-from gascity.source.fragments import default_branch, read_fragments, read_text
 
 if TYPE_CHECKING:
     from gascity.gotemplate import Template

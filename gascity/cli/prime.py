@@ -9,6 +9,7 @@ from gascity.cli.command import command
 from gascity.cli.context import CommandContext, complete_agent, json_option, machine, pass_context
 from gascity.cli.identity import caller, current_session, held_work
 from gascity.cli.output import print_stdout, to_json
+from gascity.location import default_branch
 from gascity.model.city import Agent, City
 from gascity.model.problems import CityError
 from gascity.model.work import Session, Work
@@ -17,7 +18,6 @@ from gascity.prompts import Prompts
 from gascity.render.prompts import RenderedPrompt
 from gascity.render.variables import SessionContext
 from gascity.source.disk import Disk
-from gascity.source.fragments import default_branch
 
 
 @command(

@@ -7,9 +7,8 @@ from uuid import uuid4
 from gascity.control.blocked import LiveCount, blocked_now
 from gascity.control.decide.types import Blocked
 from gascity.control.run_config import AgentRunConfig, RunConfig
-from gascity.model.names import parse_name, unknown_rig
+from gascity.model.names import may_sling, parse_name, unknown_rig
 from gascity.model.problems import CityError, Problem
-from gascity.model.scope import may_sling
 from gascity.model.work import (
     HIGHEST,
     HUMAN,

@@ -15,8 +15,7 @@ from typing import NamedTuple
 from gascity.mcp.types import STDIO, McpServer
 from gascity.model.problems import Place, Problem, warning
 from gascity.model.provider import Provider
-from gascity.model.references import EnvReference, parts
-from gascity.model.secrets import is_secret
+from gascity.model.secrets import EnvReference, is_secret, parts
 from gascity.model.settings import NativeServerKeys
 
 Resolve = Callable[[str], str | None]

@@ -16,8 +16,7 @@ from types import TracebackType
 from typing import IO, TYPE_CHECKING, NamedTuple
 
 from gascity.mcp.types import SSE, STDIO, McpServer
-from gascity.model.references import filled
-from gascity.model.secrets import mask_secrets
+from gascity.model.secrets import filled, mask_secrets
 
 if TYPE_CHECKING:
     from http.client import HTTPResponse

@@ -13,8 +13,13 @@ from gascity.mcp.types import HTTP, SSE, STDIO, McpServer
 from gascity.model.durations import parse_duration
 from gascity.model.names import is_name
 from gascity.model.problems import KeyPath, Place, Problem, warning
-from gascity.model.references import escaped, names_in
-from gascity.model.secrets import mask_secrets, secrets_of_arguments, secrets_of_pair
+from gascity.model.secrets import (
+    escaped,
+    mask_secrets,
+    names_in,
+    secrets_of_arguments,
+    secrets_of_pair,
+)
 from gascity.model.tables import MCP_SERVER
 from gascity.render.toml_templates import TemplateContext, expand, expand_table, template_line
 from gascity.source.decode import decode, for_others

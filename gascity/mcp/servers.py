@@ -12,11 +12,10 @@ from gascity.mcp.server_files import (
 )
 from gascity.mcp.types import AgentServers, ShadowedServer
 from gascity.model.city import Agent, City
+from gascity.model.names import allowed
 from gascity.model.problems import Problem
 from gascity.model.provider import Provider
-from gascity.model.references import filled
-from gascity.model.scope import allowed
-from gascity.model.secrets import agent_secrets
+from gascity.model.secrets import agent_secrets, filled
 from gascity.prompts import Prompts
 from gascity.providers.registry import provider_files
 from gascity.render.toml_templates import TemplateContext

@@ -1,9 +1,12 @@
-"""Agent names, and the resolver that commands, patches and references use."""
+"""Names of agents: the resolver that commands, patches and references use, and name filters."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from gascity.model.problems import Place, Problem
+
+if TYPE_CHECKING:
+    from gascity.model.settings import Filter
 
 _FIRST = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
 _REST = _FIRST | frozenset("_-")
@@ -150,3 +153,32 @@ def several(reference: str, candidates: Sequence[str], place: Place | None = Non
 def unknown_rig(rig: str, rigs: Iterable[str]) -> Problem:
     """Return the problem of a rig that the city does not have."""
     return Problem("unknown-rig", f"there is no rig `{rig}`", None, did_you_mean(rig, rigs))
+
+
+def allowed(names: Iterable[str], filter: "Filter") -> bool:
+    """Return whether a filter allows something that has any of these names.
+
+    Without `allow` everything is allowed, with an empty one nothing is, and `deny` wins.
+    """
+    known_as = tuple(names)
+    if _matches_glob(known_as, filter.deny):
+        return False
+    return filter.allow is None or _matches_glob(known_as, filter.allow)
+
+
+def may_sling(names: Iterable[str], filter: "Filter", *, script: bool) -> bool:
+    """Return whether an agent may sling work to the agent with these names.
+
+    An agent that runs scripts has to be named in `allow`, without globs. Otherwise every agent
+    that may sling work could run commands that its own tools deny it.
+    """
+    known_as = tuple(names)
+    if script and set(known_as).isdisjoint(filter.allow or ()):
+        return False
+    return allowed(known_as, filter)
+
+
+def _matches_glob(names: tuple[str, ...], globs: tuple[str, ...]) -> bool:
+    from fnmatch import fnmatchcase
+
+    return any(fnmatchcase(name, glob) for name in names for glob in globs)

@@ -7,8 +7,7 @@ from gascity.model.layers import Layer
 from gascity.model.problems import Place, Problem
 
 if TYPE_CHECKING:  # most cities import nothing from a repository
-    from gascity.model.lock import LockedPack
-    from gascity.model.repositories import Remote
+    from gascity.model.repositories import LockedPack, Remote
 
 CATALOGUES = ("overlay", "skills", "mcp", "template-fragments", "hud")
 

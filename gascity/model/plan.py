@@ -1,10 +1,12 @@
-"""Records that describe a working directory: wanted, recorded and actual paths, and plan steps.
+"""Records of a working directory: overlays, wanted, recorded and actual paths, and plan steps.
 
 All paths are relative to the directory and use `/`. `source` is a path as shown to the user.
 """
 
 from collections.abc import Mapping
 from typing import NamedTuple
+
+from gascity.model.problems import Problem
 
 # mtime_ns, ctime_ns, size, inode. Equal stamps mean that a file has not changed since.
 Stamp = tuple[int, int, int, int]
@@ -144,3 +146,28 @@ def digest(data: bytes) -> str:
     from hashlib import sha256
 
     return sha256(data).hexdigest()
+
+
+PER_PROVIDER = "per-provider"
+
+
+class OverlayFile(NamedTuple):
+    """One file of an overlay. `path` is its path in a working directory."""
+
+    path: str
+    source: str
+    absolute: str
+    mode: int
+    stamp: Stamp
+    provider: str = ""
+    template: bool = False
+
+
+class Overlay(NamedTuple):
+    """The contents of one `overlay/` directory."""
+
+    origin: str
+    pack: str
+    files: tuple[OverlayFile, ...] = ()
+    providers: tuple[str, ...] = ()  # the directory names under per-provider/
+    problems: tuple[Problem, ...] = ()

@@ -33,6 +33,24 @@ class Remote(NamedTuple):
     ref: str = ""
 
 
+class LockedPack(NamedTuple):
+    """One pack of a repository, pinned.
+
+    `source` and `version` are as the importer writes them, `path` is the directory in the
+    repository ("" for its top), `sha256` the hash of the pack's content, and `parents` are those
+    who import it: `city`, `rig:NAME`, or the binding of a pack. A lock in its older, public form
+    knows no hash and no parents.
+    """
+
+    binding: str
+    source: str
+    path: str
+    version: str
+    commit: str
+    sha256: str = ""
+    parents: tuple[str, ...] = ()
+
+
 class SourceAddressError(Exception):
     """An address is invalid or not allowed. The texts contain no secrets."""
 

@@ -10,7 +10,7 @@ computed when it is first read.
 from __future__ import annotations
 
 from gascity.model.fields import AGENT
-from gascity.model.settings_record import SettingsRecord
+from gascity.model.layers import SettingsRecord
 from gascity.model.tables import PROVIDER, RIG, SECURITY, SESSION, WORKSPACE
 
 TYPE_CHECKING = False

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from gascity.git import INERT, GitError, environment, run
-from gascity.packs.errors import PackError
+from gascity.packs.repositories import PackError
 from gascity.source.pack_cache import FILE, FOLDER, LINK, PROGRAM
 
 if TYPE_CHECKING:

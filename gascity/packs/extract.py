@@ -27,8 +27,8 @@ from gascity.packs.contents import (
     list_files,
     refuse,
 )
-from gascity.packs.errors import PackError, writing_cache
 from gascity.packs.fetch import Mirror
+from gascity.packs.repositories import PackError, writing_cache
 from gascity.source.pack_cache import (
     FOLDER,
     INDEX,

@@ -15,7 +15,7 @@ from gascity.files import locked, make_private_directory
 from gascity.git import GitError, Progress
 from gascity.model.repositories import canonical, shown
 from gascity.model.versions import Refs
-from gascity.packs.errors import PackError, cache_error, writing_cache
+from gascity.packs.repositories import PackError, cache_error, writing_cache
 from gascity.source.pack_cache import key_of
 
 _PINS = "refs/pins/"  # keeps commits that no branch or tag points to

@@ -1,7 +1,8 @@
 """Access to git repositories for one command: their tags and branches, and installing packs."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from gascity.model.repositories import Remote, canonical, shown
@@ -13,7 +14,6 @@ from gascity.model.versions import (
     pick,
     version_of,
 )
-from gascity.packs.errors import PackError
 from gascity.source.pack_cache import (
     cache_directory,
     content_hash,
@@ -26,6 +26,31 @@ if TYPE_CHECKING:
     from gascity.packs.fetch import Mirror
 
 _Result = TypeVar("_Result")
+
+
+class PackError(Exception):
+    """A pack cannot be installed. `code` is a problem code; the texts contain no secrets."""
+
+    def __init__(self, code: str, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.hint = hint
+
+
+def cache_error(reason: str) -> PackError:
+    """Return the error of a cache that cannot be written."""
+    hint = "free disk space, or set XDG_CACHE_HOME to another directory"
+    return PackError("cache-unwritable", f"the cache cannot be written: {reason}", hint)
+
+
+@contextmanager
+def writing_cache() -> Iterator[None]:
+    """Turn an OSError into a PackError about the cache."""
+    try:
+        yield
+    except OSError as error:
+        raise cache_error(f"{error.filename or 'disk'}: {error.strerror}") from error
 
 
 class ProgressReporter(Protocol):

@@ -8,10 +8,9 @@ import os
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from gascity.model.lock import LockedPack, lock_text
 from gascity.model.pack import Import, Sources
 from gascity.model.problems import CityError, Place, Problem
-from gascity.model.repositories import shown
+from gascity.model.repositories import LockedPack, shown
 from gascity.model.versions import (
     VersionError,
     VersionRequest,
@@ -19,20 +18,21 @@ from gascity.model.versions import (
     parse_version_request,
     pick,
 )
-from gascity.packs.errors import PackError
-from gascity.packs.graph import edges, read_imports, rigs_of
-from gascity.packs.pins import (
+from gascity.packs.graph import (
     Key,
     PinChange,
+    edges,
     entry_of,
     key_of,
     key_of_lock,
     locks_in_use,
     pin_changes,
+    read_imports,
+    rigs_of,
 )
-from gascity.packs.repositories import Repositories
+from gascity.packs.repositories import PackError, Repositories
 from gascity.source.disk import Disk
-from gascity.source.lock import LOCK, read_lock
+from gascity.source.lock import LOCK, lock_text, read_lock
 
 MAX_PACKS = 1000
 

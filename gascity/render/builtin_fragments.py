@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from gascity.model.city import Agent, City
-from gascity.model.scope import may_sling
+from gascity.model.names import may_sling
 from gascity.render.variables import SessionContext
 
 BUILTIN_FRAGMENTS = ("available-agents", "skills", "environment")

@@ -5,11 +5,11 @@ import stat
 from collections.abc import Iterator, Mapping
 
 from gascity.model.fields import AGENT, Kind
-from gascity.model.ignored_keys import AGENT_NOT_ACTED_ON
 from gascity.model.layers import DEFINITION, Layer
 from gascity.model.names import is_name
 from gascity.model.pack import CATALOGUES, AgentDir
 from gascity.model.problems import ERROR, KeyPath, Place, Problem, warning
+from gascity.model.tables import AGENT_NOT_ACTED_ON
 from gascity.source.decode import Decoded, decode, for_others
 from gascity.source.disk import Disk, bad_utf8, is_below, is_utf8
 from gascity.toml.read import TomlError, has_bom, parse

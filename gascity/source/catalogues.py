@@ -1,16 +1,26 @@
-"""The names in a catalogue directory, and its skills with their problems."""
+"""Reads catalogues: the names in them, overlays, skills with their files, template fragments."""
 
-from collections.abc import Iterator
-from typing import NamedTuple
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
-from gascity.model.problems import Place, Problem
-from gascity.source.disk import Disk, bad_utf8
+from gascity.model.problems import Place, Problem, warning
+from gascity.source.disk import Disk, bad_utf8, is_below
+
+if TYPE_CHECKING:  # only some commands need them
+    from gascity.model.plan import Overlay, OverlayFile
+    from gascity.model.skills import SkillFile
 
 _SUFFIXES = {
     "mcp": (".template.toml", ".toml"),
     "template-fragments": (".template.md",),
     "hud": (".template.md", ".md"),
 }
+
+_INFIX = ".template."  # of a template's name
+_MAX_LINKS = 2  # linked directories that are followed, one in the other
+_FRAGMENT_SUFFIXES = (".md.tmpl", ".template.md")  # the newer spelling last, so that it wins
 
 
 class Skill(NamedTuple):
@@ -60,9 +70,7 @@ def read_skills(disk: Disk, directory: str, pack: str) -> Iterator[Skill]:
 
 def read_skill(disk: Disk, name: str, path: str, pack: str) -> Skill:
     """Read a skill with all its problems; links must stay inside `pack`."""
-    # Imported here, because only commands about skills need them.
     from gascity.model.skills import SKILL_FILE, read_skill_text
-    from gascity.source.skill_files import read_files, template_problems
 
     file, within = f"{path}/{SKILL_FILE}", disk.absolute(pack)
     before = len(disk.problems)
@@ -94,3 +102,230 @@ def _missing_file(disk: Disk, name: str, path: str) -> Problem:
         Place(path),
         f"create {path}/SKILL.md, or move the directory",
     )
+
+
+def read_files(
+    disk: Disk, directory: str, within: str
+) -> tuple[tuple["SkillFile", ...], tuple[Problem, ...]]:
+    """Return the files below a directory, sorted by path, and problems with them.
+
+    A link that leads out of `within` is an error, and its target is not listed.
+    """
+    before = len(disk.problems)
+    found = tuple(_walk(disk, directory, "", within, _MAX_LINKS))
+    noted = tuple(disk.problems[before:])
+    del disk.problems[before:]
+    return found, noted
+
+
+def files_of(
+    disk: Disk, packs: Iterable[tuple[str, str]]
+) -> Callable[[str], Sequence["SkillFile"]]:
+    """A lister of files for `workdir.decide.skills.sink_plan`.
+
+    `packs` are pairs of a skill's directory and the root of its pack, both absolute.
+    """
+    roots = dict(packs)
+    return lambda directory: read_files(disk, directory, roots[directory])[0]
+
+
+def template_problems(
+    disk: Disk, directory: str, files: Iterable["SkillFile"]
+) -> Iterator[Problem]:
+    """Warn of templates in a skill: skills are copied unchanged."""
+    for file in files:
+        name = file.path.rpartition("/")[2]
+        if _INFIX in name:
+            yield warning(
+                "skill-template",
+                f"`{name}` is copied unchanged: templates in skills are not rendered",
+                Place(disk.shown(f"{directory}/{file.path}")),
+                "write the final text, and remove `.template` from its name",
+            )
+
+
+def _walk(
+    disk: Disk, directory: str, prefix: str, within: str, links: int
+) -> Iterator["SkillFile"]:
+    """Yield files recursively; at most `links` more linked directories are followed."""
+    from gascity.model.skills import SkillFile
+
+    for name in disk.names(directory):
+        path = f"{directory}/{name}"
+        if name == ".git":
+            continue
+        followed = _followed(disk, path, within)
+        if followed is None:
+            continue
+        real, found = followed
+        if stat.S_ISREG(found.st_mode):
+            stamp = (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
+            yield SkillFile(prefix + name, real, found.st_mode & 0o777, stamp)
+        elif not stat.S_ISDIR(found.st_mode):
+            disk.problems.append(_no_file(disk, path))
+        elif real == path:
+            yield from _walk(disk, path, f"{prefix}{name}/", within, links)
+        elif links:
+            yield from _walk(disk, real, f"{prefix}{name}/", within, links - 1)
+        else:
+            words = "the link leads through too many links"
+            disk.problems.append(Problem("link-loop", words, Place(disk.shown(path))))
+
+
+def _followed(disk: Disk, path: str, within: str) -> tuple[str, os.stat_result] | None:
+    """Return the real path and status; None if a link must not be followed."""
+    try:
+        found = os.lstat(path)
+        if not stat.S_ISLNK(found.st_mode):
+            return path, found
+        if disk.follow_directory(path, within):
+            return os.path.realpath(path), os.stat(path)
+    except OSError:  # it was removed meanwhile, which changes the stamp of the directory
+        pass
+    return None
+
+
+def _no_file(disk: Disk, path: str) -> Problem:
+    words = f"`{os.path.basename(path)}` is neither a file nor a directory"
+    return warning("not-a-file", words, Place(disk.shown(path)), "it is not copied")
+
+
+def read_fragments(disk: Disk, directory: str) -> Iterator[tuple[str, str]]:
+    """Yield the fragment files of a directory, as displayed, with their texts."""
+    names = disk.names(disk.absolute(directory))
+    for suffix in _FRAGMENT_SUFFIXES:
+        for name in names:
+            if name.endswith(suffix) and name[0] not in "._":
+                text = read_text(disk, f"{directory}/{name}")
+                if text is not None:
+                    yield f"{directory}/{name}", text
+
+
+def read_text(disk: Disk, file: str) -> str | None:
+    """Read a text file of the city; None with a problem recorded on the disk."""
+    data = disk.read(disk.absolute(file))
+    if data is None:
+        return None
+    problem = bad_utf8(data, file)
+    if problem is not None:
+        disk.problems.append(problem)
+        return None
+    return data.decode()
+
+
+def read_overlay(disk: Disk, directory: str, origin: str, pack: str) -> "Overlay":
+    """List an overlay directory, given as displayed. No file in it is opened."""
+    from gascity.model.plan import Overlay
+
+    top = disk.absolute(directory)
+    lister = _Lister(disk, top, disk.absolute(pack))
+    before = len(disk.problems)
+    lister.list(top, "")
+    read_problems = disk.problems[before:]
+    del disk.problems[before:]
+    files = [
+        _overlay_file(path, f"{directory}/{path}", absolute, status)
+        for path, absolute, status in lister.files
+    ]
+    providers = sorted({file.provider for file in files if file.provider})
+    kept, clashes = _without_clashes(files)
+    problems = [*read_problems, *lister.problems, *clashes]
+    return Overlay(origin, pack, tuple(kept), tuple(providers), tuple(problems))
+
+
+class _Lister:
+    """Walks a tree. Links are followed if they stay inside the pack."""
+
+    def __init__(self, disk: Disk, top: str, pack: str) -> None:
+        self.disk = disk
+        self.top = top
+        self.pack = os.path.realpath(pack)
+        self.files: list[tuple[str, str, os.stat_result]] = []
+        self.problems: list[Problem] = []
+        self._inside: list[str] = []  # real paths of the directories above, to stop at loops
+
+    def list(self, directory: str, below: str) -> None:
+        real = os.path.realpath(directory)
+        if real in self._inside:
+            return
+        self._inside.append(real)
+        try:
+            entries = sorted(os.scandir(directory), key=lambda entry: entry.name)
+            self.disk.stamp(directory, os.stat(directory))
+        except (FileNotFoundError, NotADirectoryError):
+            entries = []
+        except OSError as error:
+            message = f"cannot be read: {error.strerror}"
+            self._note("unreadable", message, directory, None)
+            entries = []
+        for entry in entries:
+            self._add(entry, f"{below}{entry.name}")
+        self._inside.pop()
+
+    def _add(self, entry: os.DirEntry[str], path: str) -> None:
+        if entry.name in (".git", ".gc"):
+            message = f"`{entry.name}` is never written into a working directory"
+            self._note("forbidden-path", message, entry.path, "remove it from the overlay")
+            return
+        if entry.is_symlink() and not self._may_follow(entry.path):
+            return
+        if entry.is_dir():
+            self.list(entry.path, f"{path}/")
+        elif entry.is_file():
+            status = entry.stat()
+            self.disk.stamp(entry.path, status)
+            self.files.append((path, entry.path, status))
+        else:
+            self._note(
+                "not-a-file", f"`{entry.name}` is neither a file nor a directory", entry.path
+            )
+
+    def _may_follow(self, path: str) -> bool:
+        if not os.path.exists(path):
+            self.disk.is_folder_of(path, self.pack)  # records the broken link
+            return False
+        if is_below(os.path.realpath(path), self.pack):
+            return True
+        self.disk.follow_directory(path, self.pack)  # records the problem
+        return False
+
+    def _note(self, code: str, message: str, path: str, hint: str | None = None) -> None:
+        self.problems.append(Problem(code, message, Place(self.disk.shown(path)), hint))
+
+
+def _overlay_file(path: str, source: str, absolute: str, status: os.stat_result) -> "OverlayFile":
+    """Derive provider and target name from a path: `per-provider/NAME/…` and `x.template.md`."""
+    from gascity.model.plan import PER_PROVIDER, OverlayFile
+
+    stamp = (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
+    mode = status.st_mode & 0o777
+    provider = ""
+    if path.startswith(f"{PER_PROVIDER}/") and path.count("/") > 1:
+        _, provider, path = path.split("/", 2)
+    head, slash, name = path.rpartition("/")
+    if _INFIX not in name:
+        return OverlayFile(path, source, absolute, mode, stamp, provider)
+    path = head + slash + name.replace(_INFIX, ".", 1)
+    return OverlayFile(path, source, absolute, mode, stamp, provider, True)
+
+
+def _without_clashes(
+    files: list["OverlayFile"],
+) -> tuple[list["OverlayFile"], list[Problem]]:
+    """Reject a template and a plain file of the same name; neither is used."""
+    if not any(file.template for file in files):
+        return files, []
+    by_name: dict[tuple[str, str], OverlayFile] = {}
+    clashing: dict[tuple[str, str], Problem] = {}
+    for file in files:
+        first = by_name.setdefault((file.provider, file.path), file)
+        if first is not file:
+            plain, template = (first, file) if file.template else (file, first)
+            clashing[file.provider, file.path] = Problem(
+                "overlay-clash",
+                f"{template.source} and {plain.source} would both be `{file.path}`",
+                Place(template.source, line=1, col=1),
+                "keep one of them",
+            )
+    kept = [file for key, file in by_name.items() if key not in clashing]
+    return kept, list(clashing.values())

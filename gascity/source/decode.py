@@ -9,11 +9,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from gascity.model.fields import Edit, Field, Kind, Table
-from gascity.model.ignored_keys import NOT_ACTED_ON
 from gascity.model.names import did_you_mean
 from gascity.model.problems import KeyPath, Place, Problem, warning
 from gascity.model.secrets import is_secret
-from gascity.model.tables import OPTION, PROVIDER
+from gascity.model.tables import NOT_ACTED_ON, OPTION, PROVIDER
 
 _DURATIONS = r"(?:\d+(?:\.\d+)?(?:ms|s|m|h|d|w))+\Z"
 

@@ -14,8 +14,7 @@ from gascity.source.disk import Disk, is_below
 from gascity.source.manifest import ImportEntry
 
 if TYPE_CHECKING:  # most cities import nothing from a repository
-    from gascity.model.lock import LockedPack
-    from gascity.model.repositories import Remote
+    from gascity.model.repositories import LockedPack, Remote
 
 INSTALL = "run `city pack install` to fetch and pin it"
 _RESTORE = "the pack is not used; run `city pack install` to restore the pinned content"
@@ -160,8 +159,7 @@ class PackFinder:
 
     def _pinned(self, entry: ImportEntry, remote: "Remote", version: str) -> PackLocation:
         """Return the pinned commit of a repository from the cache, if its content is unchanged."""
-        from gascity.model.lock import find
-        from gascity.source.lock import read_lock
+        from gascity.source.lock import find, read_lock
 
         if self._locks is None:
             self._locks = read_lock(self.disk)
@@ -192,7 +190,7 @@ class PackFinder:
         return self._verified[key]
 
     def _note_not_locked(self, entry: ImportEntry, remote: "Remote", version: str) -> None:
-        from gascity.model.lock import other_request
+        from gascity.source.lock import other_request
 
         message = other_request(self._locks or (), entry.binding, remote, version)
         if message:

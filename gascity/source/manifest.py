@@ -4,12 +4,6 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from gascity.model.fields import Table
-from gascity.model.ignored_keys import (
-    CITY_NOT_ACTED_ON,
-    NOT_ACTED_ON,
-    PACK_FILE_NOT_ACTED_ON,
-    PATCHES_NOT_ACTED_ON,
-)
 from gascity.model.layers import (
     CITY_DEFAULTS,
     CITY_PATCH,
@@ -23,10 +17,14 @@ from gascity.model.names import did_you_mean, is_name, is_rig_name
 from gascity.model.pack import NamedSession, Patch
 from gascity.model.problems import KeyPath, Place, Problem, warning
 from gascity.model.tables import (
+    CITY_NOT_ACTED_ON,
     CITY_TABLES,
     IMPORT,
     NAMED_SESSION,
+    NOT_ACTED_ON,
+    PACK_FILE_NOT_ACTED_ON,
     PACK_TABLES,
+    PATCHES_NOT_ACTED_ON,
     RIG,
 )
 from gascity.source.agents import decode_agent, is_path

@@ -6,15 +6,14 @@ from typing import NamedTuple
 from gascity.compose.asset_dirs import AGENT_ORIGIN, BUILT_IN_ORIGIN, AssetDir
 from gascity.model.city import Agent
 from gascity.model.document_text import DocumentError
-from gascity.model.overlay import Overlay, OverlayFile
-from gascity.model.plan import DOCUMENT, FILE, WantedPath
+from gascity.model.plan import DOCUMENT, FILE, Overlay, OverlayFile, WantedPath
 from gascity.model.problems import Place, Problem
 from gascity.model.provider import Provider
 from gascity.model.secrets import agent_secrets, secret_forms
 from gascity.prompts import Prompts
 from gascity.resources import data_dir
+from gascity.source.catalogues import read_overlay
 from gascity.source.disk import bad_utf8
-from gascity.source.overlay import read_overlay
 from gascity.workdir.decide.overlay import (
     LayeredFile,
     OverlaySelection,

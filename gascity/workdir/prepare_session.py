@@ -13,7 +13,7 @@ from gascity.mcp.servers import launch_value
 from gascity.model.city import Agent, City
 from gascity.model.plan import Step
 from gascity.model.problems import Place, Problem
-from gascity.model.references import filled
+from gascity.model.secrets import filled
 from gascity.prompts import Machine, Prompts
 from gascity.source.disk import Disk
 from gascity.workdir.applier import SESSION_RUN, Applier, ApplyResult, worktree_failed

@@ -16,8 +16,8 @@ from gascity.model.provider import Provider
 from gascity.pipeline import SkillsRead, agent_skills
 from gascity.prompts import Prompts
 from gascity.render.variables import SessionContext
+from gascity.source.catalogues import files_of
 from gascity.source.disk import Disk
-from gascity.source.skill_files import files_of
 from gascity.workdir.decide.skills import ClaimedSkill, SkillClaim, SkillPlan, sink_plan
 from gascity.workdir.overlays import AgentOverlay, Overlays
 

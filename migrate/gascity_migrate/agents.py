@@ -5,9 +5,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from gascity.model.fields import AGENT
-from gascity.model.ignored_keys import AGENT_NOT_ACTED_ON
 from gascity.model.names import is_name, is_rig_name
 from gascity.model.problems import KeyPath, Place, Problem
+from gascity.model.tables import AGENT_NOT_ACTED_ON
 from gascity.source.agents import PROMPTS
 from gascity.source.disk import is_below, read_plain
 from gascity.toml import positions

@@ -12,9 +12,8 @@ from gascity.model.pack import Import
 from gascity.model.problems import Problem
 from gascity.model.secrets import HIDDEN, is_secret
 from gascity.prompts import is_template
+from gascity.source.catalogues import read_fragments, read_overlay
 from gascity.source.disk import Disk
-from gascity.source.fragments import read_fragments
-from gascity.source.overlay import read_overlay
 from gascity_migrate.draft import Draft, Migration, read_manifests
 from gascity_migrate.files import COPY, MOVE, Change
 from gascity_migrate.manifests import shared_fragments

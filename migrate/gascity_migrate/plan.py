@@ -4,13 +4,13 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 
 from gascity.model.city import City
-from gascity.model.ignored_keys import (
+from gascity.model.problems import CityError, KeyPath
+from gascity.model.tables import (
     AGENT_NOT_ACTED_ON,
     CITY_NOT_ACTED_ON,
     NOT_ACTED_ON,
     PATCHES_NOT_ACTED_ON,
 )
-from gascity.model.problems import CityError, KeyPath
 from gascity.pipeline import open_city
 from gascity_migrate.agents import AgentFolder, SharedSettings, take_agents, write_agents
 from gascity_migrate.draft import (

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from gascity.model.ignored_keys import AGENT_NOT_ACTED_ON
 from gascity.model.names import is_rig_name
 from gascity.model.problems import KeyPath, Place, Problem
+from gascity.model.tables import AGENT_NOT_ACTED_ON
 
 SHARED_PROMPTS = "prompts/shared"
 OVERLAYS = "overlays"  # directories of overlays, each named by some agent's overlay_dir

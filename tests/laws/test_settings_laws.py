@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 from gascity.model import settings as module
 from gascity.model.durations import parse_duration
 from gascity.model.fields import AGENT, Field, Kind, Table
-from gascity.model.layers import CITY_DEFAULTS, DEFINITION, LOCAL_PATCH, Layer, fold_field
+from gascity.model.layers import (
+    CITY_DEFAULTS,
+    DEFINITION,
+    LOCAL_PATCH,
+    Layer,
+    SettingsRecord,
+    fold_field,
+)
 from gascity.model.settings import (
     AgentSettings,
     ProviderFacts,
@@ -20,7 +27,6 @@ from gascity.model.settings import (
     SessionSettings,
     WorkspaceSettings,
 )
-from gascity.model.settings_record import SettingsRecord
 from gascity.model.tables import PROVIDER, RIG, SECURITY, SESSION, WORKSPACE
 
 RECORDS: list[tuple[type[SettingsRecord], Table]] = [

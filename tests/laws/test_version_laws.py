@@ -6,8 +6,8 @@ from itertools import pairwise
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from gascity.model.lock import LockedPack, find, lock_text
 from gascity.model.repositories import (
+    LockedPack,
     Remote,
     SourceAddressError,
     canonical,
@@ -28,7 +28,7 @@ from gascity.model.versions import (
     version_of,
 )
 from gascity.source.disk import Disk
-from gascity.source.lock import read_lock
+from gascity.source.lock import find, lock_text, read_lock
 
 numbers = st.integers(0, 2) | st.integers(0, 2) | st.integers(0, 10**6)
 marks = st.integers(0, 12).map(str) | st.sampled_from(["rc", "alpha", "beta", "a-b", "x"])

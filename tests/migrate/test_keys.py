@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gascity.model.fields import AGENT
-from gascity.model.ignored_keys import AGENT_NOT_ACTED_ON
+from gascity.model.tables import AGENT_NOT_ACTED_ON
 from gascity_migrate.v1_tables import TranslatedAgent, translate
 
 POOL = {

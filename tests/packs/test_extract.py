@@ -10,9 +10,9 @@ import pytest
 
 from gascity.model.repositories import Remote
 from gascity.packs import contents
-from gascity.packs.errors import PackError
 from gascity.packs.extract import Extracted, extract, install
 from gascity.packs.fetch import Mirror
+from gascity.packs.repositories import PackError
 from gascity.source.pack_cache import pack_directory, read_index, verify
 from tests.support.git import git
 from tests.support.repositories import Origin

@@ -13,8 +13,8 @@ import pytest
 
 from gascity import git as asked
 from gascity.git import GitError
-from gascity.packs.errors import PackError
 from gascity.packs.fetch import Mirror
+from gascity.packs.repositories import PackError
 from tests.support.git import git
 from tests.support.repositories import Origin
 

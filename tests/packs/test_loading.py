@@ -8,13 +8,13 @@ import pytest
 from gascity.cli.problems import Locator
 from gascity.compose.asset_dirs import city_asset_dirs
 from gascity.model.city import City
-from gascity.model.lock import LockedPack, lock_text
 from gascity.model.problems import CityError
-from gascity.model.repositories import Remote
+from gascity.model.repositories import LockedPack, Remote
 from gascity.packs.repositories import Repositories
 from gascity.packs.resolve import resolve
 from gascity.paths import cache_home
 from gascity.pipeline import open_agent
+from gascity.source.lock import lock_text
 from gascity.source.pack_cache import pack_directory
 from tests.support.city import CityBuilder, codes_of, names_of, problem_of, said
 from tests.support.repositories import Origin

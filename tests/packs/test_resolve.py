@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from gascity.cli.problems import Locator
-from gascity.model.lock import LockedPack, lock_text
 from gascity.model.problems import CityError
-from gascity.model.repositories import Remote
+from gascity.model.repositories import LockedPack, Remote
 from gascity.packs.graph import edges
 from gascity.packs.repositories import Repositories
 from gascity.packs.resolve import Resolution, resolve
 from gascity.paths import cache_home
 from gascity.pipeline import open_city
+from gascity.source.lock import lock_text
 from tests.support.repositories import Origin
 from tests.support.trees import build_tree
 

@@ -9,15 +9,14 @@ from gascity.cli.output import Column, table_lines
 from gascity.cli.pack.rows import short, shown_source
 from gascity.cli.problems import Locator, problems_json, status_of
 from gascity.model.city import City
-from gascity.model.lock import LockedPack, other_request
 from gascity.model.pack import Import
 from gascity.model.problems import KeyPath, Place, Problem, warning
-from gascity.packs.graph import NOT_INSTALLED, NOT_LOCKED, OK, edges, state
-from gascity.packs.pins import unused
+from gascity.model.repositories import LockedPack
+from gascity.packs.graph import NOT_INSTALLED, NOT_LOCKED, OK, edges, state, unused
 from gascity.source.agents import read_table
 from gascity.source.disk import Disk
 from gascity.source.imports import INSTALL
-from gascity.source.lock import LOCK, read_lock
+from gascity.source.lock import LOCK, other_request, read_lock
 
 
 class _PackResult(NamedTuple):

@@ -17,19 +17,16 @@ from gascity.cli.problems import city_error
 from gascity.cli.progress import Progress
 from gascity.files import locked
 from gascity.model.city import City
-from gascity.model.lock import lock_text
 from gascity.model.names import did_you_mean, is_name
 from gascity.model.pack import Import
 from gascity.model.repositories import Remote, SourceAddressError, is_remote, parse_remote
 from gascity.model.versions import VersionError, default_version, parse_version_request
-from gascity.packs.errors import PackError
-from gascity.packs.graph import read_imports, rigs_of
-from gascity.packs.pins import locks_in_use
-from gascity.packs.repositories import Repositories
+from gascity.packs.graph import locks_in_use, read_imports, rigs_of
+from gascity.packs.repositories import PackError, Repositories
 from gascity.packs.resolve import locks_on_disk
 from gascity.pipeline import open_city
 from gascity.source.disk import Disk, is_below
-from gascity.source.lock import LOCK
+from gascity.source.lock import LOCK, lock_text
 from gascity.toml.edit import declare_import, remove_import, rig_entry
 from gascity.toml.read import parse
 

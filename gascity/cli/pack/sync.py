@@ -13,12 +13,10 @@ from gascity.cli.pack.rows import row_json, rows_of, short
 from gascity.cli.problems import city_error, problems_json
 from gascity.cli.progress import Progress
 from gascity.files import locked, replace_files
-from gascity.model.lock import LockedPack
 from gascity.model.names import did_you_mean
 from gascity.model.problems import CityError
-from gascity.model.repositories import parse_remote, shown
-from gascity.packs.graph import edges, rigs_of
-from gascity.packs.pins import PinChange
+from gascity.model.repositories import LockedPack, parse_remote, shown
+from gascity.packs.graph import PinChange, edges, rigs_of
 from gascity.packs.repositories import Repositories
 from gascity.packs.resolve import Resolution, resolve
 from gascity.source.lock import LOCK

@@ -20,8 +20,8 @@ from gascity.model.front_matter import Opaque
 from gascity.model.problems import CityError
 from gascity.model.skills import SKILL_FILE, SkillFile, read_skill_text
 from gascity.pipeline import ResolvedSkill, list_skills
+from gascity.source.catalogues import read_files
 from gascity.source.disk import Disk, is_utf8
-from gascity.source.skill_files import read_files
 
 _LABEL = 15
 

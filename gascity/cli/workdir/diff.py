@@ -8,13 +8,13 @@ from gascity.mcp import documents
 from gascity.mcp.servers import launch_value
 from gascity.model.city import Agent
 from gascity.model.plan import ABSENT, FILE, LINK, Step
-from gascity.model.references import names_in
 from gascity.model.secrets import (
     HIDDEN,
     agent_secrets,
     is_secret,
     mask_secrets,
     masked_line,
+    names_in,
     secret_forms,
 )
 from gascity.workdir.planner import DirectoryPlan, Planner

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 from gascity.model.names import did_you_mean
-from gascity.model.overlay import PER_PROVIDER, Overlay, OverlayFile
+from gascity.model.plan import PER_PROVIDER, Overlay, OverlayFile
 from gascity.model.problems import Place, Problem, warning
 
 

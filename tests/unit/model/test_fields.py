@@ -4,8 +4,13 @@ import pytest
 
 from gascity.model import tables
 from gascity.model.fields import AGENT, Edit, Field, Kind, Merge, Table
-from gascity.model.ignored_keys import AGENT_NOT_ACTED_ON, CITY_NOT_ACTED_ON, NOT_ACTED_ON
-from gascity.model.tables import CITY_TABLES, PACK_TABLES
+from gascity.model.tables import (
+    AGENT_NOT_ACTED_ON,
+    CITY_NOT_ACTED_ON,
+    CITY_TABLES,
+    NOT_ACTED_ON,
+    PACK_TABLES,
+)
 from gascity.source.decode import decode
 
 TABLES = [AGENT, *(one for one in vars(tables).values() if isinstance(one, Table))]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gascity.model.references import EnvReference, Part, escaped, filled, names_in, parts
+from gascity.model.secrets import EnvReference, Part, escaped, filled, names_in, parts
 
 X = EnvReference("X")
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from gascity.model.lock import LockedPack, lock_text
 from gascity.model.problems import Problem
+from gascity.model.repositories import LockedPack
 from gascity.source.disk import Disk
-from gascity.source.lock import read_lock
+from gascity.source.lock import lock_text, read_lock
 from gascity.toml.positions import locate, value_position
 
 HUB = "https://github.com/acme/packs"

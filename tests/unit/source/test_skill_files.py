@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from gascity.source.catalogues import Skill, read_skill
+from gascity.source.catalogues import Skill, files_of, read_files, read_skill
 from gascity.source.disk import Disk
-from gascity.source.skill_files import files_of, read_files
 from tests.support.trees import build_tree
 
 SOUND = "---\nname: knots\ndescription: Tie.\n---\n"

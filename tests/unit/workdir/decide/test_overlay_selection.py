@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from gascity.model.overlay import Overlay, OverlayFile
+from gascity.model.plan import Overlay, OverlayFile
 from gascity.workdir.decide.overlay import (
     OverlaySelection,
     fallback_notes,

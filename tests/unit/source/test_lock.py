@@ -1,7 +1,7 @@
 """packs.lock as text, and which of its entries an import means."""
 
-from gascity.model.lock import LockedPack, find, lock_text
-from gascity.model.repositories import parse_remote
+from gascity.model.repositories import LockedPack, parse_remote
+from gascity.source.lock import find, lock_text
 
 HUB = "https://github.com/acme/packs"
 ONE, TWO = "1" * 40, "2" * 40
