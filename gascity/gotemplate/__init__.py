@@ -10,7 +10,8 @@ from gascity.gotemplate.evaluate import Budget
 from gascity.gotemplate.nodes import Template
 from gascity.gotemplate.parse import parse
 from gascity.gotemplate.references import TemplateReference, references
-from gascity.gotemplate.render import Span, TemplateSet, render, render_text
+from gascity.gotemplate.render import TemplateSet, render, render_text
+from gascity.gotemplate.values import Span
 
 __all__ = [
     "Budget",

@@ -6,6 +6,10 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 _LONGEST = 80  # longer names get no suggestion: comparing them takes quadratic time
+_TRAIL = 20  # maximum number of callers in an error; a runaway recursion has thousands
+
+
+TemplateCall = tuple[str, int, str]  # file, line and name of the template with the call
 
 
 class TemplateError(Exception):
@@ -13,7 +17,7 @@ class TemplateError(Exception):
 
     `kind` is `parse` or `exec`. `file`, `line` (from 1) and `col` (bytes, from 0, as Go counts)
     give the position in the source; `name` is the template or fragment it belongs to.
-    `trail` lists the `template` calls that led there, innermost first, as (file, line, name).
+    `trail` lists the `template` calls that led there, innermost first.
     """
 
     def __init__(
@@ -26,7 +30,6 @@ class TemplateError(Exception):
         col: int,
         name: str,
         hint: str = "",
-        trail: tuple[tuple[str, int, str], ...] = (),
     ) -> None:
         super().__init__(message)
         self.kind = kind
@@ -36,7 +39,11 @@ class TemplateError(Exception):
         self.col = col
         self.name = name
         self.hint = hint
-        self.trail = trail
+        self.trail: tuple[TemplateCall, ...] = ()
+
+    def add_callers(self, *calls: TemplateCall) -> None:
+        """Add the `template` calls that led here, innermost first."""
+        self.trail = (*self.trail, *calls)[:_TRAIL]
 
     def __str__(self) -> str:
         hint = f" ({self.hint})" if self.hint else ""

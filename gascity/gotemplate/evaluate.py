@@ -12,7 +12,7 @@ from gascity.gotemplate.errors import EvalError, TemplateError, UndefinedName, d
 from gascity.gotemplate.functions import BUILTINS
 from gascity.gotemplate.nodes import (
     ChainNode,
-    CommandNode,
+    Command,
     DotNode,
     FieldNode,
     FunctionNode,
@@ -24,12 +24,21 @@ from gascity.gotemplate.nodes import (
     Position,
     Template,
     VariableNode,
+    column,
 )
-from gascity.gotemplate.values import MISSING, Missing, UndefinedValue, plain, type_name
+from gascity.gotemplate.values import (
+    MISSING,
+    Missing,
+    Span,
+    UndefinedValue,
+    Value,
+    plain,
+    type_name,
+)
 
 MODES = ("strict", "lenient", "error", "default")
-_NOTHING_PIPED = object()  # the first command of a pipeline has no piped value
-_PATHS = (FieldNode, ChainNode, VariableNode)
+_NOTHING_PIPED = Missing()  # the first command of a pipeline has no piped value
+_PATHS = frozenset({FieldNode, ChainNode, VariableNode})
 _SIZED = (str, list, tuple)
 _UNDEFINED_ALLOWED = frozenset({"not", "eq", "ne"})
 
@@ -50,24 +59,26 @@ class Binding:
 
     __slots__ = ("boxed", "name", "value")
 
-    def __init__(self, name: str, value: object, boxed: bool = False) -> None:
+    def __init__(self, name: str, value: Value, boxed: bool = False) -> None:
         self.name, self.value, self.boxed = name, value, boxed
 
 
 class Evaluator:
-    """The part of a rendering's state that pipelines need."""
+    """The state of one rendering, and the part of it that evaluates pipelines."""
 
     def __init__(
         self,
+        templates: Mapping[str, Template],
         template: Template,
         functions: Mapping[str, Callable[..., object]],
         missing: str,
         budget: Budget,
         undefined_names: list[UndefinedName] | None,
-        lenient: Collection[str] = (),
+        lenient: Collection[str],
     ) -> None:
         if missing not in MODES:
             raise ValueError(f"missing must be one of {', '.join(MODES)}, not {missing!r}")
+        self.templates = templates
         self.template = template
         self.at: Node = Node(1, 0)
         self.variables: list[Binding] = []
@@ -76,10 +87,14 @@ class Evaluator:
         self.default_mode = missing
         self.lenient = lenient
         self.tracks_undefined = missing in ("strict", "lenient")
-        self.budget = budget
-        self.steps = budget.steps
         self.undefined_names = undefined_names
         self.reported: set[tuple[int, int]] = set()
+        self.spans: list[Span] = []
+        self.budget = budget
+        self.steps = budget.steps  # left
+        self.output = budget.output  # left, in characters
+        self.depth = 0  # of templates within each other
+        self.nested = 0  # of those, the ones inside `templateFirst`
 
     @property
     def mode(self) -> str:
@@ -88,17 +103,16 @@ class Evaluator:
 
     # Errors and limits
 
-    def error(self, message: str, hint: str = "") -> TemplateError:
-        return self.error_at((self.template, self.at), message, hint)
-
-    def error_at(self, position: Position, message: str, hint: str = "") -> TemplateError:
-        template, node = position
+    def error(
+        self, message: str, hint: str = "", position: Position | None = None
+    ) -> TemplateError:
+        template, node = position or (self.template, self.at)
         return TemplateError(
             "exec",
             message,
             file=template.file,
             line=node.line,
-            col=template.column(node.pos),
+            col=column(template.text, node.pos),
             name=template.name,
             hint=hint,
         )
@@ -117,28 +131,28 @@ class Evaluator:
             return
         self.reported.add((id(template), node.pos))
         hint = did_you_mean(subject.removeprefix(prefix), known, prefix)
-        col = template.column(node.pos)
+        col = column(template.text, node.pos)
         self.undefined_names.append(
             UndefinedName(kind, subject, template.file, node.line, col, template.name, hint)
         )
 
-    def require_defined(self, value: object) -> object:
+    def require_defined(self, value: Value) -> Value:
         """Return a defined value: an undefined one is an error, or in lenient mode empty text."""
         if not isinstance(value, UndefinedValue):
             return value
         above, _, last = value.path.rpartition(".")
         if self.mode == "strict":
             hint = did_you_mean(last, value.known, f"{above}.")
-            raise self.error_at(value.position, f"{value.path} is not defined", hint)
+            raise self.error(f"{value.path} is not defined", hint, value.position)
         self.report("variable", value.path, value.position, value.known, f"{above}.")
         return ""
 
     # Pipelines
 
-    def pipeline(self, pipe: PipeNode, dot: object, *, undefined_ok: bool = False) -> object:
+    def pipeline(self, pipe: PipeNode, dot: Value, *, undefined_ok: bool = False) -> Value:
         """Return the value of a pipeline after assigning it to the pipeline's variables."""
         self.at = pipe
-        value: object = _NOTHING_PIPED
+        value: Value = _NOTHING_PIPED
         for command in pipe.commands:
             value = self.command(command, dot, value)
             if value is None:
@@ -149,14 +163,14 @@ class Evaluator:
             self.bind(pipe, value)
         return value
 
-    def bind(self, pipe: PipeNode, value: object) -> None:
+    def bind(self, pipe: PipeNode, value: Value) -> None:
         for name in pipe.targets:
             if pipe.assigns:
                 self.assign(name, value)
             else:
                 self.variables.append(Binding(name, value))
 
-    def assign(self, name: str, value: object, boxed: bool = False) -> None:
+    def assign(self, name: str, value: Value, boxed: bool = False) -> None:
         binding = self.binding(name)
         binding.value, binding.boxed = value, boxed
 
@@ -166,57 +180,54 @@ class Evaluator:
                 return binding
         raise self.error(f"undefined variable: {name}")
 
-    def command(self, command: CommandNode, dot: object, piped: object) -> object:
+    def command(self, command: Command, dot: Value, piped: Value) -> Value:
         self.steps -= 1
         if self.steps < 0:
             self.spend(0)
-        first = command.args[0]
-        if type(first) is FieldNode and type(dot) is dict:
-            # Fast path for nearly every action: a text that dot has under this name.
-            entry = dot.get(first.path[0])
-            if (
-                type(entry) is str
-                and len(command.args) + len(first.path) == 2
-                and piped is _NOTHING_PIPED
-            ):
-                self.at = first
-                return entry
+        first = command[0]
         if type(first) is FunctionNode:
-            return self.call(first, command, command.args[1:], dot, piped)
-        has_args = len(command.args) > 1 or piped is not _NOTHING_PIPED
-        if isinstance(first, _PATHS):
-            return self.operand(first, dot, has_args)
-        if not isinstance(first, PipeNode):
-            self.at = first
-        if has_args:
+            return self.call(first, command[1:], dot, piped)
+        has_args = len(command) > 1 or piped is not _NOTHING_PIPED
+        if type(first) is FieldNode:
+            if type(dot) is dict and len(first.path) == 1 and not has_args:
+                # Fast path for nearly every action: a text that dot has under this name.
+                entry = dot.get(first.path[0])
+                if type(entry) is str:
+                    self.at = first
+                    return entry
+        elif has_args and type(first) not in _PATHS:
+            if type(first) is not PipeNode:
+                self.at = first
             raise self.error("only a function takes arguments")
-        if type(first) is NilNode:
+        elif type(first) is NilNode:
+            self.at = first
             raise self.error("nil is not a command")
-        return self.operand(first, dot, False)
+        return self.operand(first, dot, has_args)
 
-    def operand(self, node: Node, dot: object, has_args: bool) -> object:
+    def operand(self, node: Node, dot: Value, has_args: bool = False) -> Value:
         """Return the value of an operand; with `has_args`, arguments follow it or are piped."""
         self.at = node
-        if isinstance(node, FieldNode):
-            return self.path(dot, node.path, ".", has_args)
-        if isinstance(node, LiteralNode):
-            return node.value
-        if isinstance(node, PipeNode):
-            return self.pipeline(node, dot)
-        if isinstance(node, DotNode):
-            return dot
-        if isinstance(node, VariableNode):
-            return self.variable(node, has_args)
-        if isinstance(node, FunctionNode):
-            return self.call(node, node, (), dot, _NOTHING_PIPED)
-        if isinstance(node, ChainNode):
-            base = self.operand(node.base, dot, False)
-            return self.path(MISSING if base is None else base, node.path, "(…).", has_args)
-        if isinstance(node, OverflowNode):
-            raise self.error(node.message)
+        match node:
+            case FieldNode():
+                return self.path(dot, node.path, ".", has_args)
+            case LiteralNode():
+                return node.value
+            case VariableNode():
+                return self.variable(node, has_args)
+            case PipeNode():
+                return self.pipeline(node, dot)
+            case DotNode():
+                return dot
+            case FunctionNode():
+                return self.call(node, (), dot, _NOTHING_PIPED)
+            case ChainNode():
+                base = self.operand(node.base, dot)
+                return self.path(MISSING if base is None else base, node.path, "(…).", has_args)
+            case OverflowNode():
+                raise self.error(node.message)
         return None  # nil
 
-    def variable(self, node: VariableNode, has_args: bool) -> object:
+    def variable(self, node: VariableNode, has_args: bool) -> Value:
         value = self.binding(node.name).value
         if node.path:
             return self.path(value, node.path, f"{node.name}.", has_args)
@@ -226,28 +237,22 @@ class Evaluator:
 
     # Fields
 
-    def path(self, value: object, names: tuple[str, ...], prefix: str, has_args: bool) -> object:
+    def path(self, value: Value, names: tuple[str, ...], prefix: str, has_args: bool) -> Value:
         last = len(names) - 1
         for i, name in enumerate(names):
-            if isinstance(value, dict):
-                if has_args and i == last:
-                    raise self.error(f"{name} is not a method but has arguments")
-                entry = dict.get(value, name, MISSING)
-                if entry is MISSING:
-                    value = self.absent(prefix + ".".join(names[: i + 1]), name, value)
-                else:
-                    value = entry if type(entry) is str else self.accept(entry)
-            else:
+            if not isinstance(value, dict):
                 value = self.field_of_non_map(value, name)
+                continue
+            if has_args and i == last:
+                raise self.error(f"{name} is not a method but has arguments")
+            entry = dict.get(value, name, MISSING)
+            if entry is MISSING:
+                value = self.absent(prefix + ".".join(names[: i + 1]), name, value)
+            else:
+                value = entry if type(entry) is str else plain(entry)
         return value
 
-    def accept(self, value: object) -> object:
-        try:
-            return plain(value)
-        except EvalError as error:
-            raise self.error(str(error)) from None
-
-    def absent(self, path: str, name: str, whole: dict[object, object]) -> object:
+    def absent(self, path: str, name: str, whole: dict[object, object]) -> Value:
         if self.mode == "error":
             raise self.error(f'map has no entry for key "{name}"')
         if self.mode == "default":
@@ -257,35 +262,29 @@ class Evaluator:
     def undefined(self, path: str, known: Iterable[object] = ()) -> UndefinedValue:
         return UndefinedValue(path, known, (self.template, self.at), self.mode == "lenient")
 
-    def field_of_non_map(self, value: object, name: str) -> object:
-        if isinstance(value, UndefinedValue) and value.path != ".":
-            self.require_defined(value)  # in lenient mode .X.Y is as empty as .X
-            return value
-        if isinstance(value, Missing):
-            if self.mode == "error":
-                raise self.error(f'nil data; no entry for key "{name}"')
-            return self.undefined(f".{name}") if self.tracks_undefined else value
-        if value is None:
-            raise self.error(f"cannot take the field {name} of a null")
+    def field_of_non_map(self, value: Value, name: str) -> Value:
+        match value:
+            case UndefinedValue() if value.path != ".":
+                self.require_defined(value)  # in lenient mode .X.Y is as empty as .X
+                return value
+            case Missing():
+                if self.mode == "error":
+                    raise self.error(f'nil data; no entry for key "{name}"')
+                return self.undefined(f".{name}") if self.tracks_undefined else value
+            case None:
+                raise self.error(f"cannot take the field {name} of a null")
         raise self.error(f"cannot take the field {name} of a value of type {type_name(value)}")
 
     # Calls
 
-    def call(
-        self,
-        function: FunctionNode,
-        command: Node,
-        args: Sequence[Node],
-        dot: object,
-        piped: object,
-    ) -> object:
-        """Call a function; its errors are reported at the command, a bad argument at itself."""
+    def call(self, function: FunctionNode, args: Sequence[Node], dot: Value, piped: Value) -> Value:
+        """Call a function; its errors are reported at its name, a bad argument at itself."""
         self.at = function
         name = function.name
         custom = self.functions.get(name)
         if custom is not None:
             values = self.arguments(name, args, dot, piped)
-            return self.call_custom(name, custom, values, command)
+            return self.call_custom(function, custom, values)
         if name not in BUILTINS:
             raise self.error(f'function "{name}" not defined')
         builtin, fewest, most = BUILTINS[name]
@@ -295,41 +294,37 @@ class Evaluator:
         if name in ("and", "or"):
             return self.and_or(name, args, dot, piped)
         values = self.arguments(name, args, dot, piped)
-        if name == "templateFirst":
+        if builtin is None:
             return self.template_first(args, values, dot)
         try:
             if name == "slice":
                 self.refuse_boxed(args[1:], values[1:])
             result = builtin(values, self.budget.output)
         except EvalError as error:
-            self.at = command
+            self.at = function
             raise self.error(f"error calling {name}: {error}") from None
         self.spend(_cost(result))
         if self.tracks_undefined and result is MISSING:
-            self.at = command
+            self.at = function
             return self.undefined(f'index … "{values[-1]}"')
         return result
 
-    def and_or(self, name: str, args: Sequence[Node], dot: object, piped: object) -> object:
+    def and_or(self, name: str, args: Sequence[Node], dot: Value, piped: Value) -> Value:
         """Return the first argument that decides the result, or the last; evaluate no others."""
-        value: object = None
+        value: Value = None
         for arg in args:
-            value = self.operand(arg, dot, False)
+            value = self.operand(arg, dot)
             if bool(value) == (name == "or"):
                 return value
         return value if piped is _NOTHING_PIPED else piped
 
-    def arguments(
-        self, name: str, args: Sequence[Node], dot: object, piped: object
-    ) -> list[object]:
-        values: list[object] = []
-        for i, arg in enumerate(args):
-            values.append(self.admit(name, self.operand(arg, dot, False), i))
+    def arguments(self, name: str, args: Sequence[Node], dot: Value, piped: Value) -> list[Value]:
+        values = [self.admit(name, self.operand(arg, dot), i) for i, arg in enumerate(args)]
         if piped is not _NOTHING_PIPED:
             values.append(self.admit(name, piped, len(values)))
         return values
 
-    def admit(self, name: str, value: object, position: int) -> object:
+    def admit(self, name: str, value: Value, position: int) -> Value:
         if name not in _UNDEFINED_ALLOWED or name in self.functions:
             value = self.require_defined(value)
         if name == "printf" and position == 0 and not isinstance(value, str):
@@ -339,48 +334,55 @@ class Evaluator:
         self.spend(_cost(value))
         return value
 
-    def refuse_boxed(self, args: Sequence[Node], values: list[object]) -> None:
+    def refuse_boxed(self, args: Sequence[Node], values: list[Value]) -> None:
         """Reject an index that Go's `slice` rejects: a number straight out of a list or map.
 
         Go sees such a value as an interface, and `slice`, unlike `index`, does not unwrap it.
         Piped, in parentheses or through a variable it is a plain number.
         """
         for arg, value in zip(args, values, strict=False):
-            boxed = isinstance(arg, FieldNode | ChainNode) or (
-                isinstance(arg, DotNode) and self.boxed
-            )
-            if isinstance(arg, VariableNode):
-                boxed = bool(arg.path) or self.binding(arg.name).boxed
+            match arg:
+                case FieldNode() | ChainNode():
+                    boxed = True
+                case DotNode():
+                    boxed = self.boxed
+                case VariableNode():
+                    boxed = bool(arg.path) or self.binding(arg.name).boxed
+                case _:
+                    boxed = False
             if boxed and isinstance(value, int):
                 raise EvalError("put an index that comes from a list or map in parentheses")
 
     def call_custom(
-        self, name: str, custom: Callable[..., object], values: list[object], command: Node
-    ) -> object:
+        self, function: FunctionNode, custom: Callable[..., object], values: list[Value]
+    ) -> Value:
         try:
             result = plain(custom(*[_python(value) for value in values]))
         except Exception as error:  # any error of a caller's function gets a position
-            self.at = command
-            raise self.error(f"error calling {name}: {error}") from error
+            self.at = function
+            raise self.error(f"error calling {function.name}: {error}") from error
         self.spend(1 + _cost(result))
         return result
 
-    def template_first(self, args: Sequence[Node], values: list[object], dot: object) -> object:
-        """Implemented by the renderer, which knows the other templates."""
+    def template_first(self, args: Sequence[Node], values: list[Value], dot: Value) -> Value:
+        """Implemented by the renderer, which knows how to render a fragment."""
         raise NotImplementedError
 
 
-def _cost(value: object) -> int:
+def _cost(value: Value) -> int:
     """Return the cost of a value in steps, so that growing texts use up the budget."""
     return len(value) >> 6 if isinstance(value, _SIZED) else 0
 
 
-def _python(value: object) -> object:
+def _python(value: Value) -> Value:
     """Return a value as the caller's own functions receive it."""
-    if isinstance(value, Missing):
-        return None
-    if isinstance(value, str):
-        return str.__str__(value)
-    if isinstance(value, int) and not isinstance(value, bool):
-        return int.__add__(value, 0)
+    match value:
+        case Missing():
+            return None
+        case bool():
+            return value
+        case str():
+            return str.__str__(value)
+        case int():
+            return int.__add__(value, 0)
     return value

@@ -7,6 +7,10 @@ They are plain classes with slots: the same classes as NamedTuples take 2.5 ms m
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gascity.gotemplate.values import Value
 
 
 class Node:
@@ -16,6 +20,9 @@ class Node:
 
     def __init__(self, line: int, pos: int) -> None:
         self.line, self.pos = line, pos
+
+
+# Operands of a command.
 
 
 class DotNode(Node):
@@ -35,7 +42,7 @@ class LiteralNode(Node):
 
     __slots__ = ("value",)
 
-    def __init__(self, line: int, pos: int, value: object) -> None:
+    def __init__(self, line: int, pos: int, value: Value) -> None:
         self.line, self.pos, self.value = line, pos, value
 
 
@@ -84,17 +91,14 @@ class ChainNode(Node):
         self.line, self.pos, self.base, self.path = line, pos, base, path
 
 
-class CommandNode(Node):
-    """One stage of a pipeline: an operand, or a function and its arguments."""
-
-    __slots__ = ("args",)
-
-    def __init__(self, line: int, pos: int, args: tuple[Node, ...]) -> None:
-        self.line, self.pos, self.args = line, pos, args
+Command = tuple[Node, ...]  # one stage of a pipeline: an operand, or a function and its arguments
 
 
 class PipeNode(Node):
-    """Commands joined by `|`; their value is assigned to the variables in `targets`."""
+    """Commands joined by `|`; their value is assigned to the variables in `targets`.
+
+    It is an operand if it is in parentheses, and an action, `{{pipeline}}`, in a list of nodes.
+    """
 
     __slots__ = ("assigns", "commands", "targets")
 
@@ -102,12 +106,15 @@ class PipeNode(Node):
         self,
         line: int,
         pos: int,
-        commands: tuple[CommandNode, ...],
+        commands: tuple[Command, ...],
         targets: tuple[str, ...] = (),
         assigns: bool = False,
     ) -> None:
         self.line, self.pos = line, pos
         self.commands, self.targets, self.assigns = commands, targets, assigns
+
+
+# Nodes of the template itself, besides actions.
 
 
 class TextNode(Node):
@@ -119,60 +126,31 @@ class TextNode(Node):
         self.line, self.pos, self.text = line, pos, text
 
 
-class ActionNode(Node):
-    """`{{pipeline}}`"""
-
-    __slots__ = ("pipe",)
-
-    def __init__(self, line: int, pos: int, pipe: PipeNode) -> None:
-        self.line, self.pos, self.pipe = line, pos, pipe
-
-
 class ControlNode(Node):
-    """Base of `if`, `with` and `range`."""
+    """`{{if}}`, `{{with}}` or `{{range}}`; `word` says which."""
 
-    __slots__ = ("body", "otherwise", "pipe")
+    __slots__ = ("body", "otherwise", "pipe", "word")
 
     def __init__(
         self,
         line: int,
         pos: int,
+        word: str,
         pipe: PipeNode,
         body: tuple[Node, ...],
         otherwise: tuple[Node, ...],
     ) -> None:
-        self.line, self.pos = line, pos
+        self.line, self.pos, self.word = line, pos, word
         self.pipe, self.body, self.otherwise = pipe, body, otherwise
 
 
-class IfNode(ControlNode):
-    """`{{if}}`"""
+class JumpNode(Node):
+    """`{{break}}` or `{{continue}}`; `word` says which."""
 
-    __slots__ = ()
+    __slots__ = ("word",)
 
-
-class WithNode(ControlNode):
-    """`{{with}}`"""
-
-    __slots__ = ()
-
-
-class RangeNode(ControlNode):
-    """`{{range}}`"""
-
-    __slots__ = ()
-
-
-class BreakNode(Node):
-    """`{{break}}`"""
-
-    __slots__ = ()
-
-
-class ContinueNode(Node):
-    """`{{continue}}`"""
-
-    __slots__ = ()
+    def __init__(self, line: int, pos: int, word: str) -> None:
+        self.line, self.pos, self.word = line, pos, word
 
 
 class IncludeNode(Node):
@@ -204,10 +182,6 @@ class Template:
         self.name, self.file, self.text = name, file, text
         self.nodes, self.defines = nodes, defines
         self.blank = is_blank(nodes)
-
-    def column(self, pos: int) -> int:
-        """Return the column of an offset, in bytes from 0."""
-        return column(self.text, pos)
 
 
 Position = tuple[Template, Node]

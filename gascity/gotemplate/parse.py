@@ -20,34 +20,28 @@ from gascity.gotemplate.literals import (
     unquote,
 )
 from gascity.gotemplate.nodes import (
-    ActionNode,
-    BreakNode,
     ChainNode,
-    CommandNode,
-    ContinueNode,
+    Command,
     ControlNode,
     DotNode,
     FieldNode,
     FunctionNode,
-    IfNode,
     IncludeNode,
+    JumpNode,
     LiteralNode,
     NilNode,
     Node,
     OverflowNode,
     PipeNode,
-    RangeNode,
     Template,
     TextNode,
     VariableNode,
-    WithNode,
     column,
     is_blank,
 )
 from gascity.gotemplate.values import canonical
 
 _DEEPEST = 100  # parentheses and blocks within each other, together
-_CONTROLS: dict[str, type[ControlNode]] = {"if": IfNode, "with": WithNode, "range": RangeNode}
 _CONSTANTS = (LiteralNode, DotNode, NilNode, OverflowNode)
 _OPERANDS = frozenset(
     {
@@ -206,7 +200,7 @@ class _Parser:
         if token.kind is lex.LEFT:
             return self.action()
         if token.kind is lex.LONE_FIELD:
-            return ActionNode(token.line, token.pos, _lone_field(token))
+            return _lone_field(token)
         raise self.unexpected(token, "input")
 
     def node_list(self) -> tuple[tuple[Node, ...], _Clause]:
@@ -222,11 +216,10 @@ class _Parser:
     def action(self) -> Node | _Clause:
         token = self.peek()
         if token.kind is not lex.KEYWORD or token.text == "define":
-            pipe = self.pipeline("command", lex.RIGHT)
-            return ActionNode(token.line, token.pos, pipe)
+            return self.pipeline("command", lex.RIGHT)
         self.next()
         word = token.text
-        if word in _CONTROLS:
+        if word in ("if", "with", "range"):
             return self.control(word, token)
         if word in ("break", "continue"):
             return self.jump(token)
@@ -241,7 +234,7 @@ class _Parser:
         self.expect_right(f"{{{{{token.text}}}}}")
         if not self.scope.loops:
             raise self.error(f"{{{{{token.text}}}}} outside {{{{range}}}}")
-        return (BreakNode if token.text == "break" else ContinueNode)(token.line, token.pos)
+        return JumpNode(token.line, token.pos, token.text)
 
     def otherwise(self, token: LexToken) -> _Clause:
         following = self.peek()
@@ -273,7 +266,7 @@ class _Parser:
             if clause.word != "end":
                 raise self.error(f"expected end; found {{{{{clause.word}}}}}")
         for token, pipe, body in reversed(arms):
-            rest = (_CONTROLS[word](token.line, token.pos, pipe, body, rest),)
+            rest = (ControlNode(token.line, token.pos, word, pipe, body, rest),)
         self.depth -= 1
         del self.scope.variables[known:]
         return rest[0]
@@ -330,7 +323,7 @@ class _Parser:
             self.seen = self.at - 1
             return _lone_field(start)
         targets, assigns = self.targets(context) if start.kind is lex.VARIABLE else ((), False)
-        commands: list[CommandNode] = []
+        commands: list[Command] = []
         while True:
             token = self.peek()
             if token.kind is end:
@@ -342,7 +335,7 @@ class _Parser:
         if not commands:
             raise self.error(f"missing value for {context}")
         for stage, command in enumerate(commands[1:], 2):
-            if isinstance(command.args[0], _CONSTANTS):
+            if isinstance(command[0], _CONSTANTS):
                 raise self.error(f"non executable command in pipeline stage {stage}")
         return PipeNode(start.line, start.pos, tuple(commands), targets, assigns)
 
@@ -370,9 +363,8 @@ class _Parser:
                 raise self.error("range can only initialize variables")
         return tuple(names), False
 
-    def command(self) -> CommandNode:
+    def command(self) -> Command:
         """Read operands separated by blanks, up to a pipe or the end of the pipeline."""
-        start = self.peek()
         args: list[Node] = []
         while True:
             operand = self.operand()
@@ -386,7 +378,7 @@ class _Parser:
             elif token.kind is not lex.RIGHT and token.kind is not lex.CLOSE:
                 raise self.unexpected(token, "operand")
             break
-        return CommandNode(start.line, start.pos, tuple(args))
+        return tuple(args)
 
     def operand(self) -> Node | None:
         term = self.term()
@@ -458,6 +450,5 @@ class _Parser:
 
 def _lone_field(token: LexToken) -> PipeNode:
     """Return the pipeline that consists of this field only, the most common kind."""
-    line, pos = token.line, token.pos
-    command = CommandNode(line, pos, (FieldNode(line, pos, (token.text[1:],)),))
-    return PipeNode(line, pos, (command,))
+    field = FieldNode(token.line, token.pos, (token.text[1:],))
+    return PipeNode(token.line, token.pos, ((field,),))

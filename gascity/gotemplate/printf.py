@@ -15,8 +15,11 @@ from gascity.gotemplate.literals import NAMED_ESCAPES
 from gascity.gotemplate.values import (
     Byte,
     Missing,
+    Value,
     canonical,
     is_byte,
+    is_nil,
+    is_number,
     plain,
     sorted_items,
     to_bytes,
@@ -27,12 +30,11 @@ from gascity.gotemplate.values import (
 _BASES = {"b": ("b", "0b"), "o": ("o", "0"), "O": ("o", "0o"), "x": ("x", "0x"), "X": ("X", "0X")}
 _FLOAT_VERBS = frozenset("vbgGxXfFeE")
 _FLAGS = {"+": "plus", "-": "minus", "#": "sharp", " ": "space", "0": "zero"}
-_COMPOUND = (dict, list, tuple)
 _DEEPEST = 100  # lists in lists; deeper data is almost certainly circular
 _LARGEST = 1_000_000  # Go rejects a width that exceeds it when one more digit follows
 
 
-def sprint(args: Sequence[object], limit: int) -> str:
+def sprint(args: Sequence[Value], limit: int) -> str:
     """Join the values, with a space between two neighbours that are both not strings."""
     out = _Output(limit)
     after_string = True
@@ -45,7 +47,7 @@ def sprint(args: Sequence[object], limit: int) -> str:
     return out.text()
 
 
-def sprintln(args: Sequence[object], limit: int) -> str:
+def sprintln(args: Sequence[Value], limit: int) -> str:
     """Join the values with spaces and add a newline."""
     out = _Output(limit)
     for i, arg in enumerate(args):
@@ -56,12 +58,12 @@ def sprintln(args: Sequence[object], limit: int) -> str:
     return out.text()
 
 
-def sprintf(template: str, args: Sequence[object], limit: int) -> str:
+def sprintf(template: str, args: Sequence[Value], limit: int) -> str:
     """Format the values; errors in the format are written into the text, as in Go."""
     return _Format(template, args, limit).run()
 
 
-def display(value: object, limit: int) -> str:
+def display(value: Value, limit: int) -> str:
     """Return what `print` writes for one value; a missing one is `<nil>`."""
     if type(value) is str:
         return value
@@ -118,7 +120,7 @@ _PLAIN = _Directive()
 class _Format:
     """A position in one format string and its arguments."""
 
-    def __init__(self, template: str, args: Sequence[object], limit: int) -> None:
+    def __init__(self, template: str, args: Sequence[Value], limit: int) -> None:
         self.template = template
         self.args = args
         self.out = _Output(limit)
@@ -174,8 +176,8 @@ class _Format:
             self.arg += 1
             self._value(d, verb, value)
 
-    def _value(self, d: _Directive, verb: str, value: object) -> None:
-        if verb == "T" and value is not None and not isinstance(value, Missing):
+    def _value(self, d: _Directive, verb: str, value: Value) -> None:
+        if verb == "T" and not is_nil(value):
             _write_value(self.out, d, "s", type_name(value))
             return
         if verb in "vw":
@@ -236,9 +238,7 @@ class _Format:
             return None
         value = self.args[self.arg]
         self.arg += 1
-        if isinstance(value, bool) or not isinstance(value, int) or abs(value) > _LARGEST:
-            return None
-        return value
+        return value if is_number(value) and abs(value) <= _LARGEST else None
 
     def _index(self) -> None:
         """Read an argument index such as [3], if there is one."""
@@ -265,78 +265,70 @@ class _Format:
         for i, arg in enumerate(self.args[self.arg :]):
             if i:
                 self.out.write(", ")
-            if arg is not None and not isinstance(arg, Missing):
+            if not is_nil(arg):
                 self.out.write(f"{type_name(arg)}=")
             _write_value(self.out, _PLAIN, "v", arg)
         self.out.write(")")
 
 
-def _write_value(out: _Output, d: _Directive, verb: str, value: object, depth: int = 0) -> None:
+def _write_value(out: _Output, d: _Directive, verb: str, value: Value, depth: int = 0) -> None:
     """Write `value`, or Go's error text if the verb does not fit its type."""
-    if isinstance(value, _COMPOUND):
-        _write_compound(out, d, verb, value, depth)
-        return
-    if value is None or isinstance(value, Missing):
-        _nil(out, d, verb, depth)
-        return
-    text = _scalar(d, verb, value)
+    match value:
+        case dict() | list() | tuple():
+            _write_compound(out, d, verb, value, depth)
+            return
+        case None | Missing():
+            text: str | None = _nil(d, verb, depth)
+        case str():
+            text = _string(d, verb, canonical(value))
+        case bool():
+            text = d.pad("true" if value else "false") if verb in "tv" else None
+        case int():
+            text = _integer(d, verb, value)
+        case float():
+            text = _float(d, verb, value, d.plus)
+        case complex():
+            real, imaginary = _float(d, verb, value.real, d.plus), _float(d, verb, value.imag, True)
+            text = real and f"({real}{imaginary}i)"
     if text is not None:
         out.write(text)
     else:
         _write_bad_verb(out, d, verb, value)
 
 
-def _write_bad_verb(out: _Output, d: _Directive, verb: str, value: object) -> None:
+def _write_bad_verb(out: _Output, d: _Directive, verb: str, value: Value) -> None:
     """Write Go's error text for a verb that does not fit the value's type."""
     out.write(f"%!{verb}({type_name(value)}=")
     _write_value(out, d, "v", value)
     out.write(")")
 
 
-def _nil(out: _Output, d: _Directive, verb: str, depth: int) -> None:
+def _nil(d: _Directive, verb: str, depth: int) -> str:
     if depth:
-        out.write("interface {}(nil)" if d.go else "<nil>")
-    elif verb in "vT":
-        out.write(d.pad("<nil>"))
-    else:
-        out.write(f"%!{verb}(<nil>)")
+        return "interface {}(nil)" if d.go else "<nil>"
+    return d.pad("<nil>") if verb in "vT" else f"%!{verb}(<nil>)"
 
 
-def _write_compound(out: _Output, d: _Directive, verb: str, value: object, depth: int) -> None:
+def _write_compound(
+    out: _Output,
+    d: _Directive,
+    verb: str,
+    value: dict[object, object] | list[object] | tuple[object, ...],
+    depth: int,
+) -> None:
     """Write a map or a list; EvalError if it is nested too deeply."""
     if depth > _DEEPEST:
         raise EvalError("the value is nested too deeply to be printed")
-    separator = ", " if d.go else " "
-    if isinstance(value, dict):
-        out.write("map[string]interface {}{" if d.go else "map[")
-        for i, (key, item) in enumerate(sorted_items(value)):
-            out.write(separator if i else "")
+    out.write(f"{type_name(value)}{{" if d.go else "map[" if isinstance(value, dict) else "[")
+    items = sorted_items(value) if isinstance(value, dict) else [("", item) for item in value]
+    for i, (key, item) in enumerate(items):
+        if i:
+            out.write(", " if d.go else " ")
+        if isinstance(value, dict):
             _write_value(out, d, verb, key, depth + 1)
             out.write(":")
-            _write_value(out, d, verb, item, depth + 1)
-    elif isinstance(value, list | tuple):
-        out.write("[]interface {}{" if d.go else "[")
-        for i, item in enumerate(value):
-            out.write(separator if i else "")
-            _write_value(out, d, verb, plain(item), depth + 1)
+        _write_value(out, d, verb, plain(item), depth + 1)
     out.write("}" if d.go else "]")
-
-
-def _scalar(d: _Directive, verb: str, value: object) -> str | None:
-    """Return the text of a value that is not a list or map; None if the verb does not fit."""
-    if isinstance(value, str):
-        return _string(d, verb, canonical(value))
-    if isinstance(value, bool):
-        return d.pad("true" if value else "false") if verb in "tv" else None
-    if isinstance(value, int):
-        return _integer(d, verb, value)
-    if isinstance(value, float):
-        return _float(d, verb, value, d.plus) if verb in _FLOAT_VERBS else None
-    if isinstance(value, complex):
-        if verb not in _FLOAT_VERBS:
-            return None
-        return f"({_float(d, verb, value.real, d.plus)}{_float(d, verb, value.imag, True)}i)"
-    raise EvalError(f"a value of Python's type {type(value).__name__} cannot be printed")
 
 
 def _string(d: _Directive, verb: str, text: str) -> str | None:
@@ -411,7 +403,9 @@ def _unicode(d: _Directive, value: int) -> str:
     return d.pad(text, zeros=False)
 
 
-def _float(d: _Directive, verb: str, value: float, plus: bool) -> str:
+def _float(d: _Directive, verb: str, value: float, plus: bool) -> str | None:
+    if verb not in _FLOAT_VERBS:
+        return None
     verb = "g" if verb == "v" else verb
     precision = d.precision if d.precision is not None else 6 if verb in "eEfF" else None
     text = _float_text(value, verb, precision)

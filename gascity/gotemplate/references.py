@@ -6,20 +6,18 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from gascity.gotemplate.nodes import (
-    ActionNode,
     ChainNode,
     ControlNode,
     DotNode,
     FieldNode,
     FunctionNode,
-    IfNode,
     IncludeNode,
     LiteralNode,
     Node,
     PipeNode,
     Template,
     VariableNode,
-    WithNode,
+    column,
 )
 
 _ALLOW_UNDEFINED = frozenset({"and", "or", "not", "eq", "ne"})
@@ -62,17 +60,9 @@ class _Finder:
     def reference(
         self, kind: str, name: str, node: Node, tentative: bool, rooted: bool = True
     ) -> TemplateReference:
-        template = self.template
-        return TemplateReference(
-            kind,
-            name,
-            template.file,
-            node.line,
-            template.column(node.pos),
-            template.name,
-            tentative,
-            rooted,
-        )
+        file, within = self.template.file, self.template.name
+        col = column(self.template.text, node.pos)
+        return TemplateReference(kind, name, file, node.line, col, within, tentative, rooted)
 
     def of_lists(self) -> Iterator[TemplateReference]:
         """Walk the blocks with an explicit stack: a chain of `else if` may have any length."""
@@ -80,17 +70,15 @@ class _Finder:
         while todo:
             nodes, rooted = todo.pop()
             for node in nodes:
-                if isinstance(node, ActionNode):
-                    yield from self.of_pipe(node.pipe, rooted, False)
-                elif isinstance(node, IncludeNode):
-                    yield from self.of_include(node, rooted)
-                elif isinstance(node, ControlNode):
-                    yield from self.of_pipe(node.pipe, rooted, True)
-                    same = isinstance(node, IfNode) or (
-                        isinstance(node, WithNode) and _is_root(node.pipe)
-                    )
-                    todo.append((node.body, rooted and same))
-                    todo.append((node.otherwise, rooted))
+                match node:
+                    case PipeNode():
+                        yield from self.of_pipe(node, rooted, False)
+                    case IncludeNode():
+                        yield from self.of_include(node, rooted)
+                    case ControlNode():
+                        yield from self.of_pipe(node.pipe, rooted, True)
+                        same = node.word == "if" or (node.word == "with" and _is_root(node.pipe))
+                        todo += (node.body, rooted and same), (node.otherwise, rooted)
 
     def of_include(self, node: IncludeNode, rooted: bool) -> Iterator[TemplateReference]:
         whole = node.pipe is not None and _is_root(node.pipe, rooted)
@@ -99,46 +87,43 @@ class _Finder:
             yield from self.of_pipe(node.pipe, rooted, False)
 
     def of_pipe(self, pipe: PipeNode, rooted: bool, tentative: bool) -> Iterator[TemplateReference]:
-        followers = [command.args[0] for command in pipe.commands[1:]]
-        for i, command in enumerate(pipe.commands):
-            first, *args = command.args
-            if isinstance(first, FunctionNode):
-                yield from self.of_call(first, args, rooted)
-            else:
-                optional = _allows_undefined(followers[i]) if i < len(followers) else tentative
-                yield from self.of_operand(first, rooted, optional)
-
-    def of_call(
-        self, function: FunctionNode, args: list[Node], rooted: bool
-    ) -> Iterator[TemplateReference]:
-        for arg in args:
-            if function.name == "templateFirst":
-                yield from self.of_name(arg)
-            yield from self.of_operand(arg, rooted, _allows_undefined(function))
+        followers = [command[0] for command in pipe.commands[1:]]
+        for i, (first, *args) in enumerate(pipe.commands):
+            match first:
+                case FunctionNode():
+                    for arg in args:
+                        if first.name == "templateFirst":
+                            yield from self.of_name(arg)
+                        yield from self.of_operand(arg, rooted, _allows_undefined(first))
+                case _:
+                    optional = _allows_undefined(followers[i]) if i < len(followers) else tentative
+                    yield from self.of_operand(first, rooted, optional)
 
     def of_name(self, arg: Node) -> Iterator[TemplateReference]:
         """Yield the fragment that an argument of templateFirst names, or its name pattern."""
-        if isinstance(arg, LiteralNode):
-            yield self.reference("fragment", str(arg.value), arg, True)
-        elif isinstance(arg, PipeNode):
-            first, *rest = arg.commands[0].args
-            is_printf = isinstance(first, FunctionNode) and first.name == "printf"
-            shape = rest[0] if is_printf and rest else None
-            name = str(shape.value) if isinstance(shape, LiteralNode) else ""
-            yield self.reference("pattern", name, arg, True)
-        elif not isinstance(arg, DotNode) and not (isinstance(arg, VariableNode) and not arg.path):
-            yield self.reference("pattern", "", arg, True)
+        match arg:
+            case LiteralNode():
+                yield self.reference("fragment", str(arg.value), arg, True)
+            case PipeNode(commands=((FunctionNode(name="printf"), LiteralNode() as form, *_), *_)):
+                yield self.reference("pattern", str(form.value), arg, True)
+            case DotNode() | VariableNode(path=()):
+                pass
+            case _:
+                yield self.reference("pattern", "", arg, True)
 
     def of_operand(self, node: Node, rooted: bool, tentative: bool) -> Iterator[TemplateReference]:
-        if isinstance(node, FieldNode | VariableNode):
-            from_root = rooted if isinstance(node, FieldNode) else node.name == "$"
-            if from_root and node.path:
-                optional = tentative and len(node.path) == 1
-                yield self.reference("variable", node.path[0], node, optional)
-        elif isinstance(node, PipeNode):
-            yield from self.of_pipe(node, rooted, tentative)
-        elif isinstance(node, ChainNode):
-            yield from self.of_operand(node.base, rooted, False)
+        match node:
+            case FieldNode(path=path) if rooted:
+                yield self.variable(node, path, tentative)
+            case VariableNode(name="$", path=(_, *_) as path):
+                yield self.variable(node, path, tentative)
+            case PipeNode():
+                yield from self.of_pipe(node, rooted, tentative)
+            case ChainNode():
+                yield from self.of_operand(node.base, rooted, False)
+
+    def variable(self, node: Node, path: tuple[str, ...], tentative: bool) -> TemplateReference:
+        return self.reference("variable", path[0], node, tentative and len(path) == 1)
 
 
 def _allows_undefined(node: Node) -> bool:
@@ -147,9 +132,9 @@ def _allows_undefined(node: Node) -> bool:
 
 def _is_root(pipe: PipeNode, rooted: bool = True) -> bool:
     """Return whether the pipeline is `$`, or `.` where that is the data of the template."""
-    if len(pipe.commands) != 1 or len(pipe.commands[0].args) != 1:
-        return False
-    only = pipe.commands[0].args[0]
-    return (isinstance(only, DotNode) and rooted) or (
-        isinstance(only, VariableNode) and only.name == "$" and not only.path
-    )
+    match pipe.commands:
+        case ((DotNode(),),):
+            return rooted
+        case ((VariableNode(name="$", path=()),),):
+            return True
+    return False

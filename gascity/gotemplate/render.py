@@ -9,56 +9,54 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import NamedTuple
 
-from gascity.gotemplate.errors import EvalError, TemplateError, UndefinedName, did_you_mean
+from gascity.gotemplate.errors import (
+    EvalError,
+    TemplateCall,
+    TemplateError,
+    UndefinedName,
+    did_you_mean,
+)
 from gascity.gotemplate.evaluate import Binding, Budget, Evaluator
 from gascity.gotemplate.nodes import (
-    ActionNode,
-    BreakNode,
-    ContinueNode,
+    ControlNode,
     DotNode,
-    IfNode,
     IncludeNode,
+    JumpNode,
     Node,
-    RangeNode,
+    PipeNode,
     Template,
     TextNode,
     VariableNode,
-    WithNode,
 )
 from gascity.gotemplate.parse import parse
 from gascity.gotemplate.printf import display
-from gascity.gotemplate.values import MISSING, Int, Missing, plain, readable, sorted_items, to_bytes
+from gascity.gotemplate.values import (
+    MISSING,
+    FragmentText,
+    Int,
+    Missing,
+    Span,
+    Value,
+    plain,
+    readable,
+    sorted_items,
+    to_bytes,
+)
 
 _NO_FUNCTIONS: Mapping[str, Callable[..., object]] = {}
 _DEFAULT = Budget()
-_TRAIL = 20  # maximum number of callers in an error; a runaway recursion has thousands
 _NESTED = 30  # maximum depth of templateFirst, which uses Python's stack
-_CHOICES = (IfNode, WithNode)
-_JUMPS = (BreakNode, ContinueNode)
 
 
-class Span(NamedTuple):
-    """A piece of output with the file, line and template of the text or action that wrote it.
-
-    `name` is the template or fragment; `line` is the first one if the text has several.
-    """
-
-    text: str
-    file: str
-    line: int
-    name: str
-
-
-class TemplateSet(Mapping[str, Template]):
+class TemplateSet(dict[str, Template]):
     """Templates by name, collected file by file.
 
     A later definition replaces an earlier one, but a blank one never replaces one with content.
     """
 
     def __init__(self, files: Iterable[Template] = ()) -> None:
-        self._named: dict[str, Template] = {}
+        super().__init__()
         for template in files:
             self.add(template)
 
@@ -70,17 +68,8 @@ class TemplateSet(Mapping[str, Template]):
         self._put(template)
 
     def _put(self, template: Template) -> None:
-        if not template.blank or template.name not in self._named:
-            self._named[template.name] = template
-
-    def __getitem__(self, name: str) -> Template:
-        return self._named[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._named)
-
-    def __len__(self) -> int:
-        return len(self._named)
+        if not template.blank or template.name not in self:
+            self[template.name] = template
 
 
 def render(
@@ -110,7 +99,7 @@ def render(
     renderer = _Renderer(templates, template, functions, missing, budget, undefined_names, lenient)
     try:
         renderer.run(template, MISSING if data is None else plain(data))
-    except EvalError as error:
+    except EvalError as error:  # the data is not plain
         raise renderer.error(str(error)) from None
     except RecursionError:
         raise renderer.error("the template is nested too deeply") from None
@@ -139,18 +128,6 @@ def render_text(
     return "".join([span.text for span in spans])
 
 
-class _IncludedText(str):
-    """The text of a fragment as a value that keeps its spans."""
-
-    __slots__ = ("spans",)
-    spans: tuple[Span, ...]
-
-    def __new__(cls, spans: Sequence[Span]) -> _IncludedText:
-        text = super().__new__(cls, "".join([span.text for span in spans]))
-        text.spans = tuple(spans)
-        return text
-
-
 class _Frame:
     """A list of nodes that is being rendered.
 
@@ -175,7 +152,7 @@ class _Frame:
     )
 
     def __init__(
-        self, nodes: tuple[Node, ...], dot: object, template: Template, variables: list[Binding]
+        self, nodes: tuple[Node, ...], dot: Value, template: Template, variables: list[Binding]
     ) -> None:
         self.nodes: Iterator[Node] = iter(nodes)
         self.dot = dot
@@ -185,62 +162,58 @@ class _Frame:
         self.variables = variables
         self.floor = 0
         self.kept = 0
-        self.loop: RangeNode | None = None
-        self.items: Iterator[tuple[object, object]] = iter(())
-        self.call: tuple[str, int, str] | None = None
+        self.loop: ControlNode | None = None
+        self.items: Iterator[tuple[Value, object]] = iter(())
+        self.call: TemplateCall | None = None
 
 
 class _Renderer(Evaluator):
-    """One rendering: the templates, and the spans written so far."""
+    """Walks the nodes of templates; `frames` are the lists of nodes that are being rendered."""
 
-    def __init__(
-        self,
-        templates: Mapping[str, Template],
-        template: Template,
-        functions: Mapping[str, Callable[..., object]],
-        missing: str,
-        budget: Budget,
-        undefined_names: list[UndefinedName] | None,
-        lenient: Collection[str] = (),
-    ) -> None:
-        super().__init__(template, functions, missing, budget, undefined_names, lenient)
-        self.templates = templates
-        self.spans: list[Span] = []
-        self.left = budget.output
-        self.depth = 0
-        self.nested = 0
+    frames: list[_Frame]
 
     def emit(self, text: str, line: int) -> None:
         """Add output that the current template wrote at `line`."""
-        if not text:
-            return
-        self.left -= len(text)
-        if self.left < 0:
-            raise self.error(f"the output is longer than {self.budget.output} characters")
-        self.spans.append(Span(text, self.template.file, line, self.template.name))
+        if text:
+            self.spend_output(text)
+            self.spans.append(Span(text, self.template.file, line, self.template.name))
 
-    def run(self, template: Template, data: object) -> None:
+    def spend_output(self, text: str) -> None:
+        self.output -= len(text)
+        if self.output < 0:
+            raise self.error(f"the output is longer than {self.budget.output} characters")
+
+    def run(self, template: Template, data: Value) -> None:
         self.refuse_deeper()
-        frames = [self.enter(template, data)]
+        self.frames = []
+        self.enter(template, data)
         try:
-            while frames:
-                self.resume(frames)
+            while self.frames:
+                self.resume()
+        except EvalError as error:
+            failure = self.error(str(error))
+            failure.add_callers(*self.callers())
+            raise failure from None
         except TemplateError as error:
-            calls = [frame.call for frame in reversed(frames) if frame.call]
-            error.trail = (*error.trail, *calls)[:_TRAIL]
+            error.add_callers(*self.callers())
             raise
 
-    def enter(self, template: Template, data: object) -> _Frame:
+    def callers(self) -> Iterator[TemplateCall]:
+        return (frame.call for frame in reversed(self.frames) if frame.call)
+
+    def enter(self, template: Template, data: Value, call: TemplateCall | None = None) -> None:
         self.depth += 1
-        return _Frame(template.nodes, data, template, [Binding("$", data)])
+        frame = _Frame(template.nodes, data, template, [Binding("$", data)])
+        frame.call = call
+        self.frames.append(frame)
 
     def refuse_deeper(self) -> None:
         if self.depth > self.budget.depth:
             raise self.error(f"templates are nested more than {self.budget.depth} deep")
 
-    def resume(self, frames: list[_Frame]) -> None:
-        """Render the innermost frame until it ends or opens another one."""
-        frame = frames[-1]
+    def resume(self) -> None:
+        """Render the innermost frame until it ends or another one becomes the innermost."""
+        frame = self.frames[-1]
         self.template, self.variables, self.boxed = frame.template, frame.variables, frame.boxed
         for node in frame.nodes:
             self.at = node
@@ -249,129 +222,116 @@ class _Renderer(Evaluator):
                 self.spend(0)
             if type(node) is TextNode:
                 self.emit(node.text, node.line)
-            elif type(node) is ActionNode:
+            elif type(node) is PipeNode:
                 self.action(node, frame.dot)
-            elif self.changed_frame(node, frame, frames):
-                return
-        if frame.loop is not None and self.next_iteration(frame, frame.loop):
-            return
-        self.leave(frames)
+            else:
+                self.change_frame(node, frame)
+                if self.frames[-1] is not frame or type(node) is JumpNode:
+                    return
+        if frame.loop is None or not self.next_iteration(frame, frame.loop):
+            self.leave()
 
-    def leave(self, frames: list[_Frame]) -> None:
-        frame = frames.pop()
+    def leave(self) -> None:
+        frame = self.frames.pop()
         if frame.floor:
             del frame.variables[frame.floor :]
         else:
             self.depth -= 1  # only a template's own frame has no "$" before it
 
-    def changed_frame(self, node: Node, frame: _Frame, frames: list[_Frame]) -> bool:
-        """Execute a node that can open or close frames; return whether the top frame changed."""
-        before = len(frames)
-        if isinstance(node, _CHOICES):
-            self.choose(node, frame, frames)
-        elif isinstance(node, RangeNode):
-            self.start_range(node, frame, frames)
-        elif isinstance(node, IncludeNode):
-            self.include(node, frame.dot, frames)
-        elif isinstance(node, _JUMPS):
-            self.jump(isinstance(node, BreakNode), frames)
-            return True
-        return len(frames) > before
+    def change_frame(self, node: Node, frame: _Frame) -> None:
+        """Execute a node that can open or close frames."""
+        match node:
+            case ControlNode(word="range"):
+                self.start_range(node, frame)
+            case ControlNode():
+                self.choose(node, frame)
+            case IncludeNode():
+                self.include(node, frame.dot)
+            case JumpNode():
+                self.jump(node.word == "break")
 
-    def jump(self, out: bool, frames: list[_Frame]) -> None:
+    def jump(self, out: bool) -> None:
         """Leave frames up to the range that a `break` ends or a `continue` resumes."""
-        while not (frames[-1].breaks if out else frames[-1].loop):
-            self.leave(frames)
+        while not (self.frames[-1].breaks if out else self.frames[-1].loop):
+            self.leave()
         if out:
-            self.leave(frames)
+            self.leave()
         else:
-            frames[-1].nodes = iter(())
+            self.frames[-1].nodes = iter(())
 
-    def action(self, node: ActionNode, dot: object) -> None:
-        value = self.pipeline(node.pipe, dot)
-        if node.pipe.targets:
+    def action(self, pipe: PipeNode, dot: Value) -> None:
+        value = self.pipeline(pipe, dot)
+        if pipe.targets:
             return
-        self.at = node
+        self.at = pipe
         value = self.require_defined(value)
         if type(value) is str:
-            self.emit(value, node.line)
-        elif isinstance(value, _IncludedText):
-            self.left -= len(value)
-            if self.left < 0:
-                raise self.error(f"the output is longer than {self.budget.output} characters")
+            self.emit(value, pipe.line)
+        elif type(value) is FragmentText:
+            self.spend_output(value)
             self.spans.extend(value.spans)
-        elif isinstance(value, Missing):
-            self.emit("<no value>", node.line)
         else:
-            self.emit(self.shown(value), node.line)
+            shown = "<no value>" if value is MISSING else display(value, self.budget.output)
+            self.emit(shown, pipe.line)
 
-    def shown(self, value: object) -> str:
-        try:
-            return display(value, self.budget.output)
-        except EvalError as error:
-            raise self.error(str(error)) from None
-
-    def open(self, nodes: tuple[Node, ...], dot: object, floor: int, boxed: bool) -> _Frame:
+    def open(self, nodes: tuple[Node, ...], dot: Value, floor: int, boxed: bool) -> _Frame:
         frame = _Frame(nodes, dot, self.template, self.variables)
         frame.floor, frame.boxed = floor, boxed
+        self.frames.append(frame)
         return frame
 
-    def choose(self, node: IfNode | WithNode, frame: _Frame, frames: list[_Frame]) -> None:
+    def choose(self, node: ControlNode, frame: _Frame) -> None:
         floor = len(self.variables)
         value = self.pipeline(node.pipe, frame.dot, undefined_ok=True)
         if not value:
-            frames.append(self.open(node.otherwise, frame.dot, floor, frame.boxed))
-        elif isinstance(node, WithNode):
-            frames.append(self.open(node.body, value, floor, False))
+            self.open(node.otherwise, frame.dot, floor, frame.boxed)
+        elif node.word == "with":
+            self.open(node.body, value, floor, False)
         else:
-            frames.append(self.open(node.body, frame.dot, floor, frame.boxed))
+            self.open(node.body, frame.dot, floor, frame.boxed)
 
-    def start_range(self, node: RangeNode, frame: _Frame, frames: list[_Frame]) -> None:
+    def start_range(self, node: ControlNode, frame: _Frame) -> None:
         floor = len(self.variables)
         value = self.pipeline(node.pipe, frame.dot, undefined_ok=True)
         items = self.items_of(node, value)
         if items is None:
-            frames.append(self.open(node.otherwise, frame.dot, floor, frame.boxed))
-            frames[-1].breaks = True
-            return
-        # Iterating over an int gives plain numbers; entries of a list or map stay boxed.
-        opened = self.open((), frame.dot, floor, not isinstance(value, int))
-        opened.loop, opened.items, opened.kept = node, items, len(self.variables)
+            opened = self.open(node.otherwise, frame.dot, floor, frame.boxed)
+        else:
+            # Iterating over an int gives plain numbers; entries of a list or map stay boxed.
+            opened = self.open((), frame.dot, floor, not isinstance(value, int))
+            opened.loop, opened.items, opened.kept = node, items, len(self.variables)
         opened.breaks = True
-        frames.append(opened)
 
-    def items_of(self, node: RangeNode, value: object) -> Iterator[tuple[object, object]] | None:
+    def items_of(self, node: ControlNode, value: Value) -> Iterator[tuple[Value, object]] | None:
         """Return the (index, item) pairs of a range; None if there are none."""
-        if isinstance(value, list | tuple):
-            return ((Int(i), item) for i, item in enumerate(value)) if value else None
-        if isinstance(value, dict):
-            self.spend(len(value) >> 4)
-            try:
+        match value:
+            case list() | tuple():
+                return ((Int(i), item) for i, item in enumerate(value)) if value else None
+            case dict():
+                self.spend(len(value) >> 4)
                 return iter(sorted_items(value)) if value else None
-            except EvalError as error:
-                raise self.error(str(error)) from None
-        if isinstance(value, int) and not isinstance(value, bool):
-            if len(node.pipe.targets) > 1:
-                raise self.error("a range over a number takes one variable")
-            kind = type(value)
-            return ((MISSING, kind(i)) for i in range(value)) if value > 0 else None
-        if isinstance(value, Missing):
-            return None
-        raise self.error(f"range cannot iterate over {self.shown(value)}")
+            case int() if type(value) is not bool:
+                if len(node.pipe.targets) > 1:
+                    raise self.error("a range over a number takes one variable")
+                kind = type(value)
+                return ((MISSING, kind(i)) for i in range(value)) if value > 0 else None
+            case Missing():
+                return None
+        raise self.error(f"range cannot iterate over {display(value, self.budget.output)}")
 
-    def next_iteration(self, frame: _Frame, loop: RangeNode) -> bool:
+    def next_iteration(self, frame: _Frame, loop: ControlNode) -> bool:
         """Start the next iteration of a range; return whether there is one."""
         self.at = loop
         self.spend(1)
         del frame.variables[frame.kept :]
         for index, item in frame.items:
-            frame.dot = self.accept(item)
+            frame.dot = plain(item)
             self.set_loop_variables(loop, index, frame.dot, frame.boxed)
             frame.nodes = iter(loop.body)
             return True
         return False
 
-    def set_loop_variables(self, loop: RangeNode, index: object, item: object, boxed: bool) -> None:
+    def set_loop_variables(self, loop: ControlNode, index: Value, item: Value, boxed: bool) -> None:
         targets = loop.pipe.targets
         if not targets:
             return
@@ -385,26 +345,21 @@ class _Renderer(Evaluator):
         if len(targets) > 1:
             self.variables[-2].value = index
 
-    def include(self, node: IncludeNode, dot: object, frames: list[_Frame]) -> None:
+    def include(self, node: IncludeNode, dot: Value) -> None:
         template = self.templates.get(node.name)
-        if template is None:
-            self.missing_fragment(node)
-            return
-        self.refuse_deeper()
-        data: object = self.undefined(".") if self.tracks_undefined else MISSING
-        if node.pipe is not None:
-            data = self.require_defined(self.pipeline(node.pipe, dot))
-        frame = self.enter(template, data)
-        frame.call = (self.template.file, node.line, self.template.name)
-        frames.append(frame)
-
-    def missing_fragment(self, node: IncludeNode) -> None:
-        if self.mode != "lenient":
+        if template is not None:
+            self.refuse_deeper()
+            data: Value = self.undefined(".") if self.tracks_undefined else MISSING
+            if node.pipe is not None:
+                data = self.require_defined(self.pipeline(node.pipe, dot))
+            self.enter(template, data, (self.template.file, node.line, self.template.name))
+        elif self.mode == "lenient":
+            self.report("fragment", node.name, (self.template, node), self.templates)
+        else:
             hint = did_you_mean(node.name, self.templates)
             raise self.error(f'template "{node.name}" not defined', hint)
-        self.report("fragment", node.name, (self.template, node), self.templates)
 
-    def template_first(self, args: Sequence[Node], values: list[object], dot: object) -> object:
+    def template_first(self, args: Sequence[Node], values: list[Value], dot: Value) -> Value:
         """Render the first fragment that exists, with dot or with the data before the names.
 
         The first argument is data if it is not a text, or if it is `.` or `$` followed by names.
@@ -423,9 +378,9 @@ class _Renderer(Evaluator):
                 return self.rendered(template, data)
         return ""
 
-    def rendered(self, template: Template, data: object) -> _IncludedText:
+    def rendered(self, template: Template, data: Value) -> FragmentText:
         """Render a template to a value. This nests in Python."""
-        kept = self.template, self.variables, self.boxed, self.at, self.spans
+        kept = self.template, self.variables, self.boxed, self.at, self.spans, self.frames
         self.nested += 1
         if self.nested > _NESTED:
             raise self.error(f"templateFirst is nested more than {_NESTED} deep")
@@ -434,16 +389,20 @@ class _Renderer(Evaluator):
         try:
             self.run(template, data)
         except TemplateError as error:
-            error.trail = (*error.trail, call)[:_TRAIL]
+            error.add_callers(call)
+            self.frames = kept[-1]
             raise
-        text = _IncludedText(self.spans)
+        text = FragmentText(self.spans)
         self.nested -= 1
-        self.template, self.variables, self.boxed, self.at, self.spans = kept
+        self.template, self.variables, self.boxed, self.at, self.spans, self.frames = kept
         return text
 
 
 def _is_data(node: Node) -> bool:
-    return isinstance(node, DotNode) or (isinstance(node, VariableNode) and node.name == "$")
+    match node:
+        case DotNode() | VariableNode(name="$"):
+            return True
+    return False
 
 
 def _valid_utf8(spans: list[Span]) -> list[Span]:

@@ -6,10 +6,17 @@ A Go string is bytes. Here it is a `str` in which a byte that is not UTF-8 is a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, TypeAlias, TypeGuard
 
 from gascity.gotemplate.errors import EvalError
 from gascity.gotemplate.nodes import Position
+
+# What pipelines work with. Entries of lists and maps become one of these when they are read.
+Value: TypeAlias = (
+    "str | int | float | complex | list[object] | tuple[object, ...] | dict[object, object]"
+    " | Missing | None"
+)
 
 
 class Int(int):
@@ -32,6 +39,30 @@ class Sublist(list[object]):
     def __init__(self, items: list[object], spare: list[object]) -> None:
         super().__init__(items)
         self.spare = spare
+
+
+class Span(NamedTuple):
+    """A piece of output with the file, line and template of the text or action that wrote it.
+
+    `name` is the template or fragment; `line` is the first one if the text has several.
+    """
+
+    text: str
+    file: str
+    line: int
+    name: str
+
+
+class FragmentText(str):
+    """The text of a rendered fragment as a value that keeps its spans."""
+
+    __slots__ = ("spans",)
+    spans: tuple[Span, ...]
+
+    def __new__(cls, spans: Sequence[Span]) -> FragmentText:
+        text = super().__new__(cls, "".join([span.text for span in spans]))
+        text.spans = tuple(spans)
+        return text
 
 
 class Missing:
@@ -58,70 +89,73 @@ class UndefinedValue(Missing):
         self.position = position
         self.empty = empty
 
-    def equals(self, other: object) -> bool:
+    def equals(self, other: Value) -> bool:
         """Return whether `eq` treats this as equal to `other`: only if that is undefined too."""
         return isinstance(other, UndefinedValue) or (self.empty and other == "")
 
 
 MISSING = Missing()
 
-_PLAIN = frozenset(
-    {str, bool, int, float, complex, type(None), list, tuple, dict, Int, Byte, Sublist, Missing}
-)
+# Go's name for each type, and the kind within which Go compares its values; "": not at all.
+_TYPES = {
+    str: ("string", "string"),
+    FragmentText: ("string", "string"),
+    bool: ("bool", "bool"),
+    int: ("int64", "int"),
+    Int: ("int", "int"),
+    Byte: ("uint8", "int"),
+    float: ("float64", "float"),
+    complex: ("complex128", "complex"),
+    dict: ("map[string]interface {}", ""),
+    list: ("[]interface {}", ""),
+    tuple: ("[]interface {}", ""),
+    Sublist: ("[]interface {}", ""),
+}
+_PLAIN = frozenset({*_TYPES, type(None), Missing})
 _INT64 = 1 << 63
+# A subclass is read through its base type, so that no overridden method is ever called.
+_COPIES: tuple[tuple[type, Callable[[Any], Value]], ...] = (
+    (bytes, lambda value: from_bytes(bytes.__getitem__(value, slice(None)))),
+    (str, str.__str__),
+    (int, lambda value: plain(int.__add__(value, 0))),
+    (float, lambda value: float.__add__(value, 0.0)),
+    (dict, dict.copy),
+    (list, lambda value: list.__getitem__(value, slice(None))),
+    (tuple, lambda value: tuple.__getitem__(value, slice(None))),
+)
 
 
-def plain(value: object) -> object:
-    """Return `value` as templates see it; anything but plain data raises EvalError.
-
-    A subclass is read through its base type, so that no overridden method is ever called.
-    """
+def plain(value: object) -> Value:
+    """Return `value` as templates see it; anything but plain data raises EvalError."""
     kind = type(value)
-    if kind is int:
-        if -_INT64 <= value < _INT64:  # type: ignore[operator]
-            return value
-        raise EvalError("an integer beyond 64 bits cannot be used in a template")
     if kind in _PLAIN:
-        return value
-    if kind is bytes:
-        return from_bytes(value)  # type: ignore[arg-type]
-    based = _through_base(value)
-    if based is not None:
-        return based
+        if kind is int and not -_INT64 <= value < _INT64:  # type: ignore[operator]
+            raise EvalError("an integer beyond 64 bits cannot be used in a template")
+        return value  # type: ignore[return-value]
+    for base, copy in _COPIES:
+        if isinstance(value, base):
+            return copy(value)
     raise EvalError(f"a value of Python's type {kind.__name__} cannot be used in a template")
 
 
-def _through_base(value: object) -> object:
-    """Return a value of a subclass as one of its base type; None if that is not plain data."""
-    if isinstance(value, bytes):
-        return from_bytes(bytes.__getitem__(value, slice(None)))
-    if isinstance(value, str):
-        return str.__str__(value)
-    if isinstance(value, int):
-        return plain(int.__add__(value, 0))
-    if isinstance(value, float):
-        return float.__add__(value, 0.0)
-    if isinstance(value, dict):
-        return dict.copy(value)
-    if isinstance(value, list):
-        return list.__getitem__(value, slice(None))
-    if isinstance(value, tuple):
-        return tuple.__getitem__(value, slice(None))
-    return None
+def is_nil(value: Value) -> bool:
+    """Return whether Go has no value here, or nil."""
+    return value is None or isinstance(value, Missing)
 
 
-def type_name(value: object) -> str:
+def is_number(value: object) -> TypeGuard[int]:
+    """Return whether this is an integer; in Go a boolean is none."""
+    return isinstance(value, int) and type(value) is not bool
+
+
+def type_name(value: Value) -> str:
     """Return Go's name for the type of `value`."""
-    if isinstance(value, bool):
-        return "bool"
-    if isinstance(value, int):
-        return "int" if type(value) is Int else "uint8" if type(value) is Byte else "int64"
-    if isinstance(value, dict):
-        return "map[string]interface {}"
-    if isinstance(value, list | tuple):
-        return "[]interface {}"
-    names = {str: "string", float: "float64", complex: "complex128"}
-    return names.get(type(value), "nil")
+    return _TYPES.get(type(value), ("nil", ""))[0]
+
+
+def comparable_kind(value: Value) -> str:
+    """Return the kind within which Go compares; signed and unsigned integers are one kind."""
+    return _TYPES.get(type(value), ("nil", ""))[1]
 
 
 def to_bytes(text: str) -> bytes:
@@ -129,12 +163,8 @@ def to_bytes(text: str) -> bytes:
     try:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
-        replaced = ["\ufffd" if _is_surrogate(c) and not is_byte(c) else c for c in text]
+        replaced = ["\ufffd" if "\ud800" <= c <= "\udfff" and not is_byte(c) else c for c in text]
         return "".join(replaced).encode("utf-8", "surrogateescape")
-
-
-def _is_surrogate(char: str) -> bool:
-    return "\ud800" <= char <= "\udfff"
 
 
 def is_byte(char: str) -> bool:
@@ -163,12 +193,7 @@ def readable(text: str) -> str:
     return "".join(["\ufffd" if is_byte(c) else c for c in canonical(text)])
 
 
-def byte_length(text: str) -> int:
-    """Return the length of a string in bytes, as Go counts it."""
-    return len(text) if text.isascii() else len(to_bytes(text))
-
-
-def sorted_items(mapping: dict[object, object]) -> list[tuple[str, object]]:
+def sorted_items(mapping: dict[object, object]) -> list[tuple[str, Value]]:
     """Return the entries of a map in Go's order, by the bytes of their keys."""
     keys: list[str] = []
     for key in dict.keys(mapping):

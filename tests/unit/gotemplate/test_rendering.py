@@ -72,6 +72,11 @@ def test_template_first_without_any_fragment_is_empty() -> None:
     assert render_text('[{{templateFirst . "a" "b"}}]', {}) == "[]"
 
 
+def test_the_text_of_template_first_has_the_type_string() -> None:
+    text = '{{printf "%T" (templateFirst "b")}}{{define "b"}}x{{end}}'
+    assert render_text(text, {}) == "string"
+
+
 def test_a_later_file_wins_unless_it_is_blank() -> None:
     one = parse('{{define "d"}}one{{end}}', name="one")
     two = parse('{{define "d"}}two{{end}}', name="two")
