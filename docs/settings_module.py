@@ -7,7 +7,7 @@ becomes a record of its own: `limits.retries` is read as `settings.limits.retrie
 from collections.abc import Iterator
 
 from gascity.model.fields import AGENT, Field, Kind, Table
-from gascity.model.tables import PROVIDER, RIG, SECURITY, SESSION, WORKSPACE
+from gascity.model.tables import MCP_SERVER, PROVIDER, RIG, SECURITY, SESSION, WORKSPACE
 
 RECORDS: dict[str, tuple[Table, str]] = {
     "AgentSettings": (AGENT, "agent.toml, [agent_defaults] and patches"),
@@ -16,6 +16,7 @@ RECORDS: dict[str, tuple[Table, str]] = {
     "WorkspaceSettings": (WORKSPACE, "[workspace]"),
     "SessionSettings": (SESSION, "[session]"),
     "SecuritySettings": (SECURITY, "[security]"),
+    "ServerDefinition": (MCP_SERVER, "mcp/<name>.toml"),
 }
 
 # Nested tables with the same keys share a record, which gets the table's name as an argument.
@@ -28,6 +29,9 @@ SHARED = {
     "mcp.http": "NativeServerKeys",
     "mcp.sse": "NativeServerKeys",
 }
+
+# Variables of gascity/model/tables.py that are not named as the table.
+_VARIABLES = {"mcp": "MCP_SERVER"}
 
 _TYPES = {
     Kind.STRING: "str",
@@ -57,7 +61,7 @@ from __future__ import annotations
 
 from gascity.model.fields import AGENT
 from gascity.model.layers import SettingsRecord
-from gascity.model.tables import PROVIDER, RIG, SECURITY, SESSION, WORKSPACE
+from gascity.model.tables import MCP_SERVER, PROVIDER, RIG, SECURITY, SESSION, WORKSPACE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -137,7 +141,7 @@ def _article(name: str) -> str:
 def _class(record: str, table: Table, path: str, doc: str) -> str:
     attributes = list(record_attributes(table, path))
     lines = [f"class {record}(SettingsRecord):", f'    """{doc}"""', ""]
-    lines.append(f"    _table = {table.name.upper()}")
+    lines.append(f"    _table = {_VARIABLES.get(table.name, table.name.upper())}")
     nested = {
         name: _record_name(table, f"{path}.{name}" if path else name)
         for name, field in attributes

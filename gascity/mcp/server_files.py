@@ -6,11 +6,11 @@ value if it is valid TOML already, else the whole text first.
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from typing import NamedTuple
 
 from gascity.mcp.types import HTTP, SSE, STDIO, McpServer
-from gascity.model.durations import parse_duration
+from gascity.model.layers import DEFINITION, Layer
 from gascity.model.names import is_name
 from gascity.model.problems import KeyPath, Place, Problem, warning
 from gascity.model.secrets import (
@@ -20,6 +20,7 @@ from gascity.model.secrets import (
     secrets_of_arguments,
     secrets_of_pair,
 )
+from gascity.model.settings import ServerDefinition
 from gascity.model.tables import MCP_SERVER
 from gascity.render.toml_templates import TemplateContext, expand, expand_table, template_line
 from gascity.source.decode import decode, for_others
@@ -220,53 +221,6 @@ def _with_secrets(
     return ServerResult(server, (*problems, *result.problems))
 
 
-class _Definition(NamedTuple):
-    """The valid values of a server's table, and the keys that it has."""
-
-    keys: frozenset[str]
-    name: str
-    description: str | None
-    transport: str
-    command: str | None
-    args: tuple[str, ...]
-    env: Mapping[str, str]
-    url: str | None
-    headers: Mapping[str, str]
-    capabilities: tuple[str, ...]
-    timeout: str
-
-    @classmethod
-    def of(cls, table: Mapping[str, object], values: Mapping[str, object]) -> "_Definition":
-        return cls(
-            frozenset(key for key, value in table.items() if value or key in ("command", "url")),
-            _text(values, "name") or "",
-            _text(values, "description"),
-            _text(values, "transport") or "",
-            _text(values, "command"),
-            _list(values, "args"),
-            _map(values, "env"),
-            _text(values, "url"),
-            _map(values, "headers"),
-            _list(values, "capabilities"),
-            _text(values, "timeout") or "",
-        )
-
-
-def _text(values: Mapping[str, object], key: str) -> str | None:
-    value = values.get(key)
-    return value if isinstance(value, str) else None
-
-
-def _list(values: Mapping[str, object], key: str) -> tuple[str, ...]:
-    value = values.get(key)
-    return tuple(str(item) for item in value) if isinstance(value, tuple) else ()
-
-
-def _map(values: Mapping[str, object], key: str) -> dict[str, str]:
-    value = values.get(key)
-    return {str(name): str(item) for name, item in value.items()} if isinstance(value, dict) else {}
-
-
 def _server(
     disk: Disk,
     home: ServerDirectory,
@@ -277,9 +231,10 @@ def _server(
     """Validate a server's table."""
     decoded = decode(MCP_SERVER, table, file.file)
     problems = [_without_secret(problem, file.file) for problem in decoded.problems]
-    definition = _Definition.of(table, decoded.values)
+    definition = ServerDefinition((Layer(DEFINITION, file.file, decoded.values),))
+    keys = {key for key, value in table.items() if value or key in ("command", "url")}
     problems += _name_problems(file, definition.name)
-    problems += _shape_problems(file.file, definition)
+    problems += _shape_problems(file.file, definition, keys)
     command = definition.command or ""
     if command.strip():
         command, command_problems = _find_command(disk, command, file.file, home.pack)
@@ -297,7 +252,7 @@ def _server(
     return ServerResult(_build(file, home.origin, definition, command), placed)
 
 
-def _build(file: ServerFile, origin: str, definition: _Definition, command: str) -> McpServer:
+def _build(file: ServerFile, origin: str, definition: ServerDefinition, command: str) -> McpServer:
     args, env, headers = definition.args, definition.env, definition.headers
     url = definition.url or ""
     secrets = secrets_of_arguments([command, *args]) | secrets_of_pair("", url)
@@ -314,8 +269,8 @@ def _build(file: ServerFile, origin: str, definition: _Definition, command: str)
         env=env,
         url=url,
         headers=headers,
-        capabilities=definition.capabilities,
-        timeout=parse_duration(definition.timeout),
+        capabilities=definition.capabilities or (),
+        timeout=definition.timeout,
         secrets=frozenset(secrets),
     )
 
@@ -347,7 +302,7 @@ def _name_problems(file: ServerFile, name: str) -> Iterator[Problem]:
         )
 
 
-def _shape_problems(file: str, definition: _Definition) -> Iterator[Problem]:
+def _shape_problems(file: str, definition: ServerDefinition, keys: Set[str]) -> Iterator[Problem]:
     """Check that there is a command or an address, and only keys that apply to it."""
     texts = {
         "description": definition.description,
@@ -357,7 +312,6 @@ def _shape_problems(file: str, definition: _Definition) -> Iterator[Problem]:
     for key, text in texts.items():
         if text is not None and not text.strip():
             yield Problem("bad-value", f"`{key}` is empty", Place(file, (key,), of_value=True))
-    keys = definition.keys
     if ("command" in keys) == ("url" in keys):
         both = "command" in keys
         message = "both `command` and `url` are set" if both else "neither `command` nor `url`"
@@ -383,7 +337,7 @@ def _shape_problems(file: str, definition: _Definition) -> Iterator[Problem]:
         )
 
 
-def _key_problems(file: str, definition: _Definition) -> Iterator[Problem]:
+def _key_problems(file: str, definition: ServerDefinition) -> Iterator[Problem]:
     """Yield invalid names of variables and headers."""
     # Placed at the table: the line of an entry would show its value, which may be a secret.
     for name in definition.env:

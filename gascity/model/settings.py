@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from gascity.model.fields import AGENT
 from gascity.model.layers import SettingsRecord
-from gascity.model.tables import PROVIDER, RIG, SECURITY, SESSION, WORKSPACE
+from gascity.model.tables import MCP_SERVER, PROVIDER, RIG, SECURITY, SESSION, WORKSPACE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -376,3 +376,20 @@ class SecuritySettings(SettingsRecord):
     _table = SECURITY
 
     require_enforcement: bool = False
+
+
+class ServerDefinition(SettingsRecord):
+    """Settings of one mcp: mcp/<name>.toml."""
+
+    _table = MCP_SERVER
+
+    name: str
+    description: str
+    transport: Literal["stdio", "http", "sse"] | None = None
+    command: str | None = None
+    args: tuple[str, ...]
+    env: Mapping[str, str]
+    url: str | None = None
+    headers: Mapping[str, str]
+    capabilities: tuple[str, ...] | None
+    timeout: float | None
