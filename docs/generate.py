@@ -38,8 +38,7 @@ from gascity.model.tables import (
     WORKSPACE,
 )
 from gascity.pipeline import open_city
-from gascity.render.builtin_fragments import BUILTIN_FRAGMENTS
-from gascity.render.variables import VARIABLES
+from gascity.render.variables import BUILTIN_FRAGMENTS, VARIABLES
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = jinja2.Environment(

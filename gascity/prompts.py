@@ -13,13 +13,7 @@ from gascity.model.names import AgentName, did_you_mean
 from gascity.model.pack import unread
 from gascity.model.problems import Place, Problem, warning
 from gascity.pipeline import list_skills
-from gascity.render.builtin_fragments import (
-    BUILTIN_FRAGMENTS,
-    available_agents,
-    environment,
-    skill_list,
-)
-from gascity.render.prompts import (
+from gascity.render.templates import (
     AppendedFragment,
     PromptSource,
     RenderedPrompt,
@@ -28,7 +22,15 @@ from gascity.render.prompts import (
     plain_prompt,
     render_prompt,
 )
-from gascity.render.variables import SessionContext, functions, variables
+from gascity.render.variables import (
+    BUILTIN_FRAGMENTS,
+    SessionContext,
+    available_agents,
+    environment,
+    functions,
+    skill_list,
+    variables,
+)
 from gascity.source.catalogues import read_fragments, read_text
 from gascity.source.disk import Disk
 

@@ -14,7 +14,7 @@ from gascity.model.city import City
 from gascity.model.problems import Problem, once_each
 from gascity.pipeline import list_additions, list_skills
 from gascity.prompts import prompt_problems
-from gascity.render.tool_flags import scope_problems
+from gascity.render.flags import scope_problems
 from gascity.source.disk import Disk
 from gascity.source.pack_extras import read_pack_extras
 from gascity.workdir.check import workdir_problems

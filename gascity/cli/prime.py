@@ -15,7 +15,7 @@ from gascity.model.problems import CityError
 from gascity.model.work import Session, Work
 from gascity.pipeline import open_city
 from gascity.prompts import Prompts
-from gascity.render.prompts import RenderedPrompt
+from gascity.render.templates import RenderedPrompt
 from gascity.render.variables import SessionContext
 from gascity.source.disk import Disk
 

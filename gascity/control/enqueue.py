@@ -22,7 +22,7 @@ from gascity.model.work import (
     Session,
     Work,
 )
-from gascity.render.options import permission_mode
+from gascity.render.flags import permission_mode
 from gascity.store.port import Store
 
 _TITLE = 80

@@ -15,8 +15,8 @@ from gascity.model.layers import DEFINITION, Layer
 from gascity.model.problems import CityError, Problem
 from gascity.model.work import Mail, Nudge, Session, Work
 from gascity.paths import which
-from gascity.render.argv import Invocation, Message, headless, interactive
-from gascity.render.tool_flags import as_required
+from gascity.render.argv import Invocation, Message, build_invocation
+from gascity.render.flags import HEADLESS, INTERACTIVE, as_required
 from gascity.render.variables import SessionContext, functions, variables
 from gascity.runtimes.port import RunSpec
 from gascity.source.disk import Disk
@@ -144,8 +144,8 @@ def _invocation(
     if "{{" in command:
         filled = Layer(DEFINITION, agent.home.directory, {"start_command": expand(command)})
         agent = agent.replace(layers=(*agent.layers, filled))
-    call = interactive if pending.session.interactive else headless
-    return call(
+    return build_invocation(
+        INTERACTIVE if pending.session.interactive else HEADLESS,
         config.provider,
         agent,
         Message(prepared.prompt, pending.text),

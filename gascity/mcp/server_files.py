@@ -22,7 +22,7 @@ from gascity.model.secrets import (
 )
 from gascity.model.settings import ServerDefinition
 from gascity.model.tables import MCP_SERVER
-from gascity.render.toml_templates import TemplateContext, expand, expand_table, template_line
+from gascity.render.templates import TemplateContext, expand, expand_table, template_line
 from gascity.source.decode import decode, for_others
 from gascity.source.disk import Disk, bad_utf8, is_below
 from gascity.toml.read import TomlError, has_bom, parse

@@ -18,7 +18,7 @@ from gascity.model.provider import Provider
 from gascity.model.secrets import agent_secrets, filled
 from gascity.prompts import Prompts
 from gascity.providers.registry import provider_files
-from gascity.render.toml_templates import TemplateContext
+from gascity.render.templates import TemplateContext
 from gascity.render.variables import functions, variables
 from gascity.source.disk import Disk
 from gascity.source.providers import read_provider

@@ -9,8 +9,14 @@ from typing import NamedTuple, Protocol
 from gascity.model.city import Agent
 from gascity.model.problems import Problem
 from gascity.model.provider import Provider
-from gascity.render.options import base_args, option_flags, set_by_agent
-from gascity.render.tool_flags import HEADLESS, INTERACTIVE, flag_args, tool_flags
+from gascity.render.flags import (
+    HEADLESS,
+    base_args,
+    flag_args,
+    option_flags,
+    set_by_agent,
+    tool_flags,
+)
 
 MAX_ARG_BYTES = 128 * 1024  # Linux's limit for one argument or variable with its final NUL
 
@@ -66,50 +72,22 @@ class _Input(NamedTuple):
     files: Mapping[str, str] = {}
 
 
-def headless(
-    provider: Provider,
-    agent: Agent,
-    message: Message,
-    *,
-    conversation: str,
-    resume: bool,
-    extra: LaunchExtra,
-    file_path: FilePath,
-) -> Invocation:
-    """Return the command of a run that ends by itself.
-
-    `conversation` is the provider's id of the one to resume, or a new UUID for a new one.
-    A provider that cannot resume starts a new conversation with the whole message.
-    """
-    return _invocation(HEADLESS, provider, agent, message, conversation, resume, extra, file_path)
-
-
-def interactive(
-    provider: Provider,
-    agent: Agent,
-    message: Message,
-    *,
-    conversation: str,
-    resume: bool,
-    extra: LaunchExtra,
-    file_path: FilePath,
-) -> Invocation:
-    """Return the command of a conversation in a terminal; otherwise like `headless`."""
-    return _invocation(
-        INTERACTIVE, provider, agent, message, conversation, resume, extra, file_path
-    )
-
-
-def _invocation(
+def build_invocation(
     kind: str,
     provider: Provider,
     agent: Agent,
     message: Message,
+    *,
     conversation: str,
     resume: bool,
     extra: LaunchExtra,
     file_path: FilePath,
 ) -> Invocation:
+    """Return the command of a run that ends by itself, or of a conversation in a terminal.
+
+    `conversation` is the provider's id of the one to resume, or a new UUID for a new one.
+    A provider that cannot resume starts a new conversation with the whole message.
+    """
     resume_command = agent.settings.resume_command if resume and conversation else ""
     tools = tool_flags(provider, agent, kind)
     mode = _input_mode(provider, agent, kind)

@@ -7,8 +7,7 @@ from gascity.model.city import Agent, City
 from gascity.model.problems import Problem, warning
 from gascity.prompts import Machine, Prompts
 from gascity.providers.registry import provider_files
-from gascity.render.options import mode_problem
-from gascity.render.tool_flags import HEADLESS, is_restricted
+from gascity.render.flags import HEADLESS, is_restricted, mode_problem
 from gascity.source.disk import Disk
 from gascity.workdir.wanted import CityContent, collect
 

@@ -13,7 +13,8 @@ from typing import NamedTuple
 import pytest
 
 from gascity.mcp.delivery import FILE, Delivery, LaunchArguments, launch_arguments
-from gascity.render.argv import Invocation, Message, headless
+from gascity.render.argv import Invocation, Message, build_invocation
+from gascity.render.flags import HEADLESS
 from gascity.render.run_output import RunOutput, parse
 from tests.providers.conftest import Equipped
 from tests.providers.install import CLIS
@@ -66,7 +67,8 @@ class Harbour(NamedTuple):
         provider = city.providers[self.name]
         trust = launch_arguments(provider, Delivery("mayor", FILE), str(self.box), "")
         args = tuple(word.replace("{url}", self.model.url) for word in setup.args)
-        return headless(
+        return build_invocation(
+            HEADLESS,
             provider,
             agent_of(city, "mayor"),
             Message(PROMPT, text),

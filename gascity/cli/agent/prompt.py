@@ -8,7 +8,7 @@ from gascity.model.city import Agent, City
 from gascity.model.problems import Problem, warning
 from gascity.pipeline import list_skills, open_city
 from gascity.prompts import Prompts
-from gascity.render.prompts import PromptPiece, RenderedPrompt
+from gascity.render.templates import PromptPiece, RenderedPrompt
 from gascity.source.disk import Disk
 
 _EXCERPT = 500

@@ -24,7 +24,7 @@ from gascity.model.city import Agent
 from gascity.model.layers import PROVIDER_LAYER, Setting
 from gascity.model.problems import CityError
 from gascity.model.secrets import agent_secrets, mask_secrets
-from gascity.render.prompts import RenderedPrompt
+from gascity.render.templates import RenderedPrompt
 
 
 @json_command(

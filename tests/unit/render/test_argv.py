@@ -12,8 +12,8 @@ from syrupy.assertion import SnapshotAssertion
 from gascity.model.city import Agent, City
 from gascity.model.provider import Provider
 from gascity.pipeline import open_city
-from gascity.render.argv import MAX_ARG_BYTES, Invocation, Message, headless, interactive
-from gascity.render.options import permission_mode
+from gascity.render.argv import MAX_ARG_BYTES, Invocation, Message, build_invocation
+from gascity.render.flags import HEADLESS, INTERACTIVE, permission_mode
 from tests.support.city import CityBuilder, agent_of
 
 MESSAGE = Message("You keep the harbour.\n", "Count the ships.")
@@ -32,13 +32,14 @@ class Dock(NamedTuple):
     agent: Agent
 
     def run(self, message: Message = MESSAGE, resume: bool = False) -> Invocation:
-        return self.start(headless, message, resume)
+        return self.start(HEADLESS, message, resume)
 
     def talk(self, message: Message = MESSAGE, resume: bool = False) -> Invocation:
-        return self.start(interactive, message, resume)
+        return self.start(INTERACTIVE, message, resume)
 
-    def start(self, how: Callable[..., Invocation], message: Message, resume: bool) -> Invocation:
-        return how(
+    def start(self, kind: str, message: Message, resume: bool) -> Invocation:
+        return build_invocation(
+            kind,
             self.provider,
             self.agent,
             message,
@@ -221,7 +222,8 @@ def test_a_resume_command_gets_the_conversation_as_one_word(dock: Docked) -> Non
     assert one.talk(Message("", ""), resume=True).argv == ("sh", "-c", f"claude -r {ID}")
     said = one.talk(resume=True).argv
     assert said == ("sh", "-c", f'claude -r {ID} "$@"', "sh", "--", "Count the ships.")
-    odd = interactive(
+    odd = build_invocation(
+        INTERACTIVE,
         one.provider,
         one.agent,
         MESSAGE,
@@ -241,7 +243,8 @@ def test_nothing_is_handed_over_in_mode_none(dock: Docked) -> None:
 
 def test_trust_and_servers_come_before_the_prompt(dock: Docked) -> None:
     one = dock("cursor")
-    made = headless(
+    made = build_invocation(
+        HEADLESS,
         one.provider,
         one.agent,
         MESSAGE,

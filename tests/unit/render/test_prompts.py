@@ -8,7 +8,7 @@ import pytest
 from gascity.model.city import City
 from gascity.pipeline import open_city
 from gascity.prompts import Machine, Prompts, prompt_problems
-from gascity.render.prompts import RenderedPrompt
+from gascity.render.templates import RenderedPrompt
 from gascity.source.disk import Disk
 from tests.support.city import CityBuilder, agent_of
 

@@ -7,8 +7,7 @@ import pytest
 
 from gascity.model.city import Agent
 from gascity.model.provider import Provider
-from gascity.render.options import permission_mode
-from gascity.render.tool_flags import HEADLESS, INTERACTIVE, scope_problems, tool_flags
+from gascity.render.flags import HEADLESS, INTERACTIVE, permission_mode, scope_problems, tool_flags
 from tests.support.city import CityBuilder, agent_of
 
 
