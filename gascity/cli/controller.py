@@ -2,39 +2,24 @@
 
 import os
 import time
-from collections.abc import Callable
 from contextlib import suppress
 
 import click
 
-from gascity.cli.command import command
-from gascity.cli.context import CommandContext, json_option, machine, pass_context
+from gascity.cli.command import json_command
+from gascity.cli.context import CommandContext, machine
 from gascity.cli.output import plural, print_stderr, timestamp
 from gascity.cli.problems import city_error
-from gascity.control.client import (
-    controller_state,
-    is_starting,
-    launch_controller,
-    send_request,
-)
-from gascity.control.paths import controller_log
-from gascity.model.problems import CityError, Problem
+from gascity.cli.wait import START_TIMEOUT, launch_and_wait, wait_until
+from gascity.control.client import controller_state, is_starting, send_request
 
-_START_TIMEOUT = 20.0  # seconds until a new controller answers
+_PAGE = "how-to/controller"
 _STOP_TIMEOUT = 60.0  # seconds until it exits, on top of the grace period of sessions
 
 
-@command(
-    examples=(
-        "city start",
-        "city start --foreground",
-    ),
-    page="how-to/controller",
-)
+@json_command("start", examples=("city start", "city start --foreground"), page=_PAGE)
 @click.option("--foreground", is_flag=True, help="Run in the foreground and print a log.")
 @click.option("--detached", is_flag=True, hidden=True)
-@json_option
-@pass_context
 def start(context: CommandContext, foreground: bool, detached: bool) -> int:
     """Start the controller.
 
@@ -57,11 +42,10 @@ def start(context: CommandContext, foreground: bool, detached: bool) -> int:
         line = f"Controller started (pid {state.pid})."
     else:
         line = f"Controller is already running (pid {state.pid})."
-    context.output(
+    return context.output(
         {"controller": {"running": True, "pid": state.pid, "since": timestamp(state.since)}},
         lambda: [line],
     )
-    return 0
 
 
 def _serve(context: CommandContext) -> int:
@@ -85,54 +69,13 @@ def _serve(context: CommandContext) -> int:
     return 0
 
 
-def launch_and_wait(context: CommandContext) -> None:
-    """Start a controller in the background and wait until it answers."""
-    root = context.root
-    log = controller_log(root)
-    before = os.path.getsize(log) if os.path.exists(log) else 0
-    pid = launch_controller(root, context.environ)
-
-    def up() -> bool:
-        try:
-            ended = os.waitpid(pid, os.WNOHANG)[0] != 0
-        except ChildProcessError:
-            ended = True  # another controller got the lock first, and this one exited
-        if ended and not controller_state(root).running:
-            raise CityError(_start_failure(log, before))
-        return send_request(root, {"op": "ping"}) is not None
-
-    if not _until(up, _START_TIMEOUT):
-        raise CityError(_start_failure(log, before))
-
-
-def _start_failure(log: str, before: int) -> Problem:
-    try:
-        with open(log, encoding="utf-8", errors="replace") as file:
-            file.seek(before)
-            lines = [line.strip() for line in file.read().splitlines()]
-            messages = [line for line in lines if line and not line.startswith("hint:")]
-    except OSError:
-        messages = []
-    message = "the controller failed to start" + (f": {messages[-1]}" if messages else "")
-    return Problem(
-        "controller-failed", message, None, f"run `city start --foreground` to see why; log: {log}"
-    )
-
-
-@command(
-    examples=(
-        "city stop",
-        "city stop --keep-sessions",
-        "city stop --force",
-    ),
-    page="how-to/controller",
+@json_command(
+    "stop", examples=("city stop", "city stop --keep-sessions", "city stop --force"), page=_PAGE
 )
 @click.option(
     "--keep-sessions", is_flag=True, help="Stop the controller and leave sessions running."
 )
 @click.option("--force", is_flag=True, help="Kill sessions without a grace period.")
-@json_option
-@pass_context
 def stop(context: CommandContext, keep_sessions: bool, force: bool) -> int:
     """Stop all sessions and the controller."""
     root = context.root
@@ -140,11 +83,12 @@ def stop(context: CommandContext, keep_sessions: bool, force: bool) -> int:
         message = "a session cannot stop its own city: it would stop itself"
         hint = "run `city work done` and `city runtime drain-ack` to end this session"
         raise city_error("inside-session", message, hint)
-    _until(lambda: not is_starting(root), _START_TIMEOUT)
+    wait_until(lambda: not is_starting(root), START_TIMEOUT)
     if not controller_state(root).running:
-        if keep_sessions or not _orphans(context):
-            context.output({"stopped": False, "runs": 0}, lambda: ["Controller is not running."])
-            return 0
+        store = context.store_if_any()
+        if keep_sessions or store is None or not store.runs(open=True):
+            line = "Controller is not running."
+            return context.output({"stopped": False, "runs": 0}, lambda: [line])
         launch_and_wait(context)  # sessions without a controller: only a controller can stop them
     runs = _stop_controller(context, keep_sessions, force)
     left = [] if keep_sessions else context.store().runs(open=True)
@@ -154,11 +98,6 @@ def stop(context: CommandContext, keep_sessions: bool, force: bool) -> int:
         lambda: [f"Controller stopped; {plural(runs, 'session')} {outcome}."],
     )
     return 1 if left else 0
-
-
-def _orphans(context: CommandContext) -> bool:
-    store = context.store_if_any()
-    return store is not None and bool(store.runs(open=True))
 
 
 def _stop_controller(context: CommandContext, keep: bool, force: bool) -> int:
@@ -176,37 +115,27 @@ def _stop_controller(context: CommandContext, keep: bool, force: bool) -> int:
     runs = int(answer["runs"]) if answer else 0
     if runs and not keep and not context.as_json:
         print_stderr(f"stopping {plural(runs, 'session')} …")
-    if not _until(lambda: not controller_state(root).running, _STOP_TIMEOUT):
-        raise city_error(
-            "controller-failed",
-            f"the controller (pid {pid}) is still running",
-            "run `city stop --force` to kill its sessions",
-        )
+    if not wait_until(lambda: not controller_state(root).running, _STOP_TIMEOUT):
+        message = f"the controller (pid {pid}) is still running"
+        hint = "run `city stop --force` to kill its sessions"
+        raise city_error("controller-failed", message, hint)
     return runs
 
 
-@command(examples=("city restart",), page="how-to/controller")
-@json_option
-@pass_context
+@json_command("restart", examples=("city restart",), page=_PAGE)
 def restart(context: CommandContext) -> int:
     """Restart the controller and leave sessions running."""
-    runs = (
-        _stop_controller(context, keep=True, force=False)
-        if controller_state(context.root).running
-        else 0
-    )
+    running = controller_state(context.root).running
+    runs = _stop_controller(context, keep=True, force=False) if running else 0
     launch_and_wait(context)
     pid = controller_state(context.root).pid
-    context.output(
+    return context.output(
         {"controller": {"running": True, "pid": pid}, "runs": runs},
         lambda: [f"Controller restarted (pid {pid}); {plural(runs, 'session')} kept."],
     )
-    return 0
 
 
-@command(examples=("city reload",), page="how-to/controller")
-@json_option
-@pass_context
+@json_command("reload", examples=("city reload",), page=_PAGE)
 def reload(context: CommandContext) -> int:
     """Reload the city's configuration now.
 
@@ -224,13 +153,3 @@ def reload(context: CommandContext) -> int:
     more = [f"Broken; the last valid definition stays active: {', '.join(stale)}"] if stale else []
     context.output(done, lambda: [line, *more])
     return 1 if done["outcome"] == "failed" else 0
-
-
-def _until(condition: Callable[[], bool], timeout: float) -> bool:
-    """Poll a condition; return False at the timeout."""
-    end = time.monotonic() + timeout
-    while not condition():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.01)
-    return True

@@ -3,17 +3,15 @@
 import sys
 import time
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import click
 
-from gascity.cli.command import command
-from gascity.cli.context import CommandContext, json_option, pass_context
+from gascity.cli.command import json_command
+from gascity.cli.context import CommandContext
 from gascity.cli.output import DIM, print_stdout, printable, styled, timestamp, to_json, truncate
 from gascity.model.durations import parse_duration
 from gascity.model.work import Event
-from gascity.store.port import Store
-from gascity.watch import WRITES, Watch
+from gascity.store.port import Store, Wakeups
 
 _LISTED = 100
 _PAGE = 1000
@@ -23,23 +21,6 @@ _NUMBER = click.IntRange(0, _LAST)
 _HIDDEN = ("alias", "status", "session", "generation")  # implied by the type, or for programs
 
 
-class EventFilter(NamedTuple):
-    """Selects events by type and time."""
-
-    types: tuple[str, ...] = ()
-    since: float = 0.0
-
-    def matches(self, event: Event) -> bool:
-        if event.at < self.since:
-            return False
-        return not self.types or any(_has_type(event.type, wanted) for wanted in self.types)
-
-
-def _has_type(type: str, wanted: str) -> bool:
-    """Return whether a type matches; `work` and `work.` match all work events."""
-    return type == wanted or type.startswith(wanted.rstrip(".") + ".")
-
-
 def _duration(ctx: click.Context, _: click.Parameter, value: str | None) -> float | None:
     length = parse_duration(value)
     if value is not None and length is None:
@@ -47,12 +28,9 @@ def _duration(ctx: click.Context, _: click.Parameter, value: str | None) -> floa
     return length
 
 
-@command(
-    examples=(
-        "city events",
-        "city events --follow --type work",
-        "city events --since 2h --json",
-    ),
+@json_command(
+    "events",
+    examples=("city events", "city events --follow --type work", "city events --since 2h --json"),
     page="reference/events",
 )
 @click.option("--follow", is_flag=True, help="Follow new events.")
@@ -78,8 +56,6 @@ def _duration(ctx: click.Context, _: click.Parameter, value: str | None) -> floa
     type=_NUMBER,
     help="Same as --after; without SEQ, print the last number and exit.",
 )
-@json_option
-@pass_context
 def events(
     context: CommandContext,
     follow: bool,
@@ -107,12 +83,11 @@ def events(
     store.changed()  # before reading the past, so that no event in between is missed
     if watch and after is None:
         after = store.last_event()
-    wanted = EventFilter(types, time.time() - since if since is not None else 0.0)
     every = after is not None or since is not None
     most = limit or (None if every else _LISTED)
-    reader = _EventReader(
-        store, wanted, after if after is not None else _start(store, wanted, most)
-    )
+    reader = _EventReader(store, types, since, after)
+    if after is None and most is not None and not types:  # a type filter may skip any number
+        reader.seen = max(0, store.last_event() - most)
     try:
         past = reader.read()
         past = past[:most] if after is not None else past[-most:] if most else past
@@ -125,27 +100,31 @@ def events(
 
 
 class _EventReader:
-    """Reads matching events, each once."""
+    """Reads events of some types and since some time ago, each once."""
 
-    def __init__(self, store: Store, wanted: EventFilter, after: int) -> None:
+    def __init__(
+        self, store: Store, types: Sequence[str], since: float | None, after: int | None
+    ) -> None:
         self.store = store
-        self._wanted = wanted
-        self._seen = after
+        self.seen = after or 0
+        self._types = types
+        self._start = time.time() - since if since is not None else 0.0
 
     def read(self) -> list[Event]:
         """Return the matching events since the last call."""
         events = []
-        while page := self.store.events(self._seen, _PAGE):
-            self._seen = page[-1].seq
-            events += [event for event in page if self._wanted.matches(event)]
+        while page := self.store.events(self.seen, _PAGE):
+            self.seen = page[-1].seq
+            events += [event for event in page if self._matches(event)]
         return events
 
-
-def _start(store: Store, wanted: EventFilter, most: int | None) -> int:
-    """Return where to start reading for the last events; 0 if a type filter may skip many."""
-    if most is None or wanted.types:
-        return 0
-    return max(0, store.last_event() - most)
+    def _matches(self, event: Event) -> bool:
+        """Return whether time and type match; `work` and `work.` match all work events."""
+        return event.at >= self._start and (
+            not self._types
+            or event.type in self._types
+            or event.type.startswith(tuple(f"{wanted.rstrip('.')}." for wanted in self._types))
+        )
 
 
 def _follow(
@@ -153,25 +132,19 @@ def _follow(
 ) -> None:
     """Print new events until the timeout, or until stdout is closed."""
     deadline = time.monotonic() + timeout if timeout is not None else None
-    watch = Watch()
-    watch.add(f"{context.root}/.gc", WRITES)
+    wakeups = reader.store.subscribe()
     try:
         while True:
             new = reader.read() if reader.store.changed() else []
             _show(context, new[:1] if once else new)
-            if (once and new) or _is_past(deadline):
-                return
-            if not _wait(watch, deadline):
+            past = deadline is not None and time.monotonic() >= deadline
+            if (once and new) or past or not _wait(wakeups, deadline):
                 return
     finally:
-        watch.close()
+        wakeups.close()
 
 
-def _is_past(deadline: float | None) -> bool:
-    return deadline is not None and time.monotonic() >= deadline
-
-
-def _wait(watch: Watch, deadline: float | None) -> bool:
+def _wait(wakeups: Wakeups, deadline: float | None) -> bool:
     """Wait for a write or a short time: a write is notified before it is committed.
 
     Returns False when stdout was closed.
@@ -183,10 +156,10 @@ def _wait(watch: Watch, deadline: float | None) -> bool:
         pause = min(pause, max(0.0, deadline - time.monotonic()))
     poll = select.poll()
     poll.register(sys.stdout.fileno(), 0)  # poll reports errors without being asked
-    if watch.fd >= 0:
-        poll.register(watch.fd, select.POLLIN)
+    if wakeups.fd >= 0:
+        poll.register(wakeups.fd, select.POLLIN)
     ready = dict(poll.poll(pause * 1000))
-    watch.read()
+    wakeups.drain()
     return sys.stdout.fileno() not in ready
 
 
@@ -201,15 +174,7 @@ def _show(context: CommandContext, events: Sequence[Event]) -> None:
 def _object(event: Event) -> str:
     import json
 
-    value = {
-        "schema": 1,
-        "seq": event.seq,
-        "at": timestamp(event.at),
-        "type": event.type,
-        "actor": event.actor,
-        "subject": event.subject,
-        "data": dict(event.data),
-    }
+    value = {"schema": 1, **event._asdict(), "at": timestamp(event.at), "data": dict(event.data)}
     return json.dumps(value, ensure_ascii=False)
 
 

@@ -8,9 +8,6 @@ from gascity.cli.context import CommandContext
 from gascity.cli.problems import city_error
 from gascity.model.problems import CityError
 from gascity.model.work import CLAIMED, DRAINING, HUMAN, ClaimToken, Session, Work
-from gascity.store.port import Store
-
-_ENDING = ("drain", "stop")
 
 
 class Caller(NamedTuple):
@@ -40,16 +37,17 @@ def caller(environ: Mapping[str, str]) -> Caller | None:
     )
 
 
-def current_session(store: Store | None, who: Caller) -> Session | None:
+def current_session(context: CommandContext, who: Caller) -> Session | None:
     """Return the caller's session; None if it was deleted or restarted since."""
+    store = context.store_if_any()
     session = store.session(who.session) if store is not None else None
     return session if session is not None and session.generation == who.generation else None
 
 
-def writing_caller(context: CommandContext, store: Store | None) -> Caller | None:
+def writing_caller(context: CommandContext) -> Caller | None:
     """Return who is about to write; None for a user. CityError for a replaced session."""
     who = caller(context.environ)
-    if who is not None and current_session(store, who) is None:
+    if who is not None and current_session(context, who) is None:
         raise _stale(who)
     return who
 
@@ -63,27 +61,37 @@ def session_caller(context: CommandContext) -> Caller:
     return who
 
 
-def own_session(context: CommandContext) -> tuple[Store, Caller, Session]:
-    """Return the caller's own session; CityError for a replaced one."""
+def own_session(context: CommandContext) -> tuple[Caller, Session]:
+    """Return the caller and its session; CityError for a user or a replaced session."""
     who = session_caller(context)
-    store = context.store_if_any()
-    session = current_session(store, who)
-    if store is None or session is None:
+    session = current_session(context, who)
+    if session is None:
         raise _stale(who)
-    return store, who, session
+    return who, session
 
 
-def request_for_self(store: Store, who: Caller, action: str) -> None:
-    """Ask the controller to do something with the caller's own session."""
-    store.update_session(
+def update_own_session(
+    context: CommandContext,
+    who: Caller,
+    changes: Mapping[str, object],
+    event: str,
+    data: Mapping[str, object],
+) -> None:
+    """Change the caller's own session; StaleTokenError if it was restarted since."""
+    context.store().update_session(
         who.session,
-        {"asked": action},
+        changes,
         time.time(),
         generation=who.generation,
-        event="session.asked",
-        data={"what": action},
+        event=event,
+        data=data,
         actor=who.session,
     )
+
+
+def request_for_self(context: CommandContext, who: Caller, action: str) -> None:
+    """Ask the controller to do something with the caller's own session."""
+    update_own_session(context, who, {"asked": action}, "session.asked", {"what": action})
 
 
 def _stale(who: Caller) -> CityError:
@@ -97,14 +105,13 @@ def actor(who: Caller | None) -> str:
     return who.session if who is not None else HUMAN
 
 
-def held_work(store: Store | None, who: Caller) -> Work | None:
+def held_work(context: CommandContext, who: Caller) -> Work | None:
     """Return the work item that this start of the caller's session has claimed."""
-    if store is None:
-        return None
-    claimed = store.list_work(session=who.session, status=(CLAIMED,))
+    store = context.store_if_any()
+    claimed = store.list_work(session=who.session, status=(CLAIMED,)) if store is not None else []
     return next((work for work in claimed if work.generation == who.generation), None)
 
 
 def is_draining(session: Session) -> bool:
     """Return whether the session must end instead of taking more work."""
-    return session.state == DRAINING or session.asked in _ENDING
+    return session.state == DRAINING or session.asked in ("drain", "stop")

@@ -6,68 +6,58 @@ from collections.abc import Iterator, Sequence
 
 import click
 
-from gascity.cli.command import LazyGroup, command
-from gascity.cli.context import CommandContext, json_option, pass_context
+from gascity.cli.command import LazyGroup, json_command
+from gascity.cli.context import CommandContext
 from gascity.cli.identity import Caller, actor, caller, current_session, writing_caller
 from gascity.cli.output import (
     BOLD,
     DIM,
     Column,
+    json_row,
     plural,
     print_stdout,
     printable,
     styled,
-    table_lines,
     time_ago,
     timestamp,
 )
 from gascity.cli.problems import city_error
+from gascity.cli.records import reminder
 from gascity.cli.session.find import find_agent_or_session
-from gascity.cli.work.rows import reminder
-from gascity.model.work import HUMAN, LIVE, Mail, Session
-from gascity.store.port import Store
+from gascity.model.work import HUMAN, LIVE, Mail
 
+_PAGE = "how-to/mail"
 _SUBJECT = 80  # characters of the first line that become the subject
 _ID = click.IntRange(1, (1 << 63) - 1)
-_COMMANDS = {
-    "send": ("gascity.cli.mail", "send", "Send a message."),
-    "inbox": ("gascity.cli.mail", "inbox", "List unread messages."),
-    "read": ("gascity.cli.mail", "read", "Show a message and mark it as read."),
-    "reply": ("gascity.cli.mail", "reply", "Reply to a message."),
-    "archive": ("gascity.cli.mail", "archive", "Archive messages."),
-    "check": ("gascity.cli.mail", "check", "Exit with 0 if there is unread mail."),
-    "list": ("gascity.cli.mail", "inbox", ""),  # the name that older packs call
-}
+_message_option = click.option(
+    "-m", "--message", metavar="TEXT", help="Message text, instead of an argument."
+)
+_stdin_option = click.option(
+    "--stdin", "from_stdin", is_flag=True, help="Read the text from standard input."
+)
+_notify_option = click.option(
+    "--notify", is_flag=True, help="Also nudge the recipient's live sessions."
+)
 
 
-@click.group(cls=LazyGroup, commands_at=_COMMANDS, page="how-to/mail")
-def mail() -> None:
-    """Send and read messages.
-
-    The user's name is `human`. A session reads its agent's mail and its own.
-    """
-
-
-@command(
+@json_command(
     "send",
     examples=(
         "city mail send mayor 'the release is on Friday'",
         "city mail send --all 'stop pushing to main' --notify",
         "city mail send human --stdin < report.txt",
     ),
-    page="how-to/mail",
+    page=_PAGE,
 )
 @click.argument("words", metavar="[TO] [TEXT]", nargs=-1)
 @click.option("--to", metavar="NAME", help="Recipient, instead of the first argument.")
 @click.option(
     "-s", "--subject", metavar="TEXT", help="Subject (default: the start of the first line)."
 )
-@click.option("-m", "--message", metavar="TEXT", help="Message text, instead of an argument.")
-@click.option("--stdin", "from_stdin", is_flag=True, help="Read the text from standard input.")
-@click.option("--notify", is_flag=True, help="Also nudge the recipient's live sessions.")
+@_message_option
+@_stdin_option
+@_notify_option
 @click.option("--all", "to_all", is_flag=True, help="Send to every live session.")
-@json_option
-@pass_context
 def send(
     context: CommandContext,
     words: tuple[str, ...],
@@ -82,34 +72,37 @@ def send(
 
     The recipient is `human`, an agent, or a session by id or alias.
     """
-    left = list(words)
     if to is None and not to_all:
-        if not left:
+        if not words:
             raise click.UsageError("missing recipient: `city mail send TO TEXT`")
-        to = left.pop(0)
-    text = _text(left, subject, message, from_stdin)
+        to, *words_left = words
+        words = tuple(words_left)
+    text = _text(words, subject, message, from_stdin)
     store = context.store()
-    who = writing_caller(context, store)
-    recipients = _live_sessions(store, who) if to is None else [_recipient(context, store, to)]
+    who = writing_caller(context)
+    if to is None:
+        live = [session.id for session in store.sessions(live=True)]
+        recipients = [id for id in live if who is None or id != who.session]
+    else:
+        recipients = [_recipient(context, to)]
+    first_line = text.strip().splitlines()[0].strip()
+    if len(first_line) > _SUBJECT:
+        first_line = first_line[: _SUBJECT - 1] + "…"
     now = time.time()
     with store.transaction():
         sent = [
-            store.send_mail(actor(who), one, _subject(subject, text), text, now)
-            for one in recipients
+            store.send_mail(actor(who), recipient, subject or first_line, text, now)
+            for recipient in recipients
         ]
-        for one in sent if notify else ():
-            _notify(store, one, who, now)
-    context.output(
-        lambda: {"mail": [_mail_row(one, store) for one in sent]},
-        lambda: (
-            [f"sent {one.id} to {_display_name(store, one.to)}" for one in sent]
-            or ["not sent: there is no other live session"]
-        ),
+        for mail in sent if notify else ():
+            _notify(context, mail, who, now)
+    return context.output(
+        lambda: _rows(context, sent),
+        lambda: _sent_lines(context, sent) or ["not sent: there is no other live session"],
     )
-    return 0
 
 
-def _text(words: list[str], subject: str | None, message: str | None, from_stdin: bool) -> str:
+def _text(words: Sequence[str], subject: str | None, message: str | None, from_stdin: bool) -> str:
     """Return the text from its one source; a subject alone is enough."""
     if len(words) > 1:
         raise click.UsageError("TEXT is one argument; put it in quotes")
@@ -124,106 +117,93 @@ def _text(words: list[str], subject: str | None, message: str | None, from_stdin
     return text
 
 
-def _subject(subject: str | None, text: str) -> str:
-    first = text.strip().splitlines()[0].strip()
-    return subject or (first if len(first) <= _SUBJECT else first[: _SUBJECT - 1] + "…")
-
-
-def _recipient(context: CommandContext, store: Store, reference: str) -> str:
+def _recipient(context: CommandContext, reference: str) -> str:
     """Return the stored form of a recipient: an agent's qualified name, or a session id."""
     if reference == HUMAN:
         return HUMAN
     # Older packs write a trailing slash after the name of a city agent.
-    found = find_agent_or_session(context, store, reference.rstrip("/"))
-    return found.id if isinstance(found, Session) else found
+    agent, session = find_agent_or_session(context, context.store(), reference.rstrip("/"))
+    return session.id if session is not None else agent
 
 
-def _live_sessions(store: Store, who: Caller | None) -> list[str]:
-    return [one.id for one in store.sessions(live=True) if who is None or one.id != who.session]
-
-
-def _notify(store: Store, one: Mail, who: Caller | None, now: float) -> None:
-    text = f"Mail {one.id} from {_display_name(store, one.sender)}: {one.subject}. "
-    text += f"Run `city mail read {one.id}` to read it."
+def _notify(context: CommandContext, mail: Mail, who: Caller | None, now: float) -> None:
+    text = f"Mail {mail.id} from {_display_name(context, mail.sender)}: {mail.subject}. "
+    text += f"Run `city mail read {mail.id}` to read it."
+    store = context.store()
     for session in store.sessions(live=True):
-        if one.to in (session.id, session.agent) and session.id != one.sender:
+        if mail.to in (session.id, session.agent) and session.id != mail.sender:
             store.add_nudge(session.id, text, now, actor=actor(who))
 
 
-def _addresses(store: Store | None, who: Caller | None) -> list[str]:
+def _sent_lines(context: CommandContext, sent: Sequence[Mail]) -> list[str]:
+    return [f"sent {mail.id} to {_display_name(context, mail.to)}" for mail in sent]
+
+
+def _addresses(context: CommandContext, who: Caller | None) -> list[str]:
     """Return the names under which the caller gets mail."""
     if who is None:
         return [HUMAN]
-    session = current_session(store, who)
-    alias = [session.alias] if session is not None and session.alias else []
-    return [*filter(None, (who.agent, who.session)), *alias]
+    session = current_session(context, who)
+    alias = session.alias if session is not None else ""
+    return [name for name in (who.agent, who.session, alias) if name]
 
 
-@command(
-    "inbox",
-    examples=(
-        "city mail inbox",
-        "city mail inbox --all",
-    ),
-    page="how-to/mail",
-)
+def _inbox(context: CommandContext, unread: bool) -> list[Mail]:
+    store = context.store_if_any()
+    names = _addresses(context, caller(context.environ))
+    return store.inbox(names, unread=unread) if store is not None else []
+
+
+@json_command("inbox", examples=("city mail inbox", "city mail inbox --all"), page=_PAGE)
 @click.option("--all", "everything", is_flag=True, help="Include read messages.")
-@json_option
-@pass_context
 def inbox(context: CommandContext, everything: bool) -> int:
     """List unread messages."""
-    store = context.store_if_any()
-    names = _addresses(store, caller(context.environ))
-    found = store.inbox(names, unread=not everything) if store is not None else []
-    context.output(
-        lambda: {"mail": [_mail_row(one, store) for one in found]},
-        lambda: _inbox_lines(found, store, context),
+    messages = _inbox(context, unread=not everything)
+    return context.output(
+        lambda: _rows(context, messages),
+        lambda: context.table(_columns(context), messages, "No mail."),
     )
-    return 0
 
 
-def _find_mail(store: Store | None, id: int) -> Mail:
-    found = store.mail(id) if store is not None else None
-    if found is None:
+def _find_mail(context: CommandContext, id: int) -> Mail:
+    """Return a message by id; CityError if there is none. Does not create a store."""
+    store = context.store_if_any()
+    mail = store.mail(id) if store is not None else None
+    if mail is None:
         hint = "run `city mail inbox --all` to see all messages"
         raise city_error("unknown-mail", f"there is no message {id}", hint)
-    return found
+    return mail
 
 
-@command("read", examples=("city mail read 3",), page="how-to/mail")
+def _mark_read(context: CommandContext, mail: Mail, who: Caller | None) -> None:
+    """Mark a message as read unless it is to someone else."""
+    if mail.to in _addresses(context, who) and mail.read is None:
+        context.store().mark_mail([mail.id], time.time(), actor=actor(who))
+
+
+@json_command("read", examples=("city mail read 3",), page=_PAGE)
 @click.argument("id", type=_ID)
-@json_option
-@pass_context
 def read(context: CommandContext, id: int) -> int:
     """Show a message and mark it as read.
 
     A message to someone else stays unread.
     """
-    store = context.store_if_any()
-    found = _find_mail(store, id)
-    assert store is not None  # _find_mail raised otherwise
-    who = writing_caller(context, store)
-    if found.to in _addresses(store, who) and found.read is None:
-        store.mark_mail([id], time.time(), actor=actor(who))
-        found = _find_mail(store, id)
-    context.output(
-        lambda: {"mail": [_mail_row(found, store)]},
-        lambda: _message_lines(found, store, context.colour),
+    mail = _find_mail(context, id)
+    _mark_read(context, mail, writing_caller(context))
+    return context.output(
+        lambda: _rows(context, [_find_mail(context, id)]), lambda: _message_lines(context, mail)
     )
-    return 0
 
 
-@command("reply", examples=("city mail reply 3 'yes, go ahead'",), page="how-to/mail")
+@json_command("reply", examples=("city mail reply 3 'yes, go ahead'",), page=_PAGE)
 @click.argument("id", type=_ID)
 @click.argument("words", metavar="[TEXT]", nargs=-1)
 @click.option(
     "-s", "--subject", metavar="TEXT", help="Subject (default: `Re:` and the original subject)."
 )
-@click.option("-m", "--message", metavar="TEXT", help="Message text, instead of an argument.")
-@click.option("--stdin", "from_stdin", is_flag=True, help="Read the text from standard input.")
-@click.option("--notify", is_flag=True, help="Also nudge the recipient's live sessions.")
-@json_option
-@pass_context
+@_message_option
+@_stdin_option
+@_notify_option
 def reply(
     context: CommandContext,
     id: int,
@@ -237,146 +217,129 @@ def reply(
 
     If the sending session has ended, its agent gets the reply.
     """
-    text = _text(list(words), subject, message, from_stdin)
-    store = context.store_if_any()
-    first = _find_mail(store, id)
-    assert store is not None  # _find_mail raised otherwise
-    who = writing_caller(context, store)
-    now = time.time()
+    text = _text(words, subject, message, from_stdin)
+    first = _find_mail(context, id)
+    who = writing_caller(context)
+    store, now = context.store(), time.time()
     again = subject or f"Re: {first.subject.removeprefix('Re: ')}"
     with store.transaction():
-        sent = store.send_mail(
-            actor(who), _reply_recipient(store, first, who), again, text, now, reply_to=first.id
-        )
-        if first.to in _addresses(store, who) and first.read is None:
-            store.mark_mail([first.id], now, actor=actor(who))
+        to = _reply_recipient(context, first, who)
+        sent = store.send_mail(actor(who), to, again, text, now, reply_to=first.id)
+        _mark_read(context, first, who)
         if notify:
-            _notify(store, sent, who, now)
-    context.output(
-        lambda: {"mail": [_mail_row(sent, store)]},
-        lambda: [f"sent {sent.id} to {_display_name(store, sent.to)}"],
-    )
-    return 0
+            _notify(context, sent, who, now)
+    return context.output(lambda: _rows(context, [sent]), lambda: _sent_lines(context, [sent]))
 
 
-def _reply_recipient(store: Store, first: Mail, who: Caller | None) -> str:
+def _reply_recipient(context: CommandContext, first: Mail, who: Caller | None) -> str:
     """Return who gets a reply: the sender, or the recipient if the sender replies."""
     if first.sender == actor(who):
         return first.to
     if first.sender == HUMAN:
         return HUMAN
-    session = store.session(first.sender)
+    session = context.store().session(first.sender)
     if session is None:
-        words = f"the sender, session {first.sender}, was deleted"
+        message = f"the sender, session {first.sender}, was deleted"
         hint = "run `city mail send AGENT TEXT` to write to its agent"
-        raise city_error("unknown-session", words, hint)
+        raise city_error("unknown-session", message, hint)
     return session.id if session.state in LIVE else session.agent
 
 
-@command("archive", examples=("city mail archive 3 4",), page="how-to/mail")
+@json_command("archive", examples=("city mail archive 3 4",), page=_PAGE)
 @click.argument("ids", metavar="ID...", type=_ID, nargs=-1, required=True)
-@json_option
-@pass_context
 def archive(context: CommandContext, ids: tuple[int, ...]) -> int:
     """Archive messages."""
-    store = context.store_if_any()
-    found = [_find_mail(store, id) for id in ids]
-    assert store is not None  # _find_mail raised otherwise
-    who = writing_caller(context, store)
-    names = _addresses(store, who)
-    foreign = [one for one in found if who is not None and one.to not in names]
+    messages = [_find_mail(context, id) for id in ids]
+    who = writing_caller(context)
+    names = _addresses(context, who)
+    foreign = [mail for mail in messages if who is not None and mail.to not in names]
     if foreign:
-        words = f"message {foreign[0].id} belongs to {foreign[0].to}, not to this session"
-        raise city_error("not-yours", words, "run `city mail inbox` to see your messages")
-    store.mark_mail(ids, time.time(), archive=True, actor=actor(who))
-    context.output(
-        lambda: {"mail": [_mail_row(_find_mail(store, id), store) for id in ids]},
+        message = f"message {foreign[0].id} belongs to {foreign[0].to}, not to this session"
+        raise city_error("not-yours", message, "run `city mail inbox` to see your messages")
+    context.store().mark_mail(ids, time.time(), archive=True, actor=actor(who))
+    return context.output(
+        lambda: _rows(context, [_find_mail(context, id) for id in ids]),
         lambda: [f"archived {id}" for id in ids],
     )
-    return 0
 
 
-@command(
-    "check",
-    examples=(
-        "city mail check",
-        "city mail check --inject",
-    ),
-    page="how-to/mail",
-)
+@json_command("check", examples=("city mail check", "city mail check --inject"), page=_PAGE)
 @click.option(
     "--inject", is_flag=True, help="Format as a reminder for a provider's hook; exit with 0."
 )
-@json_option
-@pass_context
 def check(context: CommandContext, inject: bool) -> int:
     """Exit with 0 if there is unread mail.
 
     Exits with 1 if there is none.
     """
-    store = context.store_if_any()
-    names = _addresses(store, caller(context.environ))
-    found = store.inbox(names, unread=True) if store is not None else []
+    messages = _inbox(context, unread=True)
     if inject and not context.as_json:
-        _remind(store, found)
+        if messages:
+            names = [_display_name(context, mail.sender) for mail in messages]
+            heads = [
+                f"{mail.id}: {mail.subject} (from {name})"
+                for mail, name in zip(messages, names, strict=True)
+            ]
+            lines = ("You have unread mail:", *heads, "Run `city mail read ID` to read a message.")
+            print_stdout("\n".join(reminder(lines)))
         return 0
     context.output(
-        lambda: {"unread": len(found), "mail": [_mail_row(one, store) for one in found]},
-        lambda: [plural(len(found), "unread message") if found else "No unread mail."],
+        lambda: {"unread": len(messages), **_rows(context, messages)},
+        lambda: [plural(len(messages), "unread message") if messages else "No unread mail."],
     )
-    return int(not found and not inject)
+    return int(not messages and not inject)
 
 
-def _remind(store: Store | None, found: list[Mail]) -> None:
-    if found:
-        heads = [f"{m.id}: {m.subject} (from {_display_name(store, m.sender)})" for m in found]
-        lines = ("You have unread mail:", *heads, "Run `city mail read ID` to read a message.")
-        print_stdout("\n".join(reminder(lines)))
+def _columns(context: CommandContext) -> tuple[Column[Mail], ...]:
+    def sender(mail: Mail) -> str:
+        return _display_name(context, mail.sender)
+
+    now = time.time()
+    return (
+        Column("id", lambda mail: mail.id, "ID"),
+        Column("thread", lambda mail: mail.thread),
+        Column("from", lambda mail: mail.sender),
+        Column("from_name", sender, "FROM"),
+        Column("to", lambda mail: mail.to),
+        Column("", lambda mail: time_ago(mail.at, now), "AGE"),
+        Column("", lambda mail: mail.subject + (" (read)" if mail.read else ""), "SUBJECT"),
+        Column("subject", lambda mail: mail.subject),
+        Column("body", lambda mail: mail.body),
+        Column("at", lambda mail: timestamp(mail.at)),
+        Column("read", lambda mail: timestamp(mail.read)),
+        Column("archived", lambda mail: timestamp(mail.archived)),
+    )
 
 
-def _mail_row(mail: Mail, store: Store | None) -> dict[str, object]:
-    """Return a message as its JSON object; `from_name` is the sender's display name."""
-    return {
-        "id": mail.id,
-        "thread": mail.thread,
-        "from": mail.sender,
-        "from_name": _display_name(store, mail.sender),
-        "to": mail.to,
-        "subject": mail.subject,
-        "body": mail.body,
-        "at": timestamp(mail.at),
-        "read": timestamp(mail.read),
-        "archived": timestamp(mail.archived),
-    }
+def _rows(context: CommandContext, messages: Sequence[Mail]) -> dict[str, object]:
+    """Return messages as the JSON answer."""
+    return {"mail": [json_row(_columns(context), mail) for mail in messages]}
 
 
-def _display_name(store: Store | None, name: str) -> str:
+def _display_name(context: CommandContext, name: str) -> str:
     """Return a session's alias, else the name unchanged."""
+    store = context.store_if_any()
     session = store.session(name) if store is not None else None
     return session.alias or session.agent if session is not None else name
 
 
-def _inbox_lines(
-    messages: Sequence[Mail], store: Store | None, context: CommandContext
-) -> Iterator[str]:
-    if not messages:
-        yield "No mail."
-        return
-    now = time.time()
-    columns: tuple[Column[Mail], ...] = (
-        Column("", lambda mail: mail.id, "ID"),
-        Column("", lambda mail: _display_name(store, mail.sender), "FROM"),
-        Column("", lambda mail: time_ago(mail.at, now), "AGE"),
-        Column("", lambda mail: mail.subject + (" (read)" if mail.read else ""), "SUBJECT"),
-    )
-    yield from table_lines(columns, messages, context.width, context.colour)
-
-
-def _message_lines(mail: Mail, store: Store | None, colour: bool) -> Iterator[str]:
+def _message_lines(context: CommandContext, mail: Mail) -> Iterator[str]:
     """Yield a message with its headers."""
-    yield f"From:    {printable(_display_name(store, mail.sender))}"
-    yield f"To:      {printable(_display_name(store, mail.to))}"
-    yield f"Subject: {styled(mail.subject, BOLD, colour)}"
-    yield styled(f"Sent:    {timestamp(mail.at)}", DIM, colour)
+    yield f"From:    {printable(_display_name(context, mail.sender))}"
+    yield f"To:      {printable(_display_name(context, mail.to))}"
+    yield f"Subject: {styled(mail.subject, BOLD, context.colour)}"
+    yield styled(f"Sent:    {timestamp(mail.at)}", DIM, context.colour)
     yield ""
     yield printable(mail.body).rstrip("\n")
+
+
+mail = LazyGroup(
+    "mail",
+    (send, inbox, read, reply, archive, check),
+    commands_at={"list": ("gascity.cli.mail", "inbox", "")},  # the name that older packs call
+    help="""Send and read messages.
+
+    The user's name is `human`. A session reads its agent's mail and its own.
+    """,
+    page=_PAGE,
+)

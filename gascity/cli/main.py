@@ -20,7 +20,7 @@ _SECTIONS = {
         "check": ("gascity.cli.check", "check", "Validate the city's configuration."),
         "sling": ("gascity.cli.sling", "sling", "Queue work for an agent."),
         "status": (
-            "gascity.cli.status.command",
+            "gascity.cli.status",
             "status",
             "Show controller, queue and session status.",
         ),
@@ -70,9 +70,13 @@ _SECTIONS = {
         "completion": ("gascity.cli.completion", "completion", "Print a shell completion script."),
     },
     "For agents": {
-        "prime": ("gascity.cli.prime", "prime", "Print the agent's own prompt."),
-        "hook": ("gascity.cli.hook", "hook", "Show or claim the next work item."),
-        "runtime": ("gascity.cli.runtime", "runtime", "Report to the controller from a session."),
+        "prime": ("gascity.cli.agent_side", "prime", "Print the agent's own prompt."),
+        "hook": ("gascity.cli.agent_side", "hook", "Show or claim the next work item."),
+        "runtime": (
+            "gascity.cli.agent_side",
+            "runtime",
+            "Report to the controller from a session.",
+        ),
     },
 }
 

@@ -3,18 +3,12 @@
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from gascity.cli.command import command
-from gascity.cli.context import (
-    CommandContext,
-    complete_agent,
-    json_option,
-    machine,
-    pass_context,
-)
+from gascity.cli.command import json_command
+from gascity.cli.context import CommandContext, complete_agent, machine
 from gascity.cli.fast_sling import (
     FILE,
     FLAG,
@@ -27,12 +21,16 @@ from gascity.cli.fast_sling import (
     print_result,
     result_lines,
 )
-from gascity.cli.output import print_stderr
+from gascity.cli.output import print_stderr, print_stdout, to_json
 from gascity.control.client import controller_state, ensure_controller, send_request
 from gascity.model.names import parse_name, unknown_rig
 from gascity.model.problems import CityError
 
+if TYPE_CHECKING:
+    from gascity.model.work import Work
+
 Command = Callable[..., Any]
+_LOG_SLACK = 200  # a log this much longer than the summary was cut
 
 
 def _sling_options(command: Command) -> Command:
@@ -55,7 +53,8 @@ def _click_option(option: SlingOption) -> Callable[[Command], Command]:
     return click.option(option.flag, metavar=option.metavar, multiple=repeated, help=option.help)
 
 
-@command(
+@json_command(
+    "sling",
     examples=(
         'city sling mayor "fix the login test"',
         "city sling web/builder --file task.md --priority 1",
@@ -66,8 +65,6 @@ def _click_option(option: SlingOption) -> Callable[[Command], Command]:
 @click.argument("agent", shell_complete=complete_agent)
 @click.argument("text", required=False)
 @_sling_options
-@json_option
-@pass_context
 def sling(
     context: CommandContext,
     agent: str,
@@ -112,9 +109,7 @@ def sling(
         return 0
     if not context.as_json:
         print_stderr("\n".join(result_lines(result)))
-    from gascity.cli.sling_wait import wait as wait_for
-
-    return wait_for(context, result, not no_start, first_event)
+    return _wait(context, result, not no_start, first_event)
 
 
 def _read_text(text: str | None, stdin: bool, file: str | None) -> str:
@@ -166,3 +161,48 @@ def _enqueue_here(context: CommandContext, request: dict[str, object]) -> dict[s
             raise
     run_config = RunConfig(city, context.environ, machine())
     return sling(run_config, context.store(), SlingRequest.of(request), time.time()).as_object()
+
+
+def _wait(
+    context: CommandContext, result: dict[str, Any], start_controller: bool, first_event: int
+) -> int:
+    """Wait for the enqueued item and print its result; exit code 0 if it is done."""
+    from gascity.cli.wait import WorkWaiter
+    from gascity.model.work import DONE, status_word
+
+    id = str(result["work"])
+    cancel = f"to cancel: `city work cancel {id}`"
+    try:
+        work, blocked = WorkWaiter(context, id, start_controller, first_event).wait()
+    except KeyboardInterrupt:
+        print_stderr(f"{id} is still queued or running ({cancel})")
+        raise
+    status = status_word(work.status)
+    if context.as_json:
+        answer = {**result, "session": work.session or None, "status": work.status}
+        answer |= {"blocked_by": [blocked._asdict()]} if blocked else {}
+        answer["result"] = work.result._asdict() if work.result is not None else None
+        print_stdout(to_json(answer))
+    elif blocked is not None:
+        print_stdout(f"{id} {status}, blocked: {blocked.message} [{blocked.code}]")
+        print_stderr(f"{id} stays {status} until this is fixed ({cancel})")
+    else:
+        summary = work.result.summary if work.result else ""
+        reason = work.reason if work.status != DONE and work.reason != summary else ""
+        print_stdout(f"{id} {status}" + (f": {reason}" if reason else ""))
+        if summary:
+            print_stdout(summary)
+        if _is_cut(context, work, summary):
+            print_stderr(f"output truncated; full log: `city work logs {id}`")
+    return 0 if work.status == DONE else 1
+
+
+def _is_cut(context: CommandContext, work: "Work", summary: str) -> bool:
+    """Return whether the summary is only the end of the log. A model's answer is never cut."""
+    if not summary or not work.log:
+        return False
+    from gascity.cli.session.logs import logs_of_work
+
+    logs = logs_of_work(context, work)
+    longer = (logs.size(work.log) or 0) > len(summary) + _LOG_SLACK
+    return longer and logs.tail(work.log, 1).strip() == summary.splitlines()[-1].strip()

@@ -6,16 +6,15 @@ from typing import NamedTuple
 
 import click
 
-from gascity.cli.command import command
-from gascity.cli.context import CommandContext, json_option, pass_context
+from gascity.cli.command import json_command
+from gascity.cli.context import CommandContext
 from gascity.cli.output import BOLD, fact_lines, styled, time_ago, timestamp, wrap
+from gascity.cli.records import LABEL, session_name, state_facts
 from gascity.cli.session.find import find_agent_or_session
-from gascity.cli.session.rows import session_name
-from gascity.cli.work.rows import LABEL, state_facts, status_text
 from gascity.control.blocked import blocked_as_shown, reason_note
 from gascity.control.decide.types import Blocked
 from gascity.model.problems import CityError, Problem
-from gascity.model.work import CLAIMED, LIVE, OPEN, Decision, Session, Work
+from gascity.model.work import CLAIMED, LIVE, OPEN, Decision, Session, Work, status_word
 from gascity.store.port import Store
 
 _MOST = 50
@@ -39,17 +38,12 @@ class _Subject(NamedTuple):
     since: float = 0.0
 
 
-@command(
-    examples=(
-        "city why w-1",
-        "city why mayor-1",
-        "city why mayor",
-    ),
+@json_command(
+    "why",
+    examples=("city why w-1", "city why mayor-1", "city why mayor"),
     page="reference/waiting",
 )
 @click.argument("reference", metavar="WORK|SESSION|AGENT")
-@json_option
-@pass_context
 def why(context: CommandContext, reference: str) -> int:
     """Explain the current state of a work item, session or agent.
 
@@ -59,17 +53,18 @@ def why(context: CommandContext, reference: str) -> int:
     subject = _find_subject(context, store, reference)
     recent = store.decisions(subject.about, _MOST) if store is not None else []
     decisions = [decision for decision in recent if decision.at >= subject.since]
-    context.output(
+    return context.output(
         lambda: {
             "subject": subject.name,
             "kind": subject.kind,
             "now": {_json_key(label): fact for label, fact in subject.facts},
             "blocked_by": [reason._asdict() for reason in subject.blocked_by],
-            "decisions": [_row(decision) for decision in decisions],
+            "decisions": [
+                {**decision._asdict(), "at": timestamp(decision.at)} for decision in decisions
+            ],
         },
         lambda: _lines(context, subject, decisions),
     )
-    return 0
 
 
 def _find_subject(context: CommandContext, store: Store | None, reference: str) -> _Subject:
@@ -77,12 +72,13 @@ def _find_subject(context: CommandContext, store: Store | None, reference: str) 
     if work is not None and store is not None:
         return _of_work(context, store, work)
     try:
-        target = find_agent_or_session(context, store, reference)
+        agent, session = find_agent_or_session(context, store, reference)
     except CityError as error:
-        raise CityError(*(_unknown(reference, one) for one in error.problems)) from None
-    if isinstance(target, Session):
-        return _Subject("session", target.id, tuple(_session_facts(target)), (target.id,))
-    return _of_agent(context, store, target)
+        problems = [_unknown(reference, problem) for problem in error.problems]
+        raise CityError(*problems) from None
+    if session is not None:
+        return _Subject("session", session.id, tuple(_session_facts(session)), (session.id,))
+    return _of_agent(context, store, agent)
 
 
 def _unknown(reference: str, problem: Problem) -> Problem:
@@ -98,8 +94,8 @@ def _unknown(reference: str, problem: Problem) -> Problem:
 
 def _of_work(context: CommandContext, store: Store, work: Work) -> _Subject:
     """Describe a work item. Its agent's decisions explain a queued item, not a finished one."""
-    word = str if context.as_json else status_text
-    state = state_facts(work, store, time.time(), word)
+    word = str if context.as_json else status_word
+    state = state_facts(work, store, word)
     facts = (("Title", work.title), ("Agent", work.agent), *state)
     if work.status != OPEN:
         about = (work.id, work.session) if work.session else (work.id,)
@@ -125,7 +121,7 @@ def _session_facts(session: Session) -> Iterator[tuple[str, str]]:
 def _of_agent(context: CommandContext, store: Store | None, name: str) -> _Subject:
     if store is None:
         return _Subject("agent", name, (("Agent", name), ("Queue", "no work")), (name,))
-    word = str if context.as_json else status_text
+    word = str if context.as_json else status_word
     counts = store.work_counts(name)
     sessions = store.sessions(agent=name)
     live = [session for session in sessions if session.state in LIVE]
@@ -133,10 +129,7 @@ def _of_agent(context: CommandContext, store: Store | None, name: str) -> _Subje
     facts = (
         ("Agent", name),
         ("Queue", f"{counts[OPEN]} {word(OPEN)}, {counts[CLAIMED]} {word(CLAIMED)}"),
-        (
-            "Sessions",
-            ", ".join(f"{session_name(s)} ({s.state})" for s in live) or "none",
-        ),
+        ("Sessions", ", ".join(f"{session_name(s)} ({s.state})" for s in live) or "none"),
         *((("Reason", reason),) if reason else ()),
     )
     blocked = blocked_as_shown(store, context.root, name) if counts[OPEN] else ()
@@ -145,16 +138,6 @@ def _of_agent(context: CommandContext, store: Store | None, name: str) -> _Subje
 
 def _json_key(label: str) -> str:
     return _JSON_KEYS.get(label, label.lower().replace(" ", "_"))
-
-
-def _row(decision: Decision) -> dict[str, object]:
-    return {
-        "at": timestamp(decision.at),
-        "subject": decision.subject,
-        "action": decision.action,
-        "reason": decision.reason,
-        "times": decision.times,
-    }
 
 
 def _lines(context: CommandContext, subject: _Subject, decisions: list[Decision]) -> Iterator[str]:

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
-from gascity.cli.status.frame import changes, frame
-from gascity.cli.status.snapshot import AgentStatus, CityStatus
+from gascity.cli.status import AgentStatus, CityStatus
+from gascity.cli.status.watch import changes, frame
 from gascity.control.client import ControllerState
 from gascity.control.status import at_rest
 from gascity.model.problems import Problem

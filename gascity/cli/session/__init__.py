@@ -5,17 +5,17 @@ import click
 from gascity.cli.command import LazyGroup
 
 _COMMANDS = {
-    "list": ("gascity.cli.session.list", "list_sessions", "List sessions."),
+    "list": ("gascity.cli.session.show", "list_sessions", "List sessions."),
     "show": ("gascity.cli.session.show", "show_session", "Show a session and its runs."),
-    "new": ("gascity.cli.session.new", "new_session", "Start a session."),
-    "attach": ("gascity.cli.session.attach", "attach", "Attach to a session's terminal."),
-    "peek": ("gascity.cli.session.view", "peek", "Show the last lines of a session's output."),
-    "logs": ("gascity.cli.session.view", "logs", "Show a session's log."),
+    "new": ("gascity.cli.session.start", "new_session", "Start a session."),
+    "attach": ("gascity.cli.session.start", "attach", "Attach to a session's terminal."),
+    "peek": ("gascity.cli.session.logs", "peek", "Show the last lines of a session's output."),
+    "logs": ("gascity.cli.session.logs", "logs", "Show a session's log."),
     "nudge": ("gascity.cli.session.change", "nudge", "Send a session a message for its next turn."),
-    "stop": ("gascity.cli.session.control", "stop", "Stop a session."),
-    "clear": ("gascity.cli.session.control", "clear", "Clear a session's conversation."),
+    "stop": ("gascity.cli.session.change", "stop", "Stop a session."),
+    "clear": ("gascity.cli.session.change", "clear", "Clear a session's conversation."),
     "delete": (
-        "gascity.cli.session.control",
+        "gascity.cli.session.change",
         "delete",
         "Delete a session, its directory and its logs.",
     ),
@@ -23,9 +23,9 @@ _COMMANDS = {
     "pin": ("gascity.cli.session.change", "pin", "Pin a session to the top of the list."),
     "unpin": ("gascity.cli.session.change", "unpin", "Unpin a session."),
     # Names that published packs call.
-    "kill": ("gascity.cli.session.control", "kill", ""),
-    "wake": ("gascity.cli.session.control", "wake", ""),
-    "reset": ("gascity.cli.session.control", "reset", ""),
+    "kill": ("gascity.cli.session.change", "kill", ""),
+    "wake": ("gascity.cli.session.change", "wake", ""),
+    "reset": ("gascity.cli.session.change", "clear", ""),
 }
 
 

@@ -1,47 +1,46 @@
-"""`city session nudge|rename|pin|unpin`: changes in the store; they need no controller."""
+"""`city session` nudge, rename, pin, unpin, stop, clear and delete; kill and wake for packs."""
 
 import time
+from collections.abc import Iterator
 
 import click
 
-from gascity.cli.command import command
-from gascity.cli.context import CommandContext, json_option, pass_context
+from gascity.cli.context import CommandContext
 from gascity.cli.identity import actor, caller
-from gascity.cli.output import timestamp
+from gascity.cli.output import display_path, timestamp
 from gascity.cli.problems import city_error
-from gascity.cli.session.find import named_session_argument, resolve_session, session_argument
-from gascity.cli.session.rows import session_name, session_row
+from gascity.cli.records import session_name, session_row
+from gascity.cli.session.find import session_command
+from gascity.cli.wait import wait_for_session
+from gascity.control.client import controller_state, ensure_controller
 from gascity.control.status import is_over
-from gascity.model.work import LIVE, RUNNING, Session
+from gascity.model.work import CLAIMED, LIVE, OPEN, POOL, RUNNING, STARTING, STOPPING, Session
+from gascity.runtimes.port import handle_of
 from gascity.store.port import Store
 
+# A session that starts may be given the deleted directory; wait for it to record its own.
+_START_POLL, _START_TIMEOUT = 0.05, 20.0
+_TIMEOUT = 60.0  # seconds that the controller may take to act
 
-@command(
-    "nudge", examples=("city session nudge mayor-1 'use the new API'",), page="how-to/sessions"
-)
-@named_session_argument
+
+# Changes in the store, which need no controller
+
+
+@session_command("nudge", "city session nudge mayor-1 'use the new API'", required=True)
 @click.argument("text")
-@json_option
-@pass_context
-def nudge(context: CommandContext, reference: str, text: str) -> int:
+def nudge(context: CommandContext, session: Session, text: str) -> int:
     """Send a session a message for its next turn."""
-    session = resolve_session(context, reference)
     if not text.strip():
         raise click.UsageError("TEXT is empty")
     nudge = context.store().add_nudge(session.id, text, time.time(), actor(caller(context.environ)))
-    context.output(
+    at = timestamp(nudge.at)
+    return context.output(
         lambda: {
-            "nudge": {
-                "id": nudge.id,
-                "session": session.id,
-                "text": text,
-                "at": timestamp(nudge.at),
-            },
+            "nudge": {"id": nudge.id, "session": session.id, "text": text, "at": at},
             "session": session_row(session, context.root),
         },
         lambda: [f"{session_name(session)} gets the message {_when(session)}."],
     )
-    return 0
 
 
 def _when(session: Session) -> str:
@@ -56,9 +55,10 @@ def _when(session: Session) -> str:
 
 def refuse_taken(store: Store, name: str, except_id: str = "") -> None:
     """Raise CityError if a session that has not ended uses the name."""
-    for other in store.sessions():
-        if other.id != except_id and name in (other.name, other.alias) and not is_over(other):
-            message = f"session {other.id[:8]} of `{other.agent}` is already named `{name}`"
+    for session in store.sessions():
+        used = name in (session.name, session.alias) and not is_over(session)
+        if used and session.id != except_id:
+            message = f"session {session.id[:8]} of `{session.agent}` is already named `{name}`"
             raise city_error("name-taken", message, "choose another name")
 
 
@@ -71,64 +71,213 @@ def checked_name(name: str) -> str:
     return name
 
 
-@command("rename", examples=("city session rename mayor-1 release",), page="how-to/sessions")
-@named_session_argument
+@session_command("rename", "city session rename mayor-1 release", required=True)
 @click.argument("name")
-@json_option
-@pass_context
-def rename(context: CommandContext, reference: str, name: str) -> int:
+def rename(context: CommandContext, session: Session, name: str) -> int:
     """Rename a session.
 
     Its alias and id stay valid.
     """
-    session, name = resolve_session(context, reference), checked_name(name)
+    name = checked_name(name)
     refuse_taken(context.store(), name, session.id)
-    session = _change(context, session, {"name": name}, "session.renamed", {"name": name})
+    session = _update(context, session, {"name": name}, "session.renamed", {"name": name})
     return _answer(context, session, f"{session.alias} is now named {name}.")
 
 
-@command("pin", examples=("city session pin mayor-1",), page="how-to/sessions")
-@session_argument
-@json_option
-@pass_context
-def pin(context: CommandContext, reference: str | None) -> int:
+@session_command("pin", "city session pin mayor-1")
+def pin(context: CommandContext, session: Session) -> int:
     """Pin a session to the top of the list.
 
     The controller does not stop or restart a pinned session.
     """
-    session = resolve_session(context, reference)
-    session = _change(context, session, {"pinned": time.time()}, "session.pinned")
+    session = _update(context, session, {"pinned": time.time()}, "session.pinned")
     return _answer(context, session, f"{session_name(session)} pinned.")
 
 
-@command("unpin", examples=("city session unpin mayor-1",), page="how-to/sessions")
-@session_argument
-@json_option
-@pass_context
-def unpin(context: CommandContext, reference: str | None) -> int:
+@session_command("unpin", "city session unpin mayor-1")
+def unpin(context: CommandContext, session: Session) -> int:
     """Unpin a session."""
-    session = resolve_session(context, reference)
-    session = _change(context, session, {"pinned": None}, "session.unpinned")
+    session = _update(context, session, {"pinned": None}, "session.unpinned")
     return _answer(context, session, f"{session_name(session)} unpinned.")
 
 
-def _change(
+def _update(
     context: CommandContext,
     session: Session,
     changes: dict[str, object],
     event: str,
     data: dict[str, object] | None = None,
 ) -> Session:
+    who = actor(caller(context.environ))
     return context.store().update_session(
-        session.id,
-        changes,
-        time.time(),
-        event=event,
-        data=data,
-        actor=actor(caller(context.environ)),
+        session.id, changes, time.time(), event=event, data=data, actor=who
     )
 
 
 def _answer(context: CommandContext, session: Session, text: str) -> int:
-    context.output(lambda: {"session": session_row(session, context.root)}, lambda: [text])
-    return 0
+    return context.output(lambda: {"session": session_row(session, context.root)}, lambda: [text])
+
+
+# Requests to the controller
+
+
+def request_action(context: CommandContext, session: Session, action: str) -> Session:
+    """Ask the controller to do something with a session; start a controller if none runs."""
+    session = _update(context, session, {"asked": action}, "session.asked", {"what": action})
+    ensure_controller(context.root, context.environ)
+    return session
+
+
+@session_command("stop", "city session stop mayor-1", "city session stop mayor-1 --now")
+@click.option("--now", is_flag=True, help="Kill it without a grace period.")
+def stop(context: CommandContext, session: Session, now: bool) -> int:
+    """Stop a session.
+
+    Its work item is queued again; its directory stays.
+    """
+    after = session if is_over(session) else _stop_and_wait(context, session, now=now)
+    work = context.store().work(session.work) if session.work else None
+    return context.output(
+        lambda: {
+            "session": session_row(after, context.root),
+            "work": {"id": work.id, "status": work.status} if work else None,
+        },
+        lambda: _stopped(session, after, work and work.status),
+    )
+
+
+def _stop_and_wait(context: CommandContext, session: Session, *, now: bool = False) -> Session:
+    """Stop a session and wait for it; CityError if that takes too long."""
+    doing = f"{session_name(session)} stops"
+    after = request_action(context, session, "stop")
+    if now:
+        # Kill only once the controller knows: before, it would see a crash and restart it.
+        after = wait_for_session(context, after, _is_ending, _TIMEOUT, doing)
+        run = context.store().run(after.run) if after.run else None
+        if run is not None and run.ended is None:
+            context.runtime(run.runtime).kill(handle_of(run))
+    after = wait_for_session(context, after, is_over, _TIMEOUT, doing)
+    if not is_over(after):
+        message = f"`{session_name(session)}` is still {after.state}"
+        hint = "pass --now to kill it; `city session show` shows its state"
+        raise city_error("still-there", message, hint)
+    return after
+
+
+def _is_ending(session: Session) -> bool:
+    return session.state == STOPPING or is_over(session)
+
+
+def _stopped(before: Session, after: Session, work: str | None) -> Iterator[str]:
+    if is_over(before):
+        yield f"{session_name(before)} is already {before.state}."
+        return
+    yield f"{session_name(after)} is {after.state}: {after.reason}".removesuffix(": ") + "."
+    if work == OPEN:
+        yield f"Its work item {before.work} is queued again."
+    elif work == CLAIMED:
+        yield f"Another session is already working on {before.work}."
+    elif work is not None:
+        yield f"Its work item {before.work} is {work}."
+
+
+@session_command("clear", "city session clear mayor-1")
+def clear(context: CommandContext, session: Session) -> int:
+    """Clear a session's conversation.
+
+    Its agent, name and directory stay. A running process is stopped first.
+    """
+    name = session_name(session)
+    if session.state in LIVE:
+        session = request_action(context, session, "clear")
+        session = wait_for_session(context, session, _is_handled, _TIMEOUT, f"{name} clear")
+        if session.asked:
+            message = f"`{name}` was not handled in time; it is {session.state}"
+            hint = "run `city status` to see whether a controller is running"
+            raise city_error("still-there", message, hint)
+    else:
+        changes = {"conversation": "", "snippet": "", "crashes": 0, "retry_at": None}
+        session = _update(context, session, changes, "session.cleared")
+    return _answer(context, session, f"{name} has a new conversation.")
+
+
+def _is_handled(session: Session) -> bool:
+    return not session.asked
+
+
+@session_command("kill")
+def kill(context: CommandContext, session: Session) -> int:
+    """Restart a session; the name that packs call."""
+    session = request_action(context, session, "restart")
+    return _answer(context, session, f"{session_name(session)} restarts.")
+
+
+@session_command("wake")
+def wake(context: CommandContext, session: Session) -> int:
+    """Start a stopped session; the name that packs call."""
+    if session.state in LIVE:
+        return _answer(context, session, f"{session_name(session)} is already {session.state}.")
+    session = request_action(context, session, "start")
+    return _answer(context, session, f"{session_name(session)} starts.")
+
+
+@session_command("delete", "city session delete mayor-1", "city session delete mayor-1 --force")
+@click.option(
+    "--force", is_flag=True, help="Stop it first, and discard work that exists nowhere else."
+)
+def delete(context: CommandContext, session: Session, force: bool) -> int:
+    """Delete a session, its directory and its logs.
+
+    Refused for a live session, and if the directory holds work that exists nowhere
+    else.
+    """
+    name = session_name(session)
+    if not is_over(session):
+        if not force:
+            message = f"`{name}` is {session.state}; only a stopped session can be deleted"
+            hint = f"run `city session stop {session.alias}` first, or pass --force"
+            raise city_error("still-there", message, hint)
+        session = _stop_and_wait(context, session)
+    _remove_directory(context, session, force)
+    store = context.store()
+    runs = store.runs(session=session.id)
+    runtimes = {run.runtime: context.runtime(run.runtime) for run in runs}
+    store.delete_session(session.id, time.time(), actor(caller(context.environ)))
+    for run in runs:
+        runtimes[run.runtime].forget(handle_of(run))
+        runtimes[run.runtime].logs.delete(run.log)
+    return _answer(context, session, f"Deleted session {name} (worktree, logs).")
+
+
+def _remove_directory(context: CommandContext, session: Session, force: bool) -> None:
+    """Remove the directory unless another session uses it; CityError if work would be lost."""
+    from gascity.workdir.session_directory import remove_directory
+
+    deadline = time.monotonic() + _START_TIMEOUT
+
+    def in_use() -> list[str]:
+        others = [other for other in context.store().sessions() if other.id != session.id]
+        starting = (o for o in others if o.state == STARTING and o.agent == session.agent)
+        if any(starting) and controller_state(context.root).running:
+            if time.monotonic() < deadline:
+                raise _UnknownYetError  # it may use this directory without having recorded it
+            return [session.workdir]
+        # An ended pool session never returns to its directory.
+        return [o.workdir for o in others if not (is_over(o) and o.origin == POOL)]
+
+    while True:
+        try:
+            reasons = remove_directory(
+                context.root, session.workdir, context.environ, taken=in_use, force=force
+            )
+            break
+        except _UnknownYetError:
+            time.sleep(_START_POLL)
+    if reasons:
+        message = f"{display_path(context.root, session.workdir)}: {'; '.join(reasons)}"
+        hint = "nothing was removed; save the work, or pass --force to discard it"
+        raise city_error("would-lose", message, hint)
+
+
+class _UnknownYetError(Exception):
+    """The directories in use are not known yet."""

@@ -1,11 +1,13 @@
-"""Finds the session or agent that an argument names."""
+"""Commands on one session, and the session or agent that an argument names."""
 
 from collections.abc import Callable
+from functools import update_wrapper
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from gascity.cli.context import CommandContext, completion_context
+from gascity.cli.command import command, json_command
+from gascity.cli.context import CommandContext, completion_context, pass_context
 from gascity.cli.problems import city_error
 from gascity.model.names import near
 from gascity.model.problems import CityError
@@ -30,16 +32,29 @@ def complete_session(ctx: click.Context, parameter: click.Parameter, incomplete:
     return [name for name in dict.fromkeys(names) if name.startswith(incomplete)]
 
 
-def session_argument(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the SESSION argument, optional inside a session."""
-    return click.argument(
-        "reference", metavar="[SESSION]", required=False, shell_complete=complete_session
-    )(function)
+def session_command(
+    name: str, *examples: str, json: bool = True, required: bool = False
+) -> Callable[[Callable[..., int]], click.Command]:
+    """Make a function a command of `city session`; it gets the context and the session.
 
+    SESSION defaults to the session in which the command runs. It is `required` where further
+    arguments follow.
+    """
+    metavar = "SESSION" if required else "[SESSION]"
 
-def named_session_argument(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add a required SESSION argument, for commands that take more arguments after it."""
-    return click.argument("reference", metavar="SESSION", shell_complete=complete_session)(function)
+    def decorate(function: Callable[..., int]) -> click.Command:
+        def call(context: CommandContext, reference: str | None, **options: object) -> int:
+            return function(context, _resolve_session(context, reference), **options)
+
+        argument = click.argument(
+            "reference", metavar=metavar, required=required, shell_complete=complete_session
+        )
+        called = argument(update_wrapper(call, function))
+        if json:
+            return json_command(name, examples=examples, page="how-to/sessions")(called)
+        return command(name, examples=examples, page="how-to/sessions")(pass_context(called))
+
+    return decorate
 
 
 def session_option(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -58,8 +73,7 @@ def refuse_both(agent: str | None, session: str | None) -> None:
         raise click.UsageError("pass an agent or --session, not both")
 
 
-def resolve_session(context: CommandContext, reference: str | None) -> "Session":
-    """Return the named session; without a name, the one that the command runs in."""
+def _resolve_session(context: CommandContext, reference: str | None) -> "Session":
     name = reference or context.environ.get("CITY_SESSION_ID")
     if not name:
         raise click.UsageError("missing SESSION; run `city session list` to see the sessions")
@@ -76,7 +90,7 @@ def find_session(context: CommandContext, reference: str) -> "Session":
     if len(matches) == 1 or (matches and _ended_of_that_name(matches[0], reference)):
         return matches[0]  # several ended sessions had the name; the latest comes first
     if matches:
-        ids = ", ".join(f"`{match.id}` ({_label(match)})" for match in matches)
+        ids = ", ".join(f"`{s.id}` ({s.alias or s.name}, {s.state})" for s in matches)
         message = f"`{reference}` may mean {ids}"
         raise city_error("ambiguous-name", message, "use one of the ids")
     known = store.sessions() if store is not None else []
@@ -92,10 +106,6 @@ def _ended_of_that_name(session: "Session", reference: str) -> bool:
     return reference in (session.alias, session.name) and session.state not in LIVE
 
 
-def _label(session: "Session") -> str:
-    return f"{session.alias or session.name}, {session.state}"
-
-
 def find_agent_name(context: CommandContext, store: "Store | None", reference: str) -> str:
     """Return an agent's qualified name; a deleted agent is known by its work and sessions."""
     if store is not None and (
@@ -107,11 +117,15 @@ def find_agent_name(context: CommandContext, store: "Store | None", reference: s
 
 def find_agent_or_session(
     context: CommandContext, store: "Store | None", reference: str
-) -> "str | Session":
-    """Return an agent's name, else a session; for neither, raise the error for an agent."""
+) -> "tuple[str, Session | None]":
+    """Return an agent's name; for the name of a session, its agent's and the session.
+
+    If it names neither, raises the error for an agent.
+    """
     try:
-        return find_agent_name(context, store, reference)
+        return find_agent_name(context, store, reference), None
     except CityError:
         if store is None or not store.find_sessions(reference):
             raise
-        return find_session(context, reference)
+        session = find_session(context, reference)
+        return session.agent, session

@@ -1,64 +1,156 @@
-"""`city session show`: state, directory, log and runs of one session."""
+"""`city session list` and `show`."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from gascity.cli.command import command
-from gascity.cli.context import CommandContext, json_option, pass_context
-from gascity.cli.output import Column, display_path, fact_lines, table_lines, time_ago
-from gascity.cli.session.find import resolve_session, session_argument
-from gascity.cli.session.rows import run_row, session_row
-from gascity.cli.session.view import with_attached
+import click
+
+from gascity.cli.command import json_command
+from gascity.cli.context import CommandContext, agent_option
+from gascity.cli.output import Column, display_path, fact_lines, time_ago
+from gascity.cli.records import run_row, session_row, session_table
+from gascity.cli.session.find import session_command
+from gascity.control.status import is_over
 from gascity.model.durations import format_duration
-from gascity.model.work import Nudge, Run, Session, Work
+from gascity.model.names import parse_name
+from gascity.model.work import (
+    CRASHED,
+    DRAINING,
+    IDLE,
+    QUARANTINED,
+    RATE_LIMITED,
+    RUNNING,
+    STARTING,
+    STOPPED,
+    STOPPING,
+    UNKNOWN,
+    Run,
+    Session,
+    Work,
+)
+from gascity.runtimes.port import handle_of
 
 _LABEL = 13
 _RUNS = 10  # runs in the table; JSON has all
+_ENDED = 10  # ended sessions that are listed without --all
+_STATES = (
+    *(STARTING, RUNNING, IDLE, DRAINING, STOPPING),
+    *(STOPPED, CRASHED, QUARANTINED, RATE_LIMITED, UNKNOWN),
+)
 
 
-@command(
-    "show",
+@json_command(
+    "list",
     examples=(
-        "city session show mayor-1",
-        "city session show mayor-1 --json",
+        "city session list",
+        "city session list --agent mayor --all",
+        "city session list --state running",
     ),
     page="how-to/sessions",
 )
-@session_argument
-@json_option
-@pass_context
-def show_session(context: CommandContext, reference: str | None) -> int:
+@agent_option()
+@click.option(
+    "--state",
+    "states",
+    multiple=True,
+    metavar="STATE",
+    type=click.Choice(_STATES),
+    help=f"Filter by state: {', '.join(_STATES)}.",
+)
+@click.option("--all", "everything", is_flag=True, help="Include ended sessions.")
+def list_sessions(
+    context: CommandContext, agent: str | None, states: tuple[str, ...], everything: bool
+) -> int:
+    """List sessions.
+
+    Shows live and waiting sessions, then the last ten that ended.
+    """
+    store = context.store_if_any()
+    sessions = store.sessions() if store is not None else []
+    if agent is not None:
+        sessions = _of_agent(context, sessions, agent)
+    selected = (session for session in sessions if not states or session.state in states)
+    # Pinned ones first, the last pinned at the top; the others keep their order.
+    listed = sorted(
+        _with_attached(context, selected), key=lambda s: (s.pinned is None, -(s.pinned or 0))
+    )
+    return context.output(
+        lambda: {"sessions": [session_row(session, context.root) for session in listed]},
+        lambda: _list_lines(context, listed, everything or bool(states)),
+    )
+
+
+def _of_agent(context: CommandContext, sessions: list[Session], reference: str) -> list[Session]:
+    """Filter by an agent name, qualified or not; the city is read only if nothing matches."""
+    wanted = parse_name(reference)
+    matches = []
+    for session in sessions:
+        name = parse_name(session.agent)
+        same = name.bare == wanted.bare and wanted.rig in (None, name.rig)
+        if same and wanted.binding in (None, name.binding):
+            matches.append(session)
+    if not matches:
+        context.agent(reference)  # raises for an unknown agent
+    return matches
+
+
+def _with_attached(context: CommandContext, sessions: Iterable[Session]) -> Iterator[Session]:
+    """Yield the sessions; those in terminals with their current `attached` state."""
+    for session in sessions:
+        run = context.store().run(session.run) if session.interactive and session.run else None
+        attached = run and context.runtime(session.runtime).attached(handle_of(run))
+        yield session if attached is None else session._replace(attached=attached)
+
+
+def _list_lines(
+    context: CommandContext, sessions: Sequence[Session], everything: bool
+) -> Iterator[str]:
+    """Yield the table of live and waiting sessions, then the last ended ones."""
+    if not sessions:
+        yield "No sessions."
+        return
+    ended = [session for session in sessions if is_over(session)]
+    hidden = 0 if everything else max(0, len(ended) - _ENDED)
+    listed = [session for session in sessions if not is_over(session)]
+    yield from session_table(context, listed + ended[: len(ended) - hidden])
+    if hidden:
+        yield f"… and {hidden} more ended sessions (--all shows them)"
+
+
+@session_command("show", "city session show mayor-1", "city session show mayor-1 --json")
+def show_session(context: CommandContext, session: Session) -> int:
     """Show a session and its runs."""
-    [session] = with_attached(context, [resolve_session(context, reference)])
+    [session] = _with_attached(context, [session])
     store = context.store()
     runs = store.runs(session=session.id)
     work = store.work(session.work) if session.work else None
-    nudges = store.nudges(session.id)
-    context.output(
+    nudges = [nudge.text for nudge in store.nudges(session.id)]
+    return context.output(
         lambda: {
             "session": session_row(session, context.root),
             "runs": [run_row(run, context.root) for run in runs],
-            "nudges": [nudge.text for nudge in nudges],
+            "nudges": nudges,
         },
-        lambda: _lines(context, session, work, runs, nudges),
+        lambda: _show_lines(context, session, work, runs, nudges),
     )
-    return 0
 
 
-def _lines(
+def _show_lines(
     context: CommandContext,
     session: Session,
     work: Work | None,
     runs: Sequence[Run],
-    nudges: Sequence[Nudge],
+    nudges: Sequence[str],
 ) -> Iterator[str]:
     now = time.time()
     facts = [*_identity(session), *_state(session, work, now), *_files(context.root, session, runs)]
-    facts += [("Nudge", nudge.text) for nudge in nudges]
+    facts += [("Nudge", nudge) for nudge in nudges]
     yield from fact_lines(facts, _LABEL, context.width)
     if runs:
         yield ""
-        yield from _run_lines(runs, now, context.width, context.colour)
+        yield from context.table(_run_columns(now), runs[:_RUNS])
+    if len(runs) > _RUNS:
+        yield f"… and {len(runs) - _RUNS} earlier runs (--json shows all)"
 
 
 def _identity(session: Session) -> Iterator[tuple[str, str]]:
@@ -77,7 +169,8 @@ def _state(session: Session, work: Work | None, now: float) -> Iterator[tuple[st
     yield "Requested", session.asked
     yield "Pending", f"restart: {session.pending}" if session.pending else ""
     yield "Work", f"{work.id} {work.title}" if work else session.work
-    yield "Process", _process(session)
+    if session.pid:
+        yield "Process", f"{session.pid} ({session.runtime}, generation {session.generation})"
     yield "Started", _past(session.started, now) if session.started else ""
     yield "Attached", "yes" if session.attached else ""
     yield "Pinned", _past(session.pinned, now) if session.pinned else ""
@@ -85,14 +178,8 @@ def _state(session: Session, work: Work | None, now: float) -> Iterator[tuple[st
 
 
 def _past(at: float, now: float) -> str:
-    message = time_ago(at, now)
-    return "just now" if message == "now" else f"{message} ago"
-
-
-def _process(session: Session) -> str:
-    if not session.pid:
-        return ""
-    return f"{session.pid} ({session.runtime}, generation {session.generation})"
+    age = time_ago(at, now)
+    return "just now" if age == "now" else f"{age} ago"
 
 
 def _files(root: str, session: Session, runs: Sequence[Run]) -> Iterator[tuple[str, str]]:
@@ -103,19 +190,17 @@ def _files(root: str, session: Session, runs: Sequence[Run]) -> Iterator[tuple[s
         yield "Log", display_path(root, runs[0].log)
 
 
-def _run_lines(runs: Sequence[Run], now: float, width: int, colour: bool) -> Iterator[str]:
-    columns: tuple[Column[Run], ...] = (
+def _run_columns(now: float) -> tuple[Column[Run], ...]:
+    def duration(run: Run) -> str:
+        return format_duration(max(0.0, (run.ended or now) - run.started))
+
+    return (
         Column("", lambda run: run.id, "RUN"),
         Column("", lambda run: run.work or run.about, "WORK"),
         Column("", lambda run: _past(run.started, now), "STARTED"),
-        Column(
-            "", lambda run: format_duration(max(0.0, (run.ended or now) - run.started)), "DURATION"
-        ),
+        Column("", duration, "DURATION"),
         Column("", _outcome, "OUTCOME"),
     )
-    yield from table_lines(columns, runs[:_RUNS], width, colour)
-    if len(runs) > _RUNS:
-        yield f"… and {len(runs) - _RUNS} earlier runs (--json shows all)"
 
 
 def _outcome(run: Run) -> str:

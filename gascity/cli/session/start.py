@@ -1,32 +1,40 @@
-"""`city session new`: start a session by hand."""
+"""`city session new` and `attach`."""
 
+import os
+import sys
 import time
-from uuid import uuid4
+from typing import TYPE_CHECKING
 
 import click
 
-from gascity.cli.command import command
-from gascity.cli.context import CommandContext, agent_argument, json_option, machine, pass_context
+from gascity.cli.command import json_command
+from gascity.cli.context import CommandContext, agent_argument, machine
 from gascity.cli.identity import actor, caller
 from gascity.cli.output import print_stderr
 from gascity.cli.problems import city_error
-from gascity.cli.session.attach import enter, require_terminal
-from gascity.cli.session.change import checked_name, refuse_taken
-from gascity.cli.session.rows import session_name, session_row
-from gascity.cli.session.wait import wait_until
+from gascity.cli.records import session_name, session_row
+from gascity.cli.session.change import checked_name, refuse_taken, request_action
+from gascity.cli.session.find import session_command
+from gascity.cli.session.logs import follow
+from gascity.cli.wait import wait_for_session
 from gascity.control.blocked import agent_obstacles
 from gascity.control.client import ensure_controller
-from gascity.control.run_config import AgentRunConfig, RunConfig
 from gascity.model.names import parse_name
-from gascity.model.problems import CityError, Problem
+from gascity.model.problems import CityError
 from gascity.model.work import IDLE, LIVE, MANUAL, RUNNING, STARTING, Session
 from gascity.runtimes import INTERACTIVE
+from gascity.runtimes.port import handle_of
 
+if TYPE_CHECKING:
+    from gascity.control.run_config import AgentRunConfig, RunConfig
+
+_START_TIMEOUT = 90.0  # seconds that a stopped session may take to start
 _EARLY_EXIT = 0.5  # seconds in which a program that cannot start exits
 _SLACK = 10.0  # seconds on top of startup_timeout, for starting a controller
+_NESTED = ("TMUX", "TMUX_PANE")  # with these set, tmux refuses to run inside another tmux
 
 
-@command(
+@json_command(
     "new",
     examples=(
         "city session new mayor --attach",
@@ -38,8 +46,6 @@ _SLACK = 10.0  # seconds on top of startup_timeout, for starting a controller
 @click.option("--attach", is_flag=True, help="Attach to it at once.")
 @click.option("--name", metavar="NAME", help="Session name.")
 @click.option("--rig", metavar="RIG", help="Rig to work in.")
-@json_option
-@pass_context
 def new_session(
     context: CommandContext, agent: str, attach: bool, name: str | None, rig: str | None
 ) -> int:
@@ -55,26 +61,31 @@ def new_session(
     session = _insert(context, config, terminal, checked_name(name) if name is not None else "")
     timeout = run_config.city.session.startup_timeout + _SLACK
     doing = f"{session_name(session)} starts"
-    session = wait_until(context, session, _start_finished, timeout, doing)
+    session = wait_for_session(context, session, _has_started_or_ended, timeout, doing)
     if terminal:
         # Do not attach to the terminal of a program that exits at once.
-        session = wait_until(
-            context, session, lambda current: current.state not in LIVE, _EARLY_EXIT, doing
+        session = wait_for_session(
+            context, session, lambda s: s.state not in LIVE, _EARLY_EXIT, doing
         )
     if session.state not in (RUNNING, IDLE):
-        raise CityError(_failed(session))
+        raise _start_failure(session)
     if attach:
-        enter(context, session)
-    context.output(
-        lambda: {"session": session_row(session, context.root)}, lambda: [_started(session)]
+        _enter(context, session)
+    how = f"city session attach {session.alias}"
+    if not session.interactive:
+        how = f"city sling {session.agent} TEXT --session {session.alias}"
+    return context.output(
+        lambda: {"session": session_row(session, context.root)},
+        lambda: [f"{session_name(session)} is {session.state}; next: `{how}`"],
     )
-    return 0
 
 
 def _agent_config(
     context: CommandContext, reference: str, rig: str | None
-) -> tuple[RunConfig, AgentRunConfig]:
+) -> "tuple[RunConfig, AgentRunConfig]":
     """Return the agent's run configuration; CityError if no session can start."""
+    from gascity.control.run_config import RunConfig
+
     if rig is not None:
         reference = str(parse_name(reference).in_rig(rig))
     city, agent = context.agent(reference)
@@ -84,32 +95,35 @@ def _agent_config(
     config = run_config.agent(str(agent.name))
     assert config is not None  # it was just found in this city
     for obstacle in agent_obstacles(run_config, config):
-        raise CityError(Problem(obstacle.code, obstacle.message))
+        raise city_error(obstacle.code, obstacle.message)
     return run_config, config
 
 
-def _terminal(context: CommandContext, config: AgentRunConfig, attach: bool) -> bool:
+def _terminal(context: CommandContext, config: "AgentRunConfig", attach: bool) -> bool:
     """Return whether it runs in a terminal; CityError if it must but cannot."""
     missing = context.runtime(INTERACTIVE).missing_requirement() if config.terminal else ""
-    per_item = not config.pool.interactive
     if attach and not (config.terminal and config.agent.settings.attach):
         message = f"`{config.agent.name}` cannot run in a terminal"
         why = f"provider `{config.agent.provider}` runs one work item and exits"
         setting = "it has `attach = false`"
         hint = f"{setting if config.terminal else why}; run `city sling` to give it work"
         raise city_error("not-interactive", message, hint)
-    if missing and (attach or not per_item):
+    if missing and (attach or config.pool.interactive):
         message = "a session in a terminal needs tmux, which is not installed"
         raise city_error("no-tmux", message, f"install {missing}")
     if attach:
-        require_terminal()
+        _require_terminal()
     if missing:
         print_stderr("note: tmux is not installed; the session has no terminal and waits for work")
     return config.terminal and not missing
 
 
-def _insert(context: CommandContext, config: AgentRunConfig, terminal: bool, name: str) -> Session:
+def _insert(
+    context: CommandContext, config: "AgentRunConfig", terminal: bool, name: str
+) -> Session:
     """Insert the session in the store, in a slot that the pool does not use."""
+    from uuid import uuid4
+
     store, now = context.store(), time.time()
     agent = config.agent.name
     with store.transaction():
@@ -138,23 +152,71 @@ def _insert(context: CommandContext, config: AgentRunConfig, terminal: bool, nam
         return store.add_session(session, actor(caller(context.environ)))
 
 
-def _start_finished(session: Session) -> bool:
+def _has_started_or_ended(session: Session) -> bool:
     return session.state in (RUNNING, IDLE) or session.state not in LIVE
 
 
-def _failed(session: Session) -> Problem:
+def _start_failure(session: Session) -> CityError:
     if session.state in LIVE:
         message = f"`{session.alias}` is still {session.state}"
         hint = "run `city status` to see whether a controller is running"
-        return Problem("still-starting", message, None, hint)
+        return city_error("still-starting", message, hint)
     message = f"`{session.alias}` failed to start: {session.reason or session.state}"
-    return Problem(
-        "start-failed", message, None, f"run `city session logs {session.alias}` to see its log"
-    )
+    hint = f"run `city session logs {session.alias}` to see its log"
+    return city_error("start-failed", message, hint)
 
 
-def _started(session: Session) -> str:
-    how = f"city session attach {session.alias}"
+@session_command("attach", "city session attach mayor-1", json=False)
+def attach(context: CommandContext, session: Session) -> int:
+    """Attach to a session's terminal.
+
+    Detach with Ctrl-b d, as in tmux. Starts a stopped session first. For a session
+    without a terminal, follows its log.
+    """
     if not session.interactive:
-        how = f"city sling {session.agent} TEXT --session {session.alias}"
-    return f"{session_name(session)} is {session.state}; next: `{how}`"
+        print_stderr(f"{session_name(session)} has no terminal; following its log")
+        follow(context, session)
+        return 0
+    _require_terminal()
+    _enter(context, session if session.run else _started(context, session))
+    return 0
+
+
+def _require_terminal() -> None:
+    """Raise CityError if stdin or stdout is not a terminal."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        message = "attaching needs a terminal"
+        hint = "run `city session peek` to see its output, `city session nudge` to send a message"
+        raise city_error("no-terminal", message, hint)
+
+
+def _started(context: CommandContext, session: Session) -> Session:
+    """Start a stopped session and return it once it runs."""
+    name = session_name(session)
+    if session.state not in LIVE:
+        print_stderr(f"{name} is {session.state}; starting it")
+        session = request_action(context, session, "start")
+    after = wait_for_session(context, session, _start_finished, _START_TIMEOUT, f"{name} starts")
+    if not after.run:
+        message = f"`{name}` failed to start: {after.reason or after.state}"
+        raise city_error("start-failed", message, "run `city status` to see why")
+    return after
+
+
+def _start_finished(session: Session) -> bool:
+    running = session.state in (RUNNING, IDLE) and bool(session.run)
+    return running or not (session.asked or session.state in LIVE)
+
+
+def _enter(context: CommandContext, session: Session) -> None:
+    """Replace this process with the terminal's client."""
+    run = context.store().run(session.run) if session.run else None
+    command = run and context.runtime(run.runtime).attach_command(handle_of(run))
+    if not command:
+        message = f"`{session_name(session)}` is {session.state} and has no terminal"
+        raise city_error("no-terminal", message, "run `city session logs` to see its log")
+    print_stderr(f"{session_name(session)}: press Ctrl-b d to detach; it keeps running")
+    sys.stdout.flush()
+    sys.stderr.flush()
+    environ = {name: value for name, value in context.environ.items() if name not in _NESTED}
+    os.execvpe(command[0], list(command), environ)

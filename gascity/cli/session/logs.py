@@ -1,4 +1,4 @@
-"""`city session peek|logs`: terminal contents and logs."""
+"""`city session peek`, `city session logs` and `city work logs`."""
 
 import sys
 import time
@@ -10,10 +10,10 @@ from gascity.cli.command import command
 from gascity.cli.context import CommandContext, pass_context
 from gascity.cli.output import printable
 from gascity.cli.problems import city_error
-from gascity.cli.session.find import resolve_session, session_argument
-from gascity.cli.session.rows import session_name
+from gascity.cli.records import find_work, session_name
+from gascity.cli.session.find import session_command
 from gascity.model.problems import CityError
-from gascity.model.work import STARTING, Run, Session, Work
+from gascity.model.work import CLAIMED, STARTING, Run, Session, Work, status_word
 from gascity.runtimes.port import RunLogs, handle_of
 
 _POLL = 0.15  # seconds between two reads of a growing log
@@ -26,54 +26,45 @@ raw_option = click.option(
 )
 
 
-@command(
-    "peek",
-    examples=(
-        "city session peek mayor-1",
-        "city session peek mayor-1 --lines 10",
-    ),
-    page="how-to/sessions",
+follow_option = click.option("-f", "--follow", "follows", is_flag=True, help="Follow log output.")
+
+
+@session_command(
+    "peek", "city session peek mayor-1", "city session peek mayor-1 --lines 10", json=False
 )
-@session_argument
 @lines_option
-@pass_context
-def peek(context: CommandContext, reference: str | None, lines: int | None) -> int:
+def peek(context: CommandContext, session: Session, lines: int | None) -> int:
     """Show the last lines of a session's output.
 
     Reads its terminal, or its log if it has none. Shows 50 lines by default.
     """
-    session = resolve_session(context, reference)
     most = 50 if lines is None else lines
     run = _run(context, session, None)
     if session.interactive and session.run == run.id:
         text = context.runtime(session.runtime).peek(handle_of(run), most)
         _show(text.encode(errors="surrogateescape"))
     else:
-        form = log_format(context, session.agent, session)
-        print_log(context.runtime(run.runtime).logs, run.log, most, form)
+        form = _log_format(context, session.agent, session)
+        _print_log(context.runtime(run.runtime).logs, run.log, most, form)
     return 0
 
 
-@command(
+@session_command(
     "logs",
-    examples=(
-        "city session logs mayor-1",
-        "city session logs mayor-1 -f",
-        "city session logs mayor-1 --run 3 --raw",
-    ),
-    page="how-to/sessions",
+    "city session logs mayor-1",
+    "city session logs mayor-1 -f",
+    "city session logs mayor-1 --run 3 --raw",
+    json=False,
 )
-@session_argument
-@click.option("-f", "--follow", "follows", is_flag=True, help="Follow log output.")
+@follow_option
 @lines_option
 @click.option(
     "--run", "number", metavar="N", type=int, help="Show this run (see `city session show`)."
 )
 @raw_option
-@pass_context
 def logs(
     context: CommandContext,
-    reference: str | None,
+    session: Session,
     follows: bool,
     lines: int | None,
     number: int | None,
@@ -83,34 +74,58 @@ def logs(
 
     Shows what the model said and which tools it used.
     """
-    session = resolve_session(context, reference)
-    form = "" if raw else log_format(context, session.agent, session)
+    form = "" if raw else _log_format(context, session.agent, session)
     if follows:
         if number is not None:
             raise click.UsageError("pass --run or --follow, not both")
         follow(context, session, lines, form)
         return 0
     run = _run(context, session, number)
-    print_log(context.runtime(run.runtime).logs, run.log, lines, form)
+    _print_log(context.runtime(run.runtime).logs, run.log, lines, form)
     return 0
 
 
-def log_format(context: CommandContext, agent: str, session: Session | None) -> str:
+@command("logs", examples=("city work logs w-1", "city work logs w-1 -f"), page="how-to/work")
+@click.argument("work")
+@follow_option
+@lines_option
+@raw_option
+@pass_context
+def work_logs(
+    context: CommandContext, work: str, follows: bool, lines: int | None, raw: bool
+) -> int:
+    """Show the log of a work item's last run.
+
+    Shows what the model said and which tools it used.
+    """
+    item = find_work(context, work)
+    if not item.log:
+        raise city_error("no-run", f"{item.id} has not run yet (it is {status_word(item.status)})")
+    session = context.store().session(item.session) if item.session else None
+    form = "" if raw else _log_format(context, item.agent, session)
+    if follows and item.status == CLAIMED and session is not None:
+        follow(context, session, lines, form)
+    else:
+        _print_log(logs_of_work(context, item), item.log, lines, form)
+    return 0
+
+
+def _log_format(context: CommandContext, agent: str, session: Session | None) -> str:
     """Return the format of an agent's log, if it is not plain text."""
     if session is not None and session.interactive:
         return ""
     from gascity.pipeline import open_agent
 
     try:
-        city, found = open_agent(context.root, context.environ, agent)
+        city, loaded = open_agent(context.root, context.environ, agent)
     except CityError:
         return ""
-    provider = city.providers.get(found.provider)
+    provider = city.providers.get(loaded.provider)
     form = provider.facts.headless.output if provider is not None else ""
     return form if form != "text" else ""
 
 
-def print_log(run_logs: RunLogs, log: str, lines: int | None, form: str = "") -> None:
+def _print_log(run_logs: RunLogs, log: str, lines: int | None, form: str = "") -> None:
     """Print a log or its last lines, converted to readable text if a format is given."""
     if lines is not None and form:
         formatted = b"".join(_readable(form, run_logs.read(log))).splitlines(keepends=True)
@@ -138,18 +153,6 @@ def logs_of_work(context: CommandContext, work: Work) -> RunLogs:
     return local_logs() if run is None else context.runtime(run.runtime).logs
 
 
-def with_attached(context: CommandContext, sessions: Iterable[Session]) -> list[Session]:
-    """Return sessions in terminals with their current `attached` state."""
-    current = list(sessions)
-    for at, session in enumerate(current):
-        run = context.store().run(session.run) if session.interactive and session.run else None
-        if run is not None:
-            attached = context.runtime(session.runtime).attached(handle_of(run))
-            if attached is not None:
-                current[at] = session._replace(attached=attached)
-    return current
-
-
 def _run(context: CommandContext, session: Session, number: int | None) -> Run:
     """Return a run of the session, by default the last; CityError if there is none."""
     runs = context.store().runs(session=session.id)
@@ -169,7 +172,7 @@ def follow(
 ) -> None:
     """Print the log of the current run and of later ones, until the session is idle."""
     store = context.store()
-    shape = log_format(context, session.agent, session) if form is None else form
+    shape = _log_format(context, session.agent, session) if form is None else form
     current: Session | None = session
     seen = 0
     while current is not None and current.state == STARTING and not current.run:

@@ -1,43 +1,68 @@
-"""The short subcommands of `city work`."""
+"""`city work`: list, show and finish work items."""
 
 import time
+from collections.abc import Iterator
 
 import click
 
-from gascity.cli.command import command
-from gascity.cli.context import CommandContext, agent_option, json_option, pass_context
+from gascity.cli.command import LazyGroup, json_command
+from gascity.cli.context import CommandContext, agent_option
 from gascity.cli.identity import Caller, actor, held_work, writing_caller
-from gascity.cli.output import print_stderr
-from gascity.cli.problems import city_error
-from gascity.cli.session.find import find_agent_name
-from gascity.cli.work.rows import (
-    STATUS_WORDS,
-    find_work,
-    show_lines,
-    status_text,
-    whole_row,
-    work_lines,
-    work_row,
+from gascity.cli.output import (
+    display_path,
+    fact_lines,
+    plural,
+    print_stderr,
+    printable,
+    time_ago,
+    timestamp,
 )
+from gascity.cli.problems import city_error
+from gascity.cli.records import LABEL, find_work, state_facts, whole_row, work_row, work_table
+from gascity.cli.session.find import find_agent_name
 from gascity.control.client import controller_state
 from gascity.model.names import parse_name, unknown_rig
 from gascity.model.problems import CityError
-from gascity.model.work import CANCELLED, CLAIMED, DONE, FAILED, FINISHED, OPEN, Work, WorkResult
+from gascity.model.work import (
+    CANCELLED,
+    CLAIMED,
+    DONE,
+    FAILED,
+    FINISHED,
+    OPEN,
+    Work,
+    WorkResult,
+    status_word,
+)
 from gascity.store.port import Store
 
+_PAGE = "how-to/work"
 _LISTED = 50
-_STATUSES = (*STATUS_WORDS.values(), DONE, FAILED, CANCELLED)
-_JSON_STATUS = {word: status for status, word in STATUS_WORDS.items()}
+_STATUSES = {status_word(status): status for status in (OPEN, CLAIMED, DONE, FAILED, CANCELLED)}
+_COMMANDS = {
+    "list": ("gascity.cli.work", "list_work", "List work items, newest first."),
+    "show": ("gascity.cli.work", "show_work", "Show a work item."),
+    "logs": ("gascity.cli.session.logs", "work_logs", "Show the log of a work item's last run."),
+    "done": ("gascity.cli.work", "done", "Mark a work item as done."),
+    "fail": ("gascity.cli.work", "fail", "Mark a work item as failed."),
+    "retry": ("gascity.cli.work", "retry", "Queue a failed or cancelled work item again."),
+    "cancel": ("gascity.cli.work", "cancel", "Cancel a work item and stop it if it runs."),
+}
 
 
-@command(
+@click.group(cls=LazyGroup, commands_at=_COMMANDS, page=_PAGE)
+def work() -> None:
+    """List and manage work items."""
+
+
+@json_command(
     "list",
     examples=(
         "city work list",
         "city work list --agent mayor --status queued",
         "city work list --limit 10 --json",
     ),
-    page="how-to/work",
+    page=_PAGE,
 )
 @agent_option()
 @click.option("--rig", metavar="NAME", help="Filter by rig.")
@@ -50,8 +75,6 @@ _JSON_STATUS = {word: status for status, word in STATUS_WORDS.items()}
     help=f"Filter by status, repeatable: {', '.join(_STATUSES)}.",
 )
 @click.option("--limit", metavar="N", type=click.IntRange(min=1), help="Show at most N items.")
-@json_option
-@pass_context
 def list_work(
     context: CommandContext,
     agent: str | None,
@@ -65,12 +88,12 @@ def list_work(
     """
     store = context.store_if_any()
     most = limit or (None if context.as_json else _LISTED)
-    wanted = tuple(_JSON_STATUS.get(status, status) for status in statuses)
+    wanted = tuple(_STATUSES.get(status, status) for status in statuses)
     items = _select(context, store, agent, rig, wanted, None if most is None else most + 1)
     listed = items[:most]
     context.output(
         lambda: {"work": [work_row(item, context.root) for item in listed]},
-        lambda: work_lines(listed, context.width, context.colour),
+        lambda: work_table(context, listed),
     )
     if len(items) > len(listed) and limit is None:
         print_stderr(f"note: showing the newest {most} items (--limit N shows more)")
@@ -90,54 +113,57 @@ def _select(
         return store.list_work(agent=name, status=statuses, limit=most) if store else []
     every = store.list_work(agent=name, status=statuses) if store else []
     items = [item for item in every if parse_name(item.agent).rig == rig]
-    if not items:
-        _check_rig(context, rig)
+    known = [rig] if items else [known.name for known in context.city().rigs]
+    if rig not in known:
+        raise CityError(unknown_rig(rig, known))
     return items[:most]
 
 
-def _check_rig(context: CommandContext, rig: str) -> None:
-    """Raise CityError for an unknown rig."""
-    known = [rig.name for rig in context.city().rigs]
-    if rig not in known:
-        raise CityError(unknown_rig(rig, known))
-
-
-@command(
-    "show",
-    examples=(
-        "city work show w-1",
-        "city work show w-1 --json",
-    ),
-    page="how-to/work",
-)
+@json_command("show", examples=("city work show w-1", "city work show w-1 --json"), page=_PAGE)
 @click.argument("id", metavar="WORK")
-@json_option
-@pass_context
 def show_work(context: CommandContext, id: str) -> int:
     """Show a work item."""
-    store = context.store_if_any()
-    item = find_work(store, id)
-    assert store is not None  # find_work raised otherwise
-    root = context.root
-    context.output(
-        lambda: {"work": [whole_row(item, root, store, time.time())]},
-        lambda: show_lines(item, store, root, context.width, context.colour),
+    item = find_work(context, id)
+    return context.output(
+        lambda: {"work": [whole_row(item, context.root, context.store())]},
+        lambda: _show_lines(context, item),
     )
-    return 0
 
 
-@command(
-    "done",
-    examples=(
-        "city work done w-1",
-        "city work done --summary 'tests pass'",
-    ),
-    page="how-to/work",
+def _show_lines(context: CommandContext, work: Work) -> Iterator[str]:
+    """Yield everything about one work item, its text last."""
+    commits = f" ({plural(work.commits, 'commit')})" if work.commits else ""
+    age = time_ago(work.created, time.time())
+    facts = [
+        ("Work", work.id),
+        ("Title", work.title),
+        ("Agent", work.agent),
+        *state_facts(work, context.store()),
+        ("Priority", str(work.priority)),
+        ("Created", f"{timestamp(work.created)} ({age})"),
+        ("Branch", f"{work.branch}{commits}" if work.branch else ""),
+        ("Directory", display_path(context.root, work.workdir)),
+        ("Log", display_path(context.root, work.log)),
+        *_result_facts(work.result),
+    ]
+    yield from fact_lines(facts, LABEL, context.width, "Work", context.colour)
+    if work.body.strip() and work.body.strip() != work.title.strip():
+        yield ""
+        yield printable(work.body).rstrip("\n")
+
+
+def _result_facts(result: WorkResult | None) -> Iterator[tuple[str, str]]:
+    if result is not None:
+        yield "Result", result.summary
+        yield "Exit code", "" if result.exit_code is None else str(result.exit_code)
+        yield "Cost", "" if result.cost is None else f"${result.cost:.2f}"
+
+
+@json_command(
+    "done", examples=("city work done w-1", "city work done --summary 'tests pass'"), page=_PAGE
 )
 @click.argument("id", metavar="[WORK]", required=False)
 @click.option("--summary", metavar="TEXT", default="", help="Summary of the result.")
-@json_option
-@pass_context
 def done(context: CommandContext, id: str | None, summary: str) -> int:
     """Mark a work item as done.
 
@@ -147,13 +173,9 @@ def done(context: CommandContext, id: str | None, summary: str) -> int:
     return _finish(context, id, DONE, WorkResult(summary=summary), "")
 
 
-@command(
-    "fail", examples=("city work fail w-1 --reason 'no access to the API'",), page="how-to/work"
-)
+@json_command("fail", examples=("city work fail w-1 --reason 'no access to the API'",), page=_PAGE)
 @click.argument("id", metavar="[WORK]", required=False)
 @click.option("--reason", metavar="TEXT", default="", help="Reason to record.")
-@json_option
-@pass_context
 def fail(context: CommandContext, id: str | None, reason: str) -> int:
     """Mark a work item as failed.
 
@@ -163,11 +185,9 @@ def fail(context: CommandContext, id: str | None, reason: str) -> int:
     return _finish(context, id, FAILED, WorkResult(summary=reason), reason)
 
 
-@command("cancel", examples=("city work cancel w-1",), page="how-to/work")
+@json_command("cancel", examples=("city work cancel w-1",), page=_PAGE)
 @click.argument("id", metavar="WORK")
 @click.option("--reason", metavar="TEXT", default="", help="Reason to record.")
-@json_option
-@pass_context
 def cancel(context: CommandContext, id: str, reason: str) -> int:
     """Cancel a work item and stop it if it runs."""
     return _finish(context, id, CANCELLED, None, reason)
@@ -176,29 +196,31 @@ def cancel(context: CommandContext, id: str, reason: str) -> int:
 def _finish(
     context: CommandContext, id: str | None, status: str, result: WorkResult | None, why: str
 ) -> int:
-    store = context.store_if_any()
-    who = writing_caller(context, store)
-    item = find_work(store, id or _own_work(store, who))
-    assert store is not None  # find_work raised otherwise
+    who = writing_caller(context)
+    item = find_work(context, id or _own_work(context, who))
     if item.status == status:
         return _answer(context, item, f"{item.id} is already {status}")
     if item.status in FINISHED:
         raise _already_finished(item)
     _check_holder(item, who)
     reason = why or ("set by user" if who is None else "set by its session")
-    token = who.token if who is not None else None
-    now = time.time()
-    finished = store.finish(
-        item.id, status, result, now, token=token, reason=reason, actor=actor(who)
+    finished = context.store().finish(
+        item.id,
+        status,
+        result,
+        time.time(),
+        token=who.token if who is not None else None,
+        reason=reason,
+        actor=actor(who),
     )
     return _answer(context, finished, f"{finished.id} is {status}")
 
 
-def _own_work(store: Store | None, who: Caller | None) -> str:
+def _own_work(context: CommandContext, who: Caller | None) -> str:
     """Return the session's current work item, else the one it was started with."""
     if who is None:
         raise click.UsageError("missing WORK; run `city work list` to see the work items")
-    current = held_work(store, who)
+    current = held_work(context, who)
     if current is None and not who.work:
         message = "this session has no work item"
         raise city_error("no-work", message, "run `city hook --claim` to claim the next one")
@@ -211,7 +233,7 @@ def _check_holder(item: Work, who: Caller | None) -> None:
     if who is None or (mine and item.status == CLAIMED):
         return
     by = f" in session {item.session}" if item.status == CLAIMED else ""
-    message = f"{item.id} does not belong to this session: it is {status_text(item.status)}{by}"
+    message = f"{item.id} does not belong to this session: it is {status_word(item.status)}{by}"
     raise city_error("not-yours", message, "a session can only finish the item it has claimed")
 
 
@@ -222,33 +244,28 @@ def _already_finished(item: Work) -> CityError:
     return city_error("already-settled", message, hint)
 
 
-@command("retry", examples=("city work retry w-1",), page="how-to/work")
+@json_command("retry", examples=("city work retry w-1",), page=_PAGE)
 @click.argument("id", metavar="WORK")
-@json_option
-@pass_context
 def retry(context: CommandContext, id: str) -> int:
     """Queue a failed or cancelled work item again.
 
     An item that waits for its next attempt starts at once.
     """
-    store = context.store_if_any()
-    who = writing_caller(context, store)
-    item = find_work(store, id)
-    assert store is not None  # find_work raised otherwise
+    who = writing_caller(context)
+    item = find_work(context, id)
     if item.status == DONE:
         raise _already_finished(item)
     if item.status == CLAIMED:
         message = f"{item.id} is running in session {item.session}"
         raise city_error("still-running", message, f"run `city work cancel {item.id}` to stop it")
     if who is not None:
-        message = f"{item.id} does not belong to this session: it is {status_text(item.status)}"
+        message = f"{item.id} does not belong to this session: it is {status_word(item.status)}"
         raise city_error("not-yours", message, "only the user can retry work")
-    queued = store.reopen(item.id, time.time(), token=None, reason="retried by user")
+    queued = context.store().reopen(item.id, time.time(), token=None, reason="retried by user")
     if not controller_state(context.root).running:
         print_stderr("note: the controller is not running; run `city start` to start it")
     return _answer(context, queued, f"{queued.id} is queued again")
 
 
 def _answer(context: CommandContext, item: Work, line: str) -> int:
-    context.output(lambda: {"work": [work_row(item, context.root)]}, lambda: [line])
-    return 0
+    return context.output(lambda: {"work": [work_row(item, context.root)]}, lambda: [line])

@@ -1,0 +1,303 @@
+"""`city prime`, `city hook` and `city runtime`: the commands that a working agent calls."""
+
+import sys
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from gascity.cli.command import LazyGroup, json_command
+from gascity.cli.context import CommandContext, complete_agent, machine
+from gascity.cli.identity import (
+    caller,
+    current_session,
+    held_work,
+    is_draining,
+    own_session,
+    request_for_self,
+    session_caller,
+    update_own_session,
+)
+from gascity.cli.output import plural, print_stderr, print_stdout, printable, timestamp, to_json
+from gascity.cli.records import reminder, whole_row, work_row, work_text
+from gascity.cli.session.find import find_agent_name
+from gascity.model.problems import CityError
+from gascity.model.work import ClaimToken, Session, StaleTokenError, Work
+
+if TYPE_CHECKING:
+    from gascity.model.city import Agent, City
+    from gascity.render.templates import RenderedPrompt
+
+WORK, DRAIN = "work", "drain"
+_PAGE = "how-to/agent-side"
+_BUSY_MINUTES = 45
+_agent_argument = click.argument(
+    "agent", metavar="[AGENT]", required=False, shell_complete=complete_agent
+)
+
+
+# city prime
+
+
+@json_command("prime", examples=("city prime", "city prime mayor", "city prime --hook"), page=_PAGE)
+@_agent_argument
+@click.option("--hook", is_flag=True, help="Also print the session's work item.")
+def prime(context: CommandContext, agent: str | None, hook: bool) -> int:
+    """Print the agent's own prompt.
+
+    Inside a session, prints the prompt with the session's values; elsewhere, the
+    same as `city agent emit`.
+    """
+    city, selected = context.agent(_agent_or_own(context, agent))
+    who = caller(context.environ)
+    mine = who is not None and who.agent == str(selected.name)
+    session = current_session(context, who) if who is not None and mine else None
+    prompt = _prompt(context, city, selected, session)
+    errors = [problem for problem in (*selected.problems, *prompt.problems) if problem.is_error]
+    if errors:
+        raise CityError(*errors)
+    work = held_work(context, who) if hook and who is not None and session is not None else None
+    content = prompt.text.encode()
+    if context.as_json:
+        answer = {
+            "agent": str(selected.name),
+            "hook": hook,
+            "content": prompt.text,
+            "bytes": len(content),
+            "work": work_row(work, context.root) if work is not None else None,
+        }
+        print_stdout(to_json(answer))
+        return 0
+    sys.stdout.flush()
+    sys.stdout.buffer.write(content)
+    sys.stdout.buffer.flush()
+    if work is not None:
+        print_stdout("\n".join(("", *work_text(work))))
+    return 0
+
+
+def _agent_or_own(context: CommandContext, agent: str | None) -> str:
+    reference = agent or context.environ.get("CITY_AGENT")
+    if not reference:
+        raise click.UsageError("missing AGENT (required outside a session)")
+    return reference
+
+
+def _prompt(
+    context: CommandContext, city: "City", agent: "Agent", session: Session | None
+) -> "RenderedPrompt":
+    """Render the prompt, with the values of the session if one calls."""
+    if session is None:
+        from gascity.cli.agent.prompt import render
+
+        return render(context, city, agent)
+    from gascity.location import default_branch
+    from gascity.pipeline import open_city
+    from gascity.prompts import Prompts
+    from gascity.render.variables import SessionContext
+    from gascity.source.disk import Disk
+
+    disk = Disk(city.root)
+    rig = city.rig_of(agent)
+    here = machine()
+    values = SessionContext(
+        work_dir=session.workdir,
+        branch=session.branch,
+        default_branch=default_branch(disk, rig.path) if rig and rig.path else "",
+        session=session.alias,
+        platform=here.platform,
+        date=here.date,
+    )
+    everyone = lambda: open_city(city.root, context.environ)  # noqa: E731
+    return Prompts(city, disk, here, everyone, values).of(agent)
+
+
+# city hook
+
+
+class NextWork(NamedTuple):
+    """The next step of a session, and the reason."""
+
+    action: str
+    reason: str
+    work: Work | None = None
+
+
+@json_command(
+    "hook", examples=("city hook", "city hook --claim --json", "city hook mayor"), page=_PAGE
+)
+@_agent_argument
+@click.option("--claim", is_flag=True, help="Claim the next item; only inside a session.")
+@click.option("--drain-ack", is_flag=True, help="If there is no work, ask to be stopped.")
+@click.option(
+    "--inject", is_flag=True, help="Format as a reminder for a provider's hook; exit with 0."
+)
+def hook(
+    context: CommandContext, agent: str | None, claim: bool, drain_ack: bool, inject: bool
+) -> int:
+    """Show or claim the next work item.
+
+    Shows the session's item, else the next one of its agent. Exits with 1 if there
+    is none.
+    """
+    answer = _claim(context, agent) if claim else _look(context, agent)
+    acknowledged = drain_ack and answer.work is None and _acknowledge(context)
+    if inject:
+        if answer.work is not None:
+            first = f"There is work for you: {_line(answer)}"
+            print_stdout("\n".join(reminder((first, "Run `city hook --claim` to claim it."))))
+        return 0
+    context.output(
+        lambda: _hook_row(context, answer, acknowledged),
+        lambda: work_text(answer.work) if claim and answer.work else [_line(answer)],
+    )
+    return int(answer.work is None)
+
+
+def _look(context: CommandContext, agent: str | None) -> NextWork:
+    """Return the next item without claiming it."""
+    store = context.store_if_any()
+    who = caller(context.environ)
+    name = _agent_or_own(context, agent)
+    if agent:
+        name = find_agent_name(context, store, agent)
+    mine = who is not None and name == who.agent
+    if who is not None and mine and (work := held_work(context, who)) is not None:
+        return NextWork(WORK, "existing_assignment", work)
+    session = who.session if who is not None and mine else ""
+    ready = store.claimable(name, time.time(), 1, session) if store is not None else []
+    return NextWork(WORK, "ready", ready[0]) if ready else NextWork(DRAIN, "no_work")
+
+
+def _claim(context: CommandContext, agent: str | None) -> NextWork:
+    """Return the session's item, else claim its agent's next one."""
+    who = session_caller(context)
+    session = current_session(context, who)
+    if session is None:
+        return NextWork(DRAIN, "stale_session")
+    if agent and find_agent_name(context, context.store(), agent) != session.agent:
+        raise click.UsageError(f"a session can only claim work of its own agent, {session.agent}")
+    work = held_work(context, who)
+    if work is not None:
+        return NextWork(WORK, "existing_assignment", work)
+    if is_draining(session):
+        return NextWork(DRAIN, "draining")
+    if session.run and not session.interactive:
+        # A headless run works on one item; the next item gets a new run.
+        return NextWork(DRAIN, "no_work")
+    try:
+        return _claim_next(context, who.token, session)
+    except StaleTokenError:
+        return NextWork(DRAIN, "stale_session")
+
+
+def _claim_next(context: CommandContext, token: ClaimToken, session: Session) -> NextWork:
+    store, now = context.store(), time.time()
+    with store.transaction():
+        work = store.claim(token, now, agent=session.agent)
+        if work is None:
+            return NextWork(DRAIN, "no_work")
+        places = {"workdir": session.workdir, "branch": session.branch}
+        store.update_work(work.id, places, now)
+    return NextWork(WORK, "claimed", store.work(work.id))
+
+
+def _acknowledge(context: CommandContext) -> bool:
+    """Ask to be stopped; False for a replaced session, which is being stopped anyway."""
+    who = session_caller(context)
+    if current_session(context, who) is None:
+        return False
+    request_for_self(context, who, DRAIN)
+    return True
+
+
+def _hook_row(context: CommandContext, answer: NextWork, acknowledged: bool) -> dict[str, object]:
+    work = answer.work
+    return {
+        "action": answer.action,
+        "reason": answer.reason,
+        "bead_id": work.id if work is not None else None,
+        "work": whole_row(work, context.root, context.store()) if work is not None else None,
+        "drain_acknowledged": acknowledged,
+    }
+
+
+def _line(answer: NextWork) -> str:
+    if answer.work is None:
+        return f"No work ({answer.reason})."
+    return f"{answer.work.id}: {printable(answer.work.title)} ({answer.reason})"
+
+
+# city runtime
+
+
+@json_command("drain-check", examples=("city runtime drain-check && exit",), page=_PAGE)
+def drain_check(context: CommandContext) -> int:
+    """Exit with 0 if this session must end.
+
+    Exits with 1 if it may keep running.
+    """
+    who, session = own_session(context)
+    draining = is_draining(session)
+    context.output(
+        {"session": who.session, "draining": draining, "reason": session.reason},
+        lambda: ["draining" if draining else "not draining"],
+    )
+    return int(not draining)
+
+
+@json_command("drain-ack", examples=("city runtime drain-ack",), page=_PAGE)
+def drain_ack(context: CommandContext) -> int:
+    """Acknowledge a drain: stop this session."""
+    work = held_work(context, own_session(context)[0])
+    if work is not None:
+        print_stderr(f"note: {work.id} is not finished; it will be queued again")
+    return _request(context, DRAIN, "stop this session")
+
+
+@json_command("request-restart", examples=("city runtime request-restart",), page=_PAGE)
+def request_restart(context: CommandContext) -> int:
+    """Restart this session."""
+    message = "restart this session with its agent's current definition"
+    return _request(context, "restart", message)
+
+
+def _request(context: CommandContext, action: str, message: str) -> int:
+    who, _ = own_session(context)
+    request_for_self(context, who, action)
+    return context.output(
+        {"session": who.session, "asked": action}, lambda: [f"requested: {message}"]
+    )
+
+
+@json_command(
+    "heartbeat",
+    examples=("city runtime heartbeat", "city runtime heartbeat --minutes 120"),
+    page=_PAGE,
+)
+@click.option(
+    "--minutes",
+    metavar="N",
+    type=click.IntRange(min=1, max=24 * 60),
+    default=_BUSY_MINUTES,
+    show_default=True,
+    help="Minutes.",
+)
+def heartbeat(context: CommandContext, minutes: int) -> int:
+    """Keep this session from being stopped as idle."""
+    who, _ = own_session(context)
+    until = time.time() + 60 * minutes
+    busy = {"busy_until": until}
+    update_own_session(context, who, busy, "session.heartbeat", busy)
+    return context.output(
+        {"session": who.session, "busy_until": timestamp(until)},
+        lambda: [f"marked busy for {plural(minutes, 'minute')}"],
+    )
+
+
+runtime = LazyGroup(
+    "runtime",
+    (drain_check, drain_ack, request_restart, heartbeat),
+    help="Report to the controller from a session.",
+    page=_PAGE,
+)

@@ -1,0 +1,237 @@
+"""Sessions, runs and work items as JSON objects, table rows and labelled facts."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from gascity.cli.context import CommandContext
+from gascity.cli.output import (
+    DIM,
+    RED,
+    YELLOW,
+    Column,
+    display_path,
+    json_row,
+    printable,
+    time_ago,
+    timestamp,
+)
+from gascity.cli.problems import city_error
+from gascity.model.names import did_you_mean, parse_name
+from gascity.model.work import (
+    CRASHED,
+    IDLE,
+    LIVE,
+    OPEN,
+    QUARANTINED,
+    RATE_LIMITED,
+    UNKNOWN,
+    Run,
+    Session,
+    Work,
+    status_word,
+)
+from gascity.store.port import Store
+
+LABEL = 14  # width of labels
+STATE_STYLES = {CRASHED: RED, QUARANTINED: RED, RATE_LIMITED: YELLOW, UNKNOWN: YELLOW, IDLE: DIM}
+_ID_LETTERS = 8  # of a session's id in tables
+_SIMILAR = 500  # latest work items among which similar ids are searched
+_REMINDER = "system-reminder"
+
+# Sessions
+
+
+def session_name(session: Session) -> str:
+    """Return the name that the user gave, else the alias."""
+    return session.name or session.alias
+
+
+def age_start(session: Session) -> float:
+    """Return the time from which the age counts: the last start of a live session, else the end."""
+    if session.state in LIVE:
+        return session.started or session.created
+    return session.updated
+
+
+def _session_columns(root: str, now: float) -> tuple[Column[Session], ...]:
+    return (
+        Column("id", lambda s: s.id, "ID", lambda s: s.id[:_ID_LETTERS]),
+        Column("", session_name, "SESSION", shrink=True),
+        Column("agent", lambda s: s.agent, "AGENT", shrink=True),
+        Column("alias", lambda s: s.alias),
+        Column("name", lambda s: s.name or None),
+        Column("state", lambda s: s.state, "STATE", style=lambda s: STATE_STYLES.get(s.state, "")),
+        Column("", lambda s: s.work, "WORK"),
+        Column("", lambda s: time_ago(age_start(s), now), "AGE"),
+        Column("reason", lambda s: s.reason, "REASON", _reason, below=True),
+        Column("runtime", lambda s: s.runtime),
+        Column("pid", lambda s: s.pid or None),
+        Column("generation", lambda s: s.generation),
+        Column("workdir", lambda s: display_path(root, s.workdir) or None),
+        Column("started", lambda s: timestamp(s.started)),
+        Column("created", lambda s: timestamp(s.created)),
+        Column("updated", lambda s: timestamp(s.updated)),
+        Column("attached", lambda s: s.attached),
+        Column("pinned", lambda s: s.pinned is not None),
+        Column("pinned_at", lambda s: timestamp(s.pinned)),
+        Column("work", lambda s: s.work or None),
+        Column("origin", lambda s: s.origin),
+        Column("slot", lambda s: s.slot),
+        Column("interactive", lambda s: s.interactive),
+        Column("branch", lambda s: s.branch or None),
+        Column("conversation", lambda s: s.conversation or None),
+        Column("retry_at", lambda s: timestamp(s.retry_at)),
+        Column("asked", lambda s: s.asked or None),
+        Column("pending", lambda s: s.pending or None),
+        Column("crashes", lambda s: s.crashes),
+        Column("last_snippet", lambda s: s.snippet or None),
+    )
+
+
+def _reason(session: Session) -> str:
+    marks = ["pinned"] * (session.pinned is not None) + ["attached"] * session.attached
+    return f"{session.reason} ({', '.join(marks)})".lstrip() if marks else session.reason
+
+
+def session_row(session: Session, root: str) -> dict[str, object]:
+    """Return a session as its JSON object."""
+    return json_row(_session_columns(root, 0.0), session)
+
+
+def session_table(context: CommandContext, sessions: Sequence[Session]) -> Iterator[str]:
+    """Return the lines of a table of sessions."""
+    return context.table(_session_columns("", time.time()), sessions)
+
+
+def run_row(run: Run, root: str) -> dict[str, object]:
+    """Return a run as its JSON object."""
+    return {
+        "id": run.id,
+        "generation": run.generation,
+        "work": run.work or None,
+        "about": run.about or None,
+        "runtime": run.runtime,
+        "pid": run.pid or None,
+        "started": timestamp(run.started),
+        "ended": timestamp(run.ended),
+        "outcome": run.outcome or None,
+        "exit_code": run.exit_code,
+        "cost": run.cost,
+        "log": display_path(root, run.log) or None,
+        "lost_bytes": run.lost_bytes,
+    }
+
+
+# Work items
+
+
+def find_work(context: CommandContext, id: str) -> Work:
+    """Return a work item by id; CityError if there is none. Does not create a store."""
+    store = context.store_if_any()
+    work = store.work(id) if store is not None else None
+    if work is None:
+        known = [item.id for item in store.list_work(limit=_SIMILAR)] if store is not None else []
+        # A different number is not a typo.
+        numbered = "-" in id and id.rpartition("-")[2].isdecimal()
+        similar = None if numbered else did_you_mean(id, known)
+        hint = similar or "run `city work list` to see the work items"
+        raise city_error("unknown-work", f"there is no work item `{id}`", hint)
+    return work
+
+
+def _work_columns(root: str, now: float) -> tuple[Column[Work], ...]:
+    return (
+        Column("id", lambda w: w.id, "ID"),
+        Column("", lambda w: status_word(w.status), "STATUS"),
+        Column("agent", lambda w: w.agent, "AGENT"),
+        Column("rig", lambda w: parse_name(w.agent).rig),
+        Column("", lambda w: time_ago(w.updated, now), "AGE"),
+        Column("title", lambda w: w.title, "TITLE", lambda w: w.title),
+        Column("status", lambda w: w.status),
+        Column("reason", lambda w: w.reason),
+        Column("priority", lambda w: w.priority),
+        Column("attempts", lambda w: w.attempts),
+        Column("failures", lambda w: w.failures),
+        Column("created", lambda w: timestamp(w.created)),
+        Column("updated", lambda w: timestamp(w.updated)),
+        Column("not_before", lambda w: timestamp(w.not_before)),
+        Column("session", lambda w: w.session or None),
+        Column("depends_on", lambda w: list(w.depends_on)),
+        Column("branch", lambda w: w.branch or None),
+        Column("workdir", lambda w: display_path(root, w.workdir) or None),
+        Column("commits", lambda w: w.commits),
+        Column("result", lambda w: w.result._asdict() if w.result is not None else None),
+        Column("log", lambda w: display_path(root, w.log) or None),
+        Column("sender", lambda w: w.sender),
+        Column("parent", lambda w: w.parent or None),
+        Column("depth", lambda w: w.depth),
+    )
+
+
+def work_row(work: Work, root: str) -> dict[str, object]:
+    """Return a work item as its JSON object."""
+    return json_row(_work_columns(root, 0.0), work)
+
+
+def work_table(context: CommandContext, items: Sequence[Work]) -> Iterator[str]:
+    """Return the lines of a table of work items."""
+    return context.table(_work_columns("", time.time()), items, "No work.")
+
+
+def whole_row(work: Work, root: str, store: Store) -> dict[str, object]:
+    """Return the JSON object with the text, the queue position and dependencies."""
+    waiting = work.status == OPEN
+    dependencies = store.unfinished_dependencies(work.id) if waiting else []
+    return {
+        **work_row(work, root),
+        "body": work.body,
+        "position": store.position(work.id, time.time()) if waiting else None,
+        "waits_for": [item.id for item in dependencies],
+    }
+
+
+def state_facts(
+    work: Work, store: Store, word: Callable[[str], str] = status_word
+) -> Iterator[tuple[str, str]]:
+    """Yield labelled facts about the state of a work item; `word` names statuses."""
+    status = word(work.status)
+    yield "Status", f"{status}: {work.reason}" if work.reason else status
+    if work.status == OPEN:
+        yield from _queue_facts(work, store, word)
+    if work.session:
+        session = store.session(work.session)
+        name = f"{session_name(session)} ({session.id})" if session is not None else work.session
+        yield ("Reserved for" if work.status == OPEN else "Session"), name
+    if work.attempts:
+        failures = f", {work.failures} failed" if work.failures else ""
+        yield "Attempts", f"{work.attempts}{failures}"
+
+
+def _queue_facts(work: Work, store: Store, word: Callable[[str], str]) -> Iterator[tuple[str, str]]:
+    """Yield what a queued item waits for; its position only if it waits for nothing else."""
+    now = time.time()
+    waits = [f"{item.id} ({word(item.status)})" for item in store.unfinished_dependencies(work.id)]
+    delayed = work.not_before is not None and work.not_before > now
+    if waits:
+        yield "Waits for", ", ".join(waits)
+    if delayed:
+        yield "Not before", str(timestamp(work.not_before))
+    if not waits and not delayed:
+        ahead = store.position(work.id, now)
+        yield "Queue", f"{ahead} ahead" if ahead else "next"
+
+
+# Texts for agents
+
+
+def work_text(work: Work) -> Iterator[str]:
+    """Yield the title and the text of an item, for the agent that works on it."""
+    yield printable(f"{work.id}: {work.title}")
+    yield ""
+    yield printable(work.body).rstrip("\n")
+
+
+def reminder(lines: Iterable[str]) -> list[str]:
+    """Wrap lines for a provider's hook in a block that their text cannot close."""
+    safe = (" ".join(printable(line).replace(f"</{_REMINDER}", "").split()) for line in lines)
+    return [f"<{_REMINDER}>", *safe, f"</{_REMINDER}>"]

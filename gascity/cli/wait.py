@@ -1,0 +1,192 @@
+"""Waits for the controller: until it runs, has acted on a session, or has finished a work item."""
+
+import os
+import sys
+import time
+from collections.abc import Callable
+
+from gascity.cli.context import CommandContext
+from gascity.cli.output import display_path, print_stderr
+from gascity.cli.problems import city_error
+from gascity.control.blocked import ControllerAbsence
+from gascity.control.client import (
+    controller_state,
+    is_starting,
+    launch_controller,
+    send_request,
+)
+from gascity.control.decide.reasons import city_stopped, no_controller
+from gascity.control.decide.types import Blocked
+from gascity.control.paths import controller_log
+from gascity.model.problems import CityError
+from gascity.model.work import FINISHED, OPEN, Session, Work
+from gascity.store.port import Store
+
+START_TIMEOUT = 20.0  # seconds until a new controller answers
+_POLL = 0.02  # seconds between two checks whether the store changed
+_RECHECK = 1.0  # seconds after which records are read again even if the store looks unchanged
+_CONTROLLER_START = 5.0  # seconds that a controller may take to start
+
+
+def wait_until(condition: Callable[[], bool], timeout: float, pause: float = 0.01) -> bool:
+    """Poll a condition; return False at the timeout."""
+    end = time.monotonic() + timeout
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(pause)
+    return True
+
+
+def wait_for_write(store: Store, timeout: float = _RECHECK) -> None:
+    """Wait until another process writes to the store, but not longer than the timeout."""
+    wait_until(store.changed, timeout, _POLL)
+
+
+def launch_and_wait(context: CommandContext) -> None:
+    """Start a controller in the background and wait until it answers."""
+    root = context.root
+    log = controller_log(root)
+    before = os.path.getsize(log) if os.path.exists(log) else 0
+    pid = launch_controller(root, context.environ)
+
+    def up() -> bool:
+        try:
+            ended = os.waitpid(pid, os.WNOHANG)[0] != 0
+        except ChildProcessError:
+            ended = True  # another controller got the lock first, and this one exited
+        if ended and not controller_state(root).running:
+            raise _start_failure(log, before)
+        return send_request(root, {"op": "ping"}) is not None
+
+    if not wait_until(up, START_TIMEOUT):
+        raise _start_failure(log, before)
+
+
+def _start_failure(log: str, before: int) -> CityError:
+    try:
+        with open(log, encoding="utf-8", errors="replace") as file:
+            file.seek(before)
+            lines = [line.strip() for line in file.read().splitlines()]
+            messages = [line for line in lines if line and not line.startswith("hint:")]
+    except OSError:
+        messages = []
+    message = "the controller failed to start" + (f": {messages[-1]}" if messages else "")
+    hint = f"run `city start --foreground` to see why; log: {log}"
+    return city_error("controller-failed", message, hint)
+
+
+def wait_for_session(
+    context: CommandContext,
+    session: Session,
+    condition: Callable[[Session], bool],
+    timeout: float,
+    doing: str,
+) -> Session:
+    """Return the session once the condition holds, at the timeout, or when it is deleted.
+
+    Raises CityError if no controller runs that could act on it.
+    """
+    store = context.store()
+    start = controller_seen = time.monotonic()
+    notified = not sys.stderr.isatty()
+    while not condition(session):
+        now = time.monotonic()
+        if now - start > timeout:
+            break
+        if now - start > 1 and not notified:
+            notified = True
+            print_stderr(f"city: waiting: {doing} …")
+        if controller_state(context.root).running:
+            controller_seen = now
+        elif now - controller_seen > _CONTROLLER_START:
+            log = display_path(context.root, controller_log(context.root))
+            hint = f"see {log}; `city start` starts it again"
+            raise city_error("no-controller", "the controller was started but has exited", hint)
+        wait_for_write(store, min(timeout, _RECHECK))
+        current = store.session(session.id)
+        if current is None:
+            break
+        session = current
+    return session
+
+
+def lasting_blocks(root: str, work: str | None = None) -> dict[str, Blocked]:
+    """Return why queued items stay blocked until a user acts; empty if one may still start.
+
+    Asks about one item, or about all. The controller must be running.
+    """
+    reply = send_request(root, {"op": "stuck"} | ({"work": work} if work else {})) or {}
+    reasons: dict[str, dict[str, str]] = reply.get("stuck", {})
+    return {id: Blocked(reason["code"], reason["message"]) for id, reason in reasons.items()}
+
+
+class WorkWaiter:
+    """Waits for one work item.
+
+    `start_controller`: start one if it is killed meanwhile. `first_event` is the last event before
+    the item was enqueued.
+    """
+
+    def __init__(
+        self, context: CommandContext, id: str, start_controller: bool, first_event: int
+    ) -> None:
+        self.context = context
+        self.root = context.root
+        self.store = context.store()
+        self.id = id
+        self.start_controller = start_controller
+        self._first_event = first_event
+        self._absence = ControllerAbsence(context.root)
+
+    def wait(self) -> tuple[Work, Blocked | None]:
+        """Return the item once it finished, or with the reason why it stays blocked."""
+        checked_at = -_RECHECK
+        while (work := self._work()).status not in FINISHED:
+            now = time.monotonic()
+            if now - checked_at >= _RECHECK:
+                checked_at = now
+                blocked = self._blocked(work)
+                if blocked is not None:
+                    return work, blocked
+            wait_for_write(self.store)
+        return work, None
+
+    def _work(self) -> Work:
+        work = self.store.work(self.id)
+        if work is None:
+            raise city_error("unknown-work", f"{self.id} was deleted")
+        return work
+
+    def _blocked(self, work: Work) -> Blocked | None:
+        absent = self._absence.lasts()  # also when it runs: resets the grace period
+        if not controller_state(self.root).running:
+            return self._without_controller(absent)
+        return lasting_blocks(self.root, work.id).get(work.id) if work.status == OPEN else None
+
+    def _without_controller(self, absent: bool) -> Blocked | None:
+        """Start the controller again if it was killed, but not if a user stopped it."""
+        if is_starting(self.root):
+            return None
+        stopped = self._stopped_by_user()
+        if stopped == "stop":
+            return city_stopped()
+        if self.start_controller and not stopped:
+            launch_and_wait(self.context)
+            return None
+        return no_controller() if absent else None
+
+    def _stopped_by_user(self) -> str:
+        """Return how a user ended the last controller: `stop`, or `keep` (sessions keep running).
+
+        Empty if it was killed, or has not run since the item was enqueued.
+        """
+        mode, after = "", self._first_event
+        while events := self.store.events(after):
+            after = events[-1].seq
+            for event in events:
+                if event.type == "controller.started":
+                    mode = ""
+                elif event.type == "controller.stopped":
+                    mode = str(event.data.get("sessions"))
+        return mode
