@@ -203,18 +203,33 @@ def _effective(
     return [best[name] for name in sorted(best)]
 
 
-def list_additions(city: City, disk: Disk) -> list[dict[str, object]]:
+class AddedEntry(NamedTuple):
+    """A catalogue entry of an import that agents of other packs get."""
+
+    kind: str
+    name: str
+    agents: list[str]
+
+
+class ImportAdditions(NamedTuple):
+    """What one import provides to agents of other packs."""
+
+    binding: str
+    adds: list[AddedEntry]
+
+
+def list_additions(city: City, disk: Disk) -> list[ImportAdditions]:
     """Return what each import of the city provides to agents of other packs."""
     return [
-        {"binding": each.binding, "adds": list(_additions(city, disk, each))}
+        ImportAdditions(each.binding, list(_additions(city, disk, each)))
         for each in city.pack.imports
         if each.pack is not None
     ]
 
 
-def _additions(city: City, disk: Disk, imported: Import) -> Iterator[dict[str, object]]:
+def _additions(city: City, disk: Disk, imported: Import) -> Iterator[AddedEntry]:
     others = [
-        agent
+        str(agent.name)
         for agent in city.agents
         if agent.name.binding != imported.binding
         and any(asset_dir.origin == imported.binding for asset_dir in city_asset_dirs(city, agent))
@@ -228,8 +243,4 @@ def _additions(city: City, disk: Disk, imported: Import) -> Iterator[dict[str, o
                 names = entry_names(disk, asset_dir.path(kind), kind)
                 winners |= dict.fromkeys(names, asset_dir.origin)
         for name in sorted(name for name, origin in winners.items() if origin == imported.binding):
-            yield {
-                "kind": kind.removeprefix("template-"),
-                "name": name,
-                "agents": [str(agent.name) for agent in others],
-            }
+            yield AddedEntry(kind.removeprefix("template-"), name, others)

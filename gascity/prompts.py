@@ -1,8 +1,8 @@
 """Render the prompts of a city's agents: read the files, expand templates, report problems."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from copy import copy
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from gascity.compose.asset_dirs import AssetDir, agent_asset_dirs, lenient_packs
 from gascity.location import default_branch, locate
@@ -228,21 +228,21 @@ def _ineffective_append(agent: Agent) -> Iterator[Problem]:
         )
 
 
-def prompt_problems(city: City, disk: Disk, machine: Machine) -> list[Problem]:
-    """Return the problems of all prompts of a city, and its unused fragments."""
-    prompts = Prompts(city, disk, machine)
-    agents = [agent for agent in city.agents if not agent.broken]
-    found: dict[Problem, None] = {}
-    used: set[str] = set()
-    for agent in agents:
-        rendered = prompts.of(agent)
-        found.update(dict.fromkeys((*rendered.problems, *rendered.unrelated)))
-        used |= rendered.fragments
-        failed = any(problem.is_error for problem in rendered.problems)
-        if is_template(agent.settings.prompt) and not failed:
-            found.update(dict.fromkeys(_undefined_variables(prompts, agent)))
-    found.update(dict.fromkeys(_unused_fragments(prompts, agents, used)))
-    return list(found)
+class PromptFindings(NamedTuple):
+    """The problems of one prompt, and the fragments it includes, also in branches not taken."""
+
+    problems: tuple[Problem, ...]
+    fragments: frozenset[str]
+
+
+def check_prompt(prompts: Prompts, agent: Agent) -> PromptFindings:
+    """Render the prompt of an agent and return what is wrong with it."""
+    rendered = prompts.of(agent)
+    problems = [*rendered.problems, *rendered.unrelated]
+    failed = any(problem.is_error for problem in rendered.problems)
+    if is_template(agent.settings.prompt) and not failed:
+        problems += _undefined_variables(prompts, agent)
+    return PromptFindings(tuple(problems), rendered.fragments | _included_by(prompts, agent))
 
 
 def _undefined_variables(prompts: Prompts, agent: Agent) -> Iterator[Problem]:
@@ -275,14 +275,16 @@ def _parsed_prompt(prompts: Prompts, agent: Agent) -> "Template | None":
     return prompts.parsed[file]
 
 
-def _unused_fragments(
-    prompts: Prompts, agents: Sequence[Agent], used: set[str]
+def unused_fragments(
+    prompts: Prompts, agents: Sequence[Agent], included: Collection[str]
 ) -> Iterator[Problem]:
-    """Yield the city's own fragments that no prompt includes and no setting appends."""
-    included = set(used)
+    """Yield the city's own fragments that no prompt includes and no setting appends.
+
+    `included` are those that the prompts of the agents include.
+    """
+    included = set(included)
     own: dict[str, Template] = {}
     for agent in agents:
-        included |= _included_by(prompts, agent)
         own |= _own_fragments(prompts, agent)
     for template in own.values():
         included |= _includes(template)

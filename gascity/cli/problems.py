@@ -35,6 +35,14 @@ class Locator:
             self._positions[place] = self._find(place)
         return self._positions[place]
 
+    def located(self, problem: Problem) -> Problem:
+        """Return the problem with line and column instead of a key path."""
+        place = problem.place
+        if place is None or place.line is not None or not place.path:
+            return problem
+        line, col = self.line_col(place)
+        return problem._replace(place=Place(place.file, (), line, col))
+
     def _find(self, place: Place) -> tuple[int | None, int | None]:
         text = self.text(place.file)
         if text is None:

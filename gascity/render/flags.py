@@ -39,17 +39,15 @@ def allowed_tools(agent: Agent) -> tuple[str, ...] | None:
     return None if tools.allow is None or "*" in tools.allow else tools.allow
 
 
-def scope_problems(city: City) -> list[Problem]:
-    """Return the restrictions that providers cannot enforce, in any kind of run they have."""
-    found: dict[Problem, None] = {}
-    for agent in city.agents:
-        provider = city.providers.get(agent.provider)
-        if provider is not None and not agent.broken and is_restricted(agent):
-            kinds = [HEADLESS] if provider.headless else []
-            kinds += [INTERACTIVE] if provider.facts.interactive else []
-            for kind in kinds:
-                found.update(dict.fromkeys(tool_flags(provider, agent, kind).problems))
-    return as_required(city, found)
+def scope_problems(city: City, agent: Agent) -> list[Problem]:
+    """Return the restrictions its provider cannot enforce, in any kind of run it has."""
+    provider = city.providers.get(agent.provider)
+    if provider is None or agent.broken or not is_restricted(agent):
+        return []
+    kinds = [HEADLESS] if provider.headless else []
+    kinds += [INTERACTIVE] if provider.facts.interactive else []
+    problems = (tool_flags(provider, agent, kind).problems for kind in kinds)
+    return as_required(city, dict.fromkeys(p for of_kind in problems for p in of_kind))
 
 
 def as_required(city: City, problems: Iterable[Problem]) -> list[Problem]:

@@ -28,7 +28,7 @@ from gascity.paths import CITY_FILE, find_root, make_state
 
 TYPE_CHECKING = False  # importing `typing` would take longer than the answer
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 _MAGIC = "gascity-answer 2"
 _CACHED_COMMANDS = {
@@ -107,6 +107,33 @@ def variant(environ: Mapping[str, str]) -> str:
 
 def recall(root: str, shape: str, wanted: str) -> CommandOutput | None:
     """Return the stored answer for a command if every stamp is still current."""
+    stored = _load(root, shape, wanted)
+    if stored is None or any(_changed(stored[0])):
+        return None
+    return stored[1]
+
+
+def recall_outdated(
+    root: str, shape: str, wanted: str
+) -> tuple[CommandOutput, dict[str, tuple[int, int, int, int] | None], list[str]] | None:
+    """Return a stored answer, the stamps that are still current, and the paths that changed."""
+    stored = _load(root, shape, wanted)
+    if stored is None:
+        return None
+    lines, output = stored
+    changed = list(_changed(lines))
+    outdated = set(changed)
+    current: dict[str, tuple[int, int, int, int] | None] = {}
+    for line in lines:
+        stamp, _, path = line.partition(" ")
+        if path not in outdated:
+            ctime, mtime, size, inode = stamp.split(":") if stamp != "-" else ("",) * 4
+            current[path] = (int(mtime), int(ctime), int(size), int(inode)) if inode else None
+    return output, current, changed
+
+
+def _load(root: str, shape: str, wanted: str) -> tuple[list[str], CommandOutput] | None:
+    """Return the lines with stamps and the answer, if the file is intact and of this variant."""
     data = _read(os.path.join(root, ".gc", "cache", shape))
     if data is None:
         return None
@@ -116,10 +143,11 @@ def recall(root: str, shape: str, wanted: str) -> CommandOutput | None:
     if not mark or magic != _MAGIC or found != wanted:
         return None
     lines = stamps.split("\n")
-    if lines[0].partition(" ")[2] != f"{root}/{CITY_FILE}" or not _all_current(lines):
+    if lines[0].partition(" ")[2] != f"{root}/{CITY_FILE}":
         return None
     sizes, _, texts = body.partition(b"\n")
-    return _split(head, sizes, texts)
+    output = _split(head, sizes, texts)
+    return None if output is None else (lines, output)
 
 
 def _read(path: str) -> bytes | None:
@@ -134,7 +162,8 @@ def _read(path: str) -> bytes | None:
             return None
 
 
-def _all_current(lines: Iterable[str]) -> bool:
+def _changed(lines: Iterable[str]) -> Iterator[str]:
+    """Yield the paths whose stamp is no longer current."""
     stat = os.stat
     for line in lines:
         stamp, _, path = line.partition(" ")
@@ -142,11 +171,10 @@ def _all_current(lines: Iterable[str]) -> bool:
             now = stat(path)
         except (OSError, ValueError):
             if stamp != "-":
-                return False
+                yield path
         else:
             if f"{now.st_ctime_ns}:{now.st_mtime_ns}:{now.st_size}:{now.st_ino}" != stamp:
-                return False
-    return True
+                yield path
 
 
 def _split(head: bytes, sizes: bytes, texts: bytes) -> CommandOutput | None:

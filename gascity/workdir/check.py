@@ -1,18 +1,35 @@
-"""Checks that `city check` makes on working directories without looking at any of them."""
+"""Everything `city check` reports about a loaded city, by the agent directory it depends on.
 
-from collections.abc import Iterator
+Checking a city renders every prompt and collects every overlay, server and skill, so the cost grows
+with the city. Most edits change one agent, so the problems are kept by agent directory, and
+`recheck` replaces those of one directory: it reads the city with only that agent in it.
 
+This is correct only if the edit cannot change what is reported elsewhere. Checks across agents look
+at names, dependencies, working directories and the fragments that prompts include; together these
+are the agent's interface. `recheck` gives up if the interface changed, and for agents whose
+problems depend on others in any other way; then the whole city must be checked.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from gascity.compose.city import packs_of
 from gascity.location import Site, Sites, nested_problems
 from gascity.model.city import Agent, City
-from gascity.model.problems import Problem, warning
-from gascity.prompts import Machine, Prompts
+from gascity.model.names import AgentName
+from gascity.model.problems import Problem, once_each, warning
+from gascity.pipeline import list_skills
+from gascity.prompts import Machine, PromptFindings, Prompts, check_prompt, unused_fragments
 from gascity.providers.registry import provider_files
-from gascity.render.flags import HEADLESS, is_restricted, mode_problem
+from gascity.render.flags import HEADLESS, is_restricted, mode_problem, scope_problems
 from gascity.source.disk import Disk
+from gascity.source.pack_extras import read_pack_extras
 from gascity.workdir.wanted import CityContent, collect
 
 # Problems of this machine, or reported elsewhere; they matter when something is planned.
 _NOT_HERE = ("shared-directory", "rig-missing")
+
+Interface = tuple[object, ...]
 
 
 class _AnyVariable(dict[str, str]):
@@ -23,35 +40,183 @@ class _AnyVariable(dict[str, str]):
         return ""
 
 
-def workdir_problems(city: City, disk: Disk, machine: Machine) -> list[Problem]:
-    """Return problems of overlays, servers and skills, and conflicts between agents."""
-    content = CityContent.of(Prompts(city, disk, machine), _AnyVariable())
-    all_sites = Sites(city, disk, {})
-    directories: dict[str, list[Site]] = {}
+class AgentFindings(NamedTuple):
+    """The problems of one agent directory.
+
+    `interface` is what checks across agents look at, as text. It is empty if the directory cannot
+    be checked without the others.
+    """
+
+    problems: tuple[Problem, ...]
+    interface: str
+
+
+class CityFindings(NamedTuple):
+    """All problems of a city: of each agent directory, and those that belong to none."""
+
+    name: str
+    agents: int
+    rigs: int
+    packs: int
+    shared: tuple[Problem, ...]
+    by_directory: Mapping[str, AgentFindings]
+
+    def map_problems(self, change: Callable[[Problem], Problem]) -> "CityFindings":
+        """Return the findings with each problem changed."""
+        by_directory = {
+            directory: own._replace(problems=tuple(map(change, own.problems)))
+            for directory, own in self.by_directory.items()
+        }
+        return self._replace(shared=tuple(map(change, self.shared)), by_directory=by_directory)
+
+    @property
+    def problems(self) -> list[Problem]:
+        """Every problem once."""
+        own = (problem for each in self.by_directory.values() for problem in each.problems)
+        return list(dict.fromkeys((*self.shared, *own)))
+
+
+def agent_directory(path: str) -> str:
+    """Return the directory of the city's agent that a displayed path is in; empty if in none."""
+    parts = path.split("/", 2)
+    return f"agents/{parts[1]}" if parts[0] == "agents" and len(parts) > 1 else ""
+
+
+def check_city(city: City, disk: Disk, machine: Machine) -> CityFindings:
+    """Check definitions, prompts, skills, permissions and working directories."""
+    before = len(disk.problems)  # the problems of loading are among the city's
+    prompts = Prompts(city, disk, machine)
+    agents = [agent for agent in city.agents if not agent.broken]
+    found: dict[str, list[Problem]] = {agent.home.directory: [] for agent in city.agents}
+    shared = list(city.problems)
     for agent in city.agents:
-        if not agent.broken:
-            site = all_sites.of(agent)
-            directories.setdefault(site.workdir, []).append(site)
-    providers = frozenset((*provider_files()[0], *city.providers))
-    problems: dict[Problem, None] = {}  # an ordered set
-    sites = [site for group in directories.values() for site in group]
-    problems.update(dict.fromkeys(problem for _, problem in nested_problems(sites)))
-    for group in directories.values():
-        requirements = collect(content, group, lambda _: False, ask_git=False)
-        for agent_problems in requirements.problems.values():
-            problems.update(
-                dict.fromkeys(
-                    problem for problem in agent_problems if problem.code not in _NOT_HERE
-                )
+        found[agent.home.directory] += (*agent.problems, *scope_problems(city, agent))
+    prompt_findings = {agent.name: check_prompt(prompts, agent) for agent in agents}
+    for agent in agents:
+        found[agent.home.directory] += prompt_findings[agent.name].problems
+    included = {name for each in prompt_findings.values() for name in each.fragments}
+    shared += unused_fragments(prompts, agents, included)
+    for path, problem in _skill_problems(city, disk):
+        found.get(agent_directory(path), shared).append(problem)
+    # Only of the city's formulas and orders: users cannot fix those of imported packs.
+    extras = read_pack_extras(disk, ".").extras
+    shared += (problem for extra in extras for problem in extra.problems)
+    sites = _group_sites(city, disk, agents)
+    shared += (problem for _, problem in nested_problems([s for group in sites for s in group]))
+    for agent, problems in _workdir_problems(CityContent.of(prompts, _AnyVariable()), sites):
+        found[agent.home.directory] += problems
+    for problem in disk.problems[before:]:
+        place = problem.place.file if problem.place else ""
+        found.get(agent_directory(place), shared).append(problem)
+    interfaces = _interfaces(city, sites, prompt_findings)
+    dependent = set(_dependent(city, sites, shared, found))
+    return CityFindings(
+        city.name,
+        len(city.agents),
+        len(city.rigs),
+        len(packs_of(city)) - 1,
+        tuple(dict.fromkeys(shared)),
+        {
+            directory: AgentFindings(
+                tuple(dict.fromkeys(problems)),
+                "" if directory in dependent else repr(interfaces.get(directory, "")),
             )
+            for directory, problems in found.items()
+        },
+    )
+
+
+def recheck(
+    findings: CityFindings, directory: str, part: City, disk: Disk, machine: Machine
+) -> CityFindings | None:
+    """Replace the findings of one agent directory; None if the whole city must be checked.
+
+    `part` is the city as it is now, with only the agents of that directory's name.
+    """
+    old = findings.by_directory.get(directory)
+    new = check_city(part, disk, machine).by_directory.get(directory)
+    if old is None or new is None or not new.interface or new.interface != old.interface:
+        return None
+    return findings._replace(by_directory={**findings.by_directory, directory: new})
+
+
+def _skill_problems(city: City, disk: Disk) -> Iterator[tuple[str, Problem]]:
+    """Yield the problems of skills with the path of each skill.
+
+    The user cannot fix an imported pack, so its skills, which are skipped, are only warnings.
+    """
+    listed = [entry.skill for entry in list_skills(city, disk)]
+    for skill in listed:
+        if skill.pack == ".":
+            yield from ((skill.path, problem) for problem in skill.problems)
+    for pack in dict.fromkeys(skill.pack for skill in listed if skill.pack != "."):
+        of_pack = (problem for skill in listed if skill.pack == pack for problem in skill.problems)
+        outside = pack.startswith("/")  # hints there are for the author of the pack
+        for problem in once_each(p.softened() for p in of_pack):
+            yield pack, problem._replace(hint=None if outside else problem.hint)
+
+
+def _group_sites(city: City, disk: Disk, agents: Iterable[Agent]) -> list[list[Site]]:
+    """Return where the agents work, those of one directory together."""
+    sites = Sites(city, disk, {})
+    groups: dict[str, list[Site]] = {}
+    for agent in agents:
+        site = sites.of(agent)
+        groups.setdefault(site.workdir, []).append(site)
+    return list(groups.values())
+
+
+def _workdir_problems(
+    content: CityContent, groups: Iterable[list[Site]]
+) -> Iterator[tuple[Agent, list[Problem]]]:
+    """Yield problems of overlays, servers and skills without looking at any working directory."""
+    city = content.prompts.city
+    providers = frozenset((*provider_files()[0], *city.providers))
+    for group in groups:
+        requirements = collect(content, group, lambda _: False, ask_git=False)
         for site in group:
-            servers = requirements.servers.get(str(site.agent.name))
-            problems.update(dict.fromkeys(servers.problems if servers is not None else ()))
-            if servers is not None and servers.servers:
-                problems.update(dict.fromkeys(_unused_servers(city, site.agent)))
-            problems.update(dict.fromkeys(_unusable_mode(city, site.agent)))
-            problems.update(dict.fromkeys(content.overlays.unknown_slots(site.agent, providers)))
-    return list(problems)
+            name = str(site.agent.name)
+            problems = requirements.problems.get(name, ())
+            found = [problem for problem in problems if problem.code not in _NOT_HERE]
+            servers = requirements.servers.get(name)
+            if servers is not None:
+                found += servers.problems
+                found += _unused_servers(city, site.agent) if servers.servers else ()
+            found += _unusable_mode(city, site.agent)
+            found += content.overlays.unknown_slots(site.agent, providers)
+            yield site.agent, found
+
+
+def _interfaces(
+    city: City, groups: Iterable[list[Site]], prompts: Mapping[AgentName, PromptFindings]
+) -> dict[str, list[Interface]]:
+    """Return for each agent directory what checks across agents look at."""
+    workdirs = {site.agent.name: (site.workdir, site.kind) for group in groups for site in group}
+    interfaces: dict[str, list[Interface]] = {}
+    for agent in city.agents:
+        fragments = prompts[agent.name].fragments if agent.name in prompts else ()
+        interface = (str(agent.name), agent.settings.depends_on, workdirs.get(agent.name))
+        interfaces.setdefault(agent.home.directory, []).append((*interface, sorted(fragments)))
+    return interfaces
+
+
+def _dependent(
+    city: City,
+    groups: Iterable[list[Site]],
+    shared: Iterable[Problem],
+    found: Mapping[str, Collection[Problem]],
+) -> Iterator[str]:
+    """Yield agent directories whose problems depend on other agents."""
+    yield from (agent_directory(problem.place.file) for problem in shared if problem.place)
+    for group in groups:
+        directories = {site.agent.home.directory for site in group}
+        yield from directories if len(directories) > 1 else ()
+    for directory, problems in found.items():
+        if any(problem.code == "case-clash" for problem in problems):
+            yield directory
+    for agent in city.agents:  # a fragment there is in use if any prompt includes its name
+        if "template-fragments" in agent.home.catalogues:
+            yield agent.home.directory
 
 
 def _unused_servers(city: City, agent: Agent) -> Iterator[Problem]:

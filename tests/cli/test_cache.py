@@ -529,3 +529,45 @@ def test_many_who_ask_at_once_all_get_the_answer(
     assert in_harbour("agent", "list") == expected
     left = [path.name for path in (harbour / ".gc/cache").iterdir() if path.name[0] == "."]
     assert left == []
+
+
+def warm_findings(run: Command, root: Path) -> Path:
+    """Run `check` until its findings are stored, and change the city's name in them."""
+    warm(run, root, "check")
+    file = root / ".gc/cache/check-findings"
+    head, _, body = file.read_bytes().partition(b"\n\n")
+    findings = body.partition(b"\n")[2].replace(b'["harbour"', b'["HARBOUR"')
+    file.write_bytes(cached(head, findings))
+    return file
+
+
+def test_after_an_edit_of_one_agent_check_reads_that_agent_alone(
+    run: Command, harbour: Path
+) -> None:
+    warm_findings(run, harbour)
+    (harbour / "agents/clerk/agent.toml").write_text('description = "x"\nmodel = "nonsense"\n')
+    rechecked, whole = run("check", cwd=harbour), fresh(run, harbour, "check")
+    assert rechecked.out == whole.out.replace("harbour:", "HARBOUR:")
+    assert rechecked.err == whole.err
+    assert "nonsense" in rechecked.err
+
+
+def test_after_a_recheck_a_later_edit_of_any_file_is_noticed(run: Command, harbour: Path) -> None:
+    for file, text in {
+        "agents/clerk/agent.toml": 'description = "x"\nmodel = "nonsense"\n',
+        "agents/mayor/agent.toml": 'description = "y"\nmodel = "nonsense"\n',
+        "city.toml": "wrong = 1\n",
+    }.items():
+        warm(run, harbour, "check")
+        (harbour / file).write_text(text)
+        rechecked, whole = run("check", cwd=harbour), fresh(run, harbour, "check")
+        assert (rechecked.out, rechecked.err) == (whole.out, whole.err)
+        warm(run, harbour, "check")
+        assert run("check", cwd=harbour) == whole
+
+
+def test_damaged_findings_are_not_used(run: Command, harbour: Path) -> None:
+    file = warm_findings(run, harbour)
+    file.write_bytes(file.read_bytes().replace(b"HARBOUR", b"TAMPERS"))
+    (harbour / "agents/clerk/agent.toml").write_text('description = "x"\n')
+    assert run("check", cwd=harbour) == fresh(run, harbour, "check")

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from gascity.model.city import City
+from gascity.model.problems import Problem
 from gascity.pipeline import open_city
-from gascity.prompts import Machine, Prompts, prompt_problems
+from gascity.prompts import Machine, Prompts, check_prompt, unused_fragments
 from gascity.render.templates import RenderedPrompt
 from gascity.source.disk import Disk
 from tests.support.city import CityBuilder, agent_of
@@ -19,8 +20,18 @@ def rendered(city: City, name: str) -> RenderedPrompt:
     return Prompts(city, Disk(city.root), TODAY).of(agent_of(city, name))
 
 
+def prompt_problems(city: City) -> list[Problem]:
+    """Check all prompts of a city and its fragments."""
+    prompts = Prompts(city, Disk(city.root), TODAY)
+    agents = [agent for agent in city.agents if not agent.broken]
+    findings = [check_prompt(prompts, agent) for agent in agents]
+    included = {name for found in findings for name in found.fragments}
+    problems = [problem for found in findings for problem in found.problems]
+    return list(dict.fromkeys((*problems, *unused_fragments(prompts, agents, included))))
+
+
 def wrong(city: City) -> list[str]:
-    return sorted(problem.code for problem in prompt_problems(city, Disk(city.root), TODAY))
+    return sorted(problem.code for problem in prompt_problems(city))
 
 
 def fragment(name: str, text: str) -> str:
@@ -403,7 +414,7 @@ def test_check_finds_fragments_that_nobody_uses(city: CityBuilder) -> None:
             "agents/a/prompt.template.md": '{{ template "used" . }}',
         }
     )
-    (problem,) = prompt_problems(opened, Disk(opened.root), TODAY)
+    (problem,) = prompt_problems(opened)
     assert problem.code == "unused-fragment"
     assert "`idle`" in problem.message
 

@@ -152,18 +152,17 @@ def test_a_city_may_want_its_scopes_enforced(city: CityBuilder) -> None:
         "agents/mayor/prompt.md": "Hi.\n",
         "agents/mayor/agent.toml": 'provider = "codex"\n[tools]\ndeny = ["shell"]\n',
     }
-    told = scope_problems(city({**files, "city.toml": ""}))
-    assert [(one.code, one.is_error) for one in told] == [("unenforceable-scope", False)]
-    firm = city({**files, "city.toml": "[security]\nrequire_enforcement = true\n"})
-    assert [(one.code, one.is_error) for one in scope_problems(firm)] == [
-        ("unenforceable-scope", True)
-    ]
+    for required in (False, True):
+        text = f"[security]\nrequire_enforcement = {str(required).lower()}\n"
+        opened = city({**files, "city.toml": text})
+        (problem,) = scope_problems(opened, agent_of(opened, "mayor"))
+        assert (problem.code, problem.is_error) == ("unenforceable-scope", required)
 
 
 def test_a_script_has_no_tools_to_be_held_to(city: CityBuilder) -> None:
     made = city({"city.toml": '[agent_defaults.tools]\ndeny = ["shell"]\n'})
     assert str(made.agents[0].name) == "shell"
-    assert scope_problems(made) == []
+    assert scope_problems(made, made.agents[0]) == []
 
 
 def test_a_written_mode_is_kept_beside_a_scope(scoped: Make, city: CityBuilder) -> None:
