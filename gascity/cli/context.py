@@ -91,6 +91,10 @@ class CommandContext:
             message, hint = f"{message} (from CITY_ROOT)", f"unset CITY_ROOT, or {hint}"
         raise city_error("no-city", message, f"{hint}; `city init PATH` creates a city")
 
+    def path(self, argument: str) -> str:
+        """Return the absolute path that an argument names."""
+        return os.path.normpath(os.path.join(self.cwd, os.path.expanduser(argument)))
+
     @property
     def colour(self) -> bool:
         return use_colour(sys.stdout, self.environ)

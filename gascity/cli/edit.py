@@ -1,16 +1,25 @@
 """Edits of the user's files: validated on the whole city, then written."""
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 
 from gascity.cli.context import CommandContext
-from gascity.files import replace_files
+from gascity.files import locked, replace_files
 from gascity.model.city import City
 from gascity.model.problems import CityError, Problem
 from gascity.pipeline import open_city
 from gascity.source.agents import read_table
 from gascity.source.disk import Disk, is_below, read_plain
 from gascity.toml.read import parse
+
+
+@contextmanager
+def editing(context: CommandContext) -> Iterator[City]:
+    """Lock the city for an edit and load it."""
+    root = context.root
+    with locked(root):
+        yield open_city(root, context.environ)
 
 
 def read_text(root: str, file: str) -> str:

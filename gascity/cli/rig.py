@@ -1,26 +1,57 @@
-"""`city rig add` and `remove`: edits city.toml (declarations) and city.local.toml (paths)."""
+"""`city rig`: lists rigs; edits city.toml (declarations) and city.local.toml (paths)."""
 
 import os
 from collections.abc import Mapping
 
 import click
 
-from gascity.cli.command import json_command
+from gascity.cli.command import LazyGroup, json_command
 from gascity.cli.context import CommandContext
-from gascity.cli.edit import read_text, write_if_valid
-from gascity.cli.output import print_stderr
+from gascity.cli.output import Column, display_path, json_row, print_stderr
 from gascity.cli.problems import city_error
-from gascity.files import locked, replace_file
-from gascity.model.city import City
+from gascity.files import replace_file
+from gascity.model.city import City, Rig
 from gascity.model.names import is_rig_name, unknown_rig
 from gascity.model.problems import CityError
 from gascity.paths import known_rigs, rig_register
-from gascity.pipeline import open_city
 from gascity.source.disk import read_plain
-from gascity.toml.edit import declare_rig, remove_rig, rig_entry
+
+# `list` needs no editor, so `add` and `remove` import theirs when they run.
 
 _LOCAL = "city.local.toml"
 _LOCAL_HEAD = "# This machine's layer over city.toml. Not for git.\n"
+
+
+@json_command("list", examples=("city rig list", "city rig list --json"), page="how-to/rigs")
+def list_rigs(context: CommandContext) -> int:
+    """List rigs and their agents."""
+    city = context.city()
+    columns = _columns(city)
+    context.output(
+        lambda: {"rigs": [json_row(columns, rig) for rig in city.rigs]},
+        lambda: context.table(columns, city.rigs, "No rigs; run `city rig add PATH` to add one."),
+    )
+    context.note_errors(city.problems)
+    return 0
+
+
+def _columns(city: City) -> tuple[Column[Rig], ...]:
+    def agents(rig: Rig) -> list[str]:
+        return [str(agent.name) for agent in city.agents if agent.name.rig == rig.name]
+
+    def path(rig: Rig) -> str:
+        missing = f"(no path on this machine; run `city rig add PATH --name {rig.name}`)"
+        return rig.path or missing
+
+    return (
+        Column("name", lambda rig: rig.name, "RIG"),
+        Column("path", lambda rig: rig.path),
+        Column("prefix", lambda rig: rig.prefix, "PREFIX"),
+        Column("", lambda rig: rig.git, "GIT", lambda rig: "yes" if rig.git else "-"),
+        Column("agents", agents, "AGENTS", lambda rig: str(len(agents(rig)))),
+        Column("git", lambda rig: rig.git),
+        Column("", path, "PATH"),
+    )
 
 
 @json_command(
@@ -43,39 +74,27 @@ def add_rig(
 
     The declaration goes to city.toml, the path to city.local.toml.
     """
-    root = context.root
-    target = os.path.normpath(os.path.join(context.cwd, os.path.expanduser(path)))
+    from gascity.cli.edit import editing, write_if_valid
+
+    root, target = context.root, context.path(path)
     if not os.path.isdir(target):
         hint = "PATH is the project's directory, relative to the current directory"
         raise city_error("rig-missing", f"{target} is not a directory", hint)
     name = name or os.path.basename(target)
     if not is_rig_name(name):
-        raise city_error(
-            "bad-name",
-            f"invalid rig name `{name}`",
-            "pass --name with letters, digits, -, _ and .",
-        )
+        hint = "pass --name with letters, digits, -, _ and ."
+        raise city_error("bad-name", f"invalid rig name `{name}`", hint)
     fields = {"prefix": prefix, "default_branch": default_branch}
-    with locked(root):
-        city = open_city(root, context.environ)
+    with editing(context) as city:
+        answer = {"name": name, "path": display_path(root, target)}
         if _already(city, name, target):
-            context.output(
-                {"name": name, "path": _shown(root, target), "changed": []},
-                lambda: [f"Rig {name} already exists: {target}"],
-            )
-            return 0
+            text = f"Rig {name} already exists: {target}"
+            return context.output({**answer, "changed": []}, lambda: [text])
         files = _added(city, name, target, {k: v for k, v in fields.items() if v})
         write_if_valid(context, city, files)
         _register(context.environ, os.path.realpath(target), root)
-    answer = {"name": name, "path": _shown(root, target), "changed": list(files)}
-    context.output(
-        answer,
-        lambda: [
-            f"Added rig {name}: {target}",
-            f"  updated {', '.join(files)}",
-            "Next: `city rig list`",
-        ],
-    )
+    lines = [f"Added rig {name}: {target}", f"  updated {', '.join(files)}"]
+    context.output({**answer, "changed": list(files)}, lambda: [*lines, "Next: `city rig list`"])
     if not _ignored(root) and not context.as_json:
         print_stderr(f"note: {_LOCAL} holds paths of this machine; add it to .gitignore")
     return 0
@@ -102,30 +121,23 @@ def _already(city: City, name: str, target: str) -> bool:
 
 def _added(city: City, name: str, target: str, fields: Mapping[str, object]) -> dict[str, str]:
     """Return the changed files with their new texts."""
+    from gascity.cli.edit import read_text
+    from gascity.toml.edit import declare_rig, rig_entry, value_at
+    from gascity.toml.read import parse
+
     files = {}
     declared = read_text(city.root, "city.toml")
     if rig_entry(declared, name) is None:
-        fields = {**fields, **_default_imports(declared)}
-        files["city.toml"] = declare_rig(declared, name, fields)
+        # Every new rig gets a copy of the default imports.
+        imports = value_at(parse(declared.encode()), ("defaults", "rig", "imports"))
+        files["city.toml"] = declare_rig(
+            declared, name, {**fields, **({"imports": imports} if imports else {})}
+        )
     elif fields:
         files["city.toml"] = declare_rig(declared, name, fields)
     local = read_text(city.root, _LOCAL) or _LOCAL_HEAD
-    files[_LOCAL] = declare_rig(local, name, {"path": _shown(city.root, target)})
+    files[_LOCAL] = declare_rig(local, name, {"path": display_path(city.root, target)})
     return files
-
-
-def _default_imports(text: str) -> dict[str, object]:
-    """Return `[defaults.rig.imports]`, which every new rig gets a copy of."""
-    from gascity.toml.read import parse
-
-    table: object = parse(text.encode())
-    for key in ("defaults", "rig", "imports"):
-        table = table.get(key) if isinstance(table, dict) else None
-    return {"imports": table} if isinstance(table, dict) and table else {}
-
-
-def _shown(root: str, target: str) -> str:
-    return target[len(root) + 1 :] if target.startswith(root + "/") else target
 
 
 def _ignored(root: str) -> bool:
@@ -161,30 +173,39 @@ def remove(context: CommandContext, name: str, force: bool) -> int:
 
     Managed files are removed from the project; the project itself stays.
     """
-    root = context.root
-    with locked(root):
-        city = open_city(root, context.environ)
+    from gascity.cli.edit import editing, read_text, write_if_valid
+    from gascity.toml.edit import remove_rig, rig_entry
+
+    with editing(context) as city:
         rig = next((rig for rig in city.rigs if rig.name == name), None)
         if rig is None:
             raise CityError(unknown_rig(name, [r.name for r in city.rigs]))
-        _check_loss(root, name, force)
-        files = {}
-        for file in ("city.toml", _LOCAL):
-            text = read_text(root, file)
-            if rig_entry(text, name) is not None if text else False:
-                files[file] = remove_rig(text, name)
+        texts = {file: read_text(city.root, file) for file in ("city.toml", _LOCAL)}
+        _check_loss(rig_entry(texts["city.toml"], name) or {}, name, force)
+        files = {
+            file: remove_rig(text, name)
+            for file, text in texts.items()
+            if rig_entry(text, name) is not None
+        }
         write_if_valid(context, city, files)
-        if rig.path:
-            _register(context.environ, os.path.realpath(os.path.join(root, rig.path)), None)
-    cleaned = _clean(context, os.path.realpath(os.path.join(root, rig.path))) if rig.path else []
-    context.output(
+        path = os.path.realpath(os.path.join(city.root, rig.path)) if rig.path else None
+        if path:
+            _register(context.environ, path, None)
+    cleaned = _clean(context, path) if path else []
+    return context.output(
         {"name": name, "changed": list(files), "swept": cleaned},
         lambda: [
             f"Removed rig {name} from {', '.join(files)}",
             *(f"  {directory}: removed managed files" for directory in cleaned),
         ],
     )
-    return 0
+
+
+def _check_loss(entry: Mapping[str, object], name: str, force: bool) -> None:
+    more = sorted(set(entry) - {"name", "path", "prefix", "default_branch"})
+    if more and not force:
+        message = f"city.toml has more settings for rig `{name}`: {', '.join(more)}"
+        raise city_error("would-lose", message, "pass --force to discard them")
 
 
 def _clean(context: CommandContext, rig: str) -> list[str]:
@@ -192,7 +213,7 @@ def _clean(context: CommandContext, rig: str) -> list[str]:
 
     A worktree with uncommitted work is kept and reported.
     """
-    from gascity.cli.workdir.common import directories, load_scope, new_applier
+    from gascity.cli.workdir.common import directories, load_scope, new_applier, print_kept
     from gascity.workdir.decide.context import Choices
 
     scope = load_scope(context, None, ignore_errors=True)
@@ -202,20 +223,14 @@ def _clean(context: CommandContext, rig: str) -> list[str]:
     for root, sites in directories(scope):
         if rig in (root, ledgers.read(root).rig):
             done = applier.apply(root, sites, Choices())
-            shown = scope.planner.disk.shown(root)
-            cleaned += [shown] if done.done else []
-            for step in done.kept:
-                path = shown if step.path == "." else f"{shown}/{step.path}"
-                print_stderr(f"kept: {path}: {step.reason}")
+            cleaned += [scope.planner.disk.shown(root)] if done.done else []
+            print_kept(scope, root, done.kept)
     return cleaned
 
 
-def _check_loss(root: str, name: str, force: bool) -> None:
-    entry = rig_entry(read_text(root, "city.toml"), name) or {}
-    more = sorted(set(entry) - {"name", "path", "prefix", "default_branch"})
-    if more and not force:
-        raise city_error(
-            "would-lose",
-            f"city.toml has more settings for rig `{name}`: {', '.join(more)}",
-            "pass --force to discard them",
-        )
+rig = LazyGroup(
+    "rig",
+    (list_rigs, add_rig, remove),
+    help="Manage rigs (the projects agents work on).",
+    page="how-to/rigs",
+)
