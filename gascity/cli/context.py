@@ -23,6 +23,7 @@ from gascity.cli.output import (
     width,
 )
 from gascity.cli.problems import (
+    CheckResult,
     Locator,
     city_error,
     in_order,
@@ -200,6 +201,38 @@ class CommandContext:
         if empty and not rows:
             return iter((empty,))
         return table_lines(columns, rows, self.width, self.colour)
+
+    def output_checks(
+        self,
+        results: Sequence[CheckResult],
+        heading: str,
+        empty: str = "",
+        facts: Mapping[str, object] | None = None,
+    ) -> int:
+        """Print the results of checks and their problems; `facts` come first in JSON.
+
+        Problems of the code `no-answer` are only in the table and in JSON.
+        """
+        columns: tuple[Column[CheckResult], ...] = (
+            Column("", lambda result: result.name, heading),
+            Column("", lambda result: result.status, "STATUS"),
+            Column("", lambda result: result.details, "RESULT", lambda result: result.details),
+        )
+        rows = [
+            {
+                "name": result.name,
+                "status": result.status,
+                **result.facts,
+                "problems": self.problems_json(result.problems),
+            }
+            for result in (results if self.as_json else ())
+        ]
+        problems = [problem for result in results for problem in result.problems]
+        shown = [problem for problem in problems if problem.code != "no-answer"]
+        self.output(
+            {**(facts or {}), "results": rows}, lambda: self.table(columns, results, empty), shown
+        )
+        return int(any(problem.is_error for problem in problems))
 
     def entries(self, entries: Sequence[Entry], *, spaced: bool = True) -> Iterator[str]:
         """Return the lines of a list that shows each item as a paragraph."""

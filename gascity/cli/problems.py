@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from gascity.cli.output import BOLD, CYAN, RED, YELLOW, plural, printable, styled
 from gascity.model.problems import CityError, Place, Problem
@@ -136,6 +137,19 @@ def status_of(problems: Iterable[Problem]) -> str:
     """Return the result of a check: `ok`, `warning` or `error`."""
     errors = [problem.is_error for problem in problems]
     return "error" if any(errors) else "warning" if errors else "ok"
+
+
+class CheckResult(NamedTuple):
+    """The result of one check: `details` for the table, `facts` for JSON."""
+
+    name: str
+    details: str
+    problems: tuple[Problem, ...]
+    facts: Mapping[str, object]
+
+    @property
+    def status(self) -> str:
+        return status_of(self.problems)
 
 
 def summary(problems: Sequence[Problem]) -> str:
