@@ -44,8 +44,8 @@ _SECTIONS = {
     "Rigs and packs": {
         "rig": ("gascity.cli.rig", "rig", "Manage rigs (the projects agents work on)."),
         "pack": ("gascity.cli.pack", "pack", "Manage imported packs and their pinned commits."),
-        "formula": ("gascity.cli.pack.extras", "formula", "List formulas provided by packs."),
-        "order": ("gascity.cli.pack.extras", "order", "List orders provided by packs."),
+        "formula": ("gascity.cli.pack.show", "formula", "List formulas provided by packs."),
+        "order": ("gascity.cli.pack.show", "order", "List orders provided by packs."),
     },
     "Run": {
         "start": ("gascity.cli.controller", "start", "Start the controller."),

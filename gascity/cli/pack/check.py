@@ -1,13 +1,11 @@
 """`city pack check`: check that all imports are locked, installed and unchanged."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from gascity.cli.command import json_command
 from gascity.cli.context import CommandContext
-from gascity.cli.output import Column, table_lines
-from gascity.cli.pack.rows import short, shown_source
-from gascity.cli.problems import Locator, problems_json, status_of
+from gascity.cli.pack.list import short, shown_source
+from gascity.cli.problems import CheckResult
 from gascity.model.city import City
 from gascity.model.pack import Import
 from gascity.model.problems import KeyPath, Place, Problem, warning
@@ -19,23 +17,7 @@ from gascity.source.imports import INSTALL
 from gascity.source.lock import LOCK, other_request, read_lock
 
 
-class _PackResult(NamedTuple):
-    """One import, or the lock file, with its problems."""
-
-    name: str
-    source: str
-    problems: tuple[Problem, ...]
-
-    @property
-    def status(self) -> str:
-        return status_of(self.problems)
-
-
-@json_command(
-    "check",
-    examples=("city pack check", "city pack check --json"),
-    page="how-to/packs",
-)
+@json_command("check", examples=("city pack check", "city pack check --json"), page="how-to/packs")
 def check_packs(context: CommandContext) -> int:
     """Check imports, packs.lock and the cache.
 
@@ -45,74 +27,74 @@ def check_packs(context: CommandContext) -> int:
     city = context.city()
     disk = Disk(city.root)
     locks = read_lock(disk)
-    found = _results(city, locks)
+    results = _results(city, locks)
     lock = (*disk.problems, *_stale(city, locks))
     if lock:
-        found.append(_PackResult(LOCK, LOCK, lock))
-    locator = context.locator()
-    context.output(
-        lambda: {"results": [_json(one, locator) for one in found]},
-        lambda: _lines(context, found),
-    )
-    if not context.as_json:
-        context.print_problems(problem for one in found for problem in one.problems)
-    return int(any(one.status == "error" for one in found))
+        results.append(CheckResult(LOCK, "", lock, {"source": LOCK}))
+    return context.output_checks(results, "NAME", "No imports.")
 
 
-def _results(city: City, locks: Sequence[LockedPack]) -> list[_PackResult]:
+def _results(city: City, locks: Sequence[LockedPack]) -> list[CheckResult]:
     """Check every import once."""
     problems = city.all_problems
     seen: dict[tuple[str, Place], tuple[str, Import]] = {}
-    for _, one, rig in edges(city.pack, city.rig_imports):
-        name = f"{rig}/{one.binding}" if rig else one.binding
-        seen.setdefault((one.binding, one.place), (name, one))
-    inside = _by_pack(problems, [one for _, one in seen.values()])
+    for _, target, rig in edges(city.pack, city.rig_imports):
+        name = f"{rig}/{target.binding}" if rig else target.binding
+        seen.setdefault((target.binding, target.place), (name, target))
+    inside = _by_pack(problems, [target for _, target in seen.values()])
     return [
-        _PackResult(
+        CheckResult(
             name,
-            shown_source(one),
-            (*_problems(one, problems, locks), *inside.get(one.directory or "", ())),
+            "",
+            (*_problems(target, problems, locks), *inside.get(target.directory or "", ())),
+            {"source": shown_source(target)},
         )
-        for name, one in seen.values()
+        for name, target in seen.values()
     ]
 
 
 def _problems(
-    one: Import, problems: Iterable[Problem], locks: Sequence[LockedPack]
+    target: Import, problems: Iterable[Problem], locks: Sequence[LockedPack]
 ) -> list[Problem]:
     """Return why an import cannot be read or verified."""
-    how = state(one, problems)
-    if how == NOT_LOCKED:
-        return [Problem("import-not-locked", _unlocked(one, locks), one.place, INSTALL)]
-    if how == NOT_INSTALLED:
-        commit = short(one.locked.commit if one.locked else None)
-        message = f"`{one.binding}` at commit {commit} is not in the cache of this machine"
-        return [Problem("import-not-installed", message, one.place, INSTALL)]
-    if how == OK and one.locked is not None and not one.locked.sha256:
-        message = f"{LOCK} has no hash for `{one.binding}`; it cannot be verified"
-        return [warning("pack-unverified", message, one.place, "run `city pack install` to add it")]
-    return [] if how == OK else [p for p in problems if p.place == one.place]
+    status = state(target, problems)
+    if status == NOT_LOCKED:
+        return [Problem("import-not-locked", _unlocked(target, locks), target.place, INSTALL)]
+    if status == NOT_INSTALLED:
+        commit = short(target.locked.commit if target.locked else None)
+        message = f"`{target.binding}` at commit {commit} is not in the cache of this machine"
+        return [Problem("import-not-installed", message, target.place, INSTALL)]
+    if status == OK and target.locked is not None and not target.locked.sha256:
+        message = f"{LOCK} has no hash for `{target.binding}`; it cannot be verified"
+        return [
+            warning("pack-unverified", message, target.place, "run `city pack install` to add it")
+        ]
+    return [] if status == OK else [p for p in problems if p.place == target.place]
 
 
-def _unlocked(one: Import, locks: Sequence[LockedPack]) -> str:
+def _unlocked(target: Import, locks: Sequence[LockedPack]) -> str:
     """Return why an import is not locked: never pinned, or pinned with other settings."""
-    wish = other_request(locks, one.binding, one.remote, one.version) if one.remote else ""
-    return wish or f"{LOCK} has no entry for `{one.binding}`"
+    wish = (
+        other_request(locks, target.binding, target.remote, target.version) if target.remote else ""
+    )
+    return wish or f"{LOCK} has no entry for `{target.binding}`"
 
 
 def _by_pack(problems: Sequence[Problem], imports: Sequence[Import]) -> Mapping[str, list[Problem]]:
     """Group errors in pack files by the directory of the innermost pack."""
-    homes = sorted({one.directory for one in imports if one.directory}, key=len, reverse=True)
-    places = {one.place for one in imports}
-    found: dict[str, list[Problem]] = {}
+    homes = sorted(
+        {target.directory for target in imports if target.directory}, key=len, reverse=True
+    )
+    places = {target.place for target in imports}
+    by_home: dict[str, list[Problem]] = {}
     for problem in problems:
         if problem.place is None or problem.place in places or not problem.is_error:
             continue
         file = problem.place.file
         home = next((home for home in homes if file.startswith(f"{home}/")), None)
         if home is not None:
-            found.setdefault(home, []).append(problem)
-    return found
+            by_home.setdefault(home, []).append(problem)
+    return by_home
 
 
 def _stale(city: City, locks: Sequence[LockedPack]) -> Iterator[Problem]:
@@ -124,30 +106,12 @@ def _stale(city: City, locks: Sequence[LockedPack]) -> Iterator[Problem]:
 
 
 def _at(raw: Mapping[str, object], lock: LockedPack) -> KeyPath:
-    entries = raw.get("pack")
-    for index, entry in enumerate(entries if isinstance(entries, list) else ()):
-        if isinstance(entry, dict) and all(
-            entry.get(key, "") == getattr(lock, key) for key in ("binding", "source", "version")
-        ):
-            return ("pack", index)
+    keys = ("binding", "source", "version")
+    match raw.get("pack"):
+        case list(entries):
+            for index, entry in enumerate(entries):
+                if isinstance(entry, dict) and all(
+                    entry.get(key, "") == getattr(lock, key) for key in keys
+                ):
+                    return ("pack", index)
     return ()
-
-
-def _json(one: _PackResult, locator: Locator) -> dict[str, object]:
-    return {
-        "name": one.name,
-        "status": one.status,
-        "source": one.source,
-        "problems": problems_json(one.problems, locator),
-    }
-
-
-def _lines(context: CommandContext, found: Sequence[_PackResult]) -> Iterator[str]:
-    if not found:
-        yield "No imports."
-        return
-    columns: tuple[Column[_PackResult], ...] = (
-        Column("", lambda result: result.name, "NAME"),
-        Column("", lambda result: result.status, "STATUS"),
-    )
-    yield from table_lines(columns, found, context.width, context.colour)

@@ -1,30 +1,44 @@
-"""`city pack add` and `remove`: edits an import in pack.toml or city.toml, and packs.lock."""
+"""`city pack add`, `remove`, `install` and `update`: edit imports and keep packs.lock in sync."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 import click
 
 from gascity.cli.command import json_command
 from gascity.cli.context import CommandContext
-from gascity.cli.edit import own_files, read_text, write_if_valid
-from gascity.cli.output import wrap
-from gascity.cli.pack.list import complete_binding
-from gascity.cli.pack.rows import ImportRow, row_json, rows_of, short
-from gascity.cli.pack.sync import resolved
+from gascity.cli.edit import editing, new_errors, own_files, read_text, write_if_valid
+from gascity.cli.output import Column, plural, wrap
+from gascity.cli.pack.list import (
+    SEE_IMPORTS,
+    ImportRow,
+    complete_binding,
+    note_unread,
+    read,
+    row_json,
+    rows_of,
+    short,
+)
 from gascity.cli.problems import city_error
 from gascity.cli.progress import Progress
-from gascity.files import locked
+from gascity.files import locked, replace_files
 from gascity.model.city import City
 from gascity.model.names import did_you_mean, is_name
 from gascity.model.pack import Import
-from gascity.model.repositories import Remote, SourceAddressError, is_remote, parse_remote
+from gascity.model.problems import CityError
+from gascity.model.repositories import (
+    LockedPack,
+    Remote,
+    SourceAddressError,
+    is_remote,
+    parse_remote,
+    shown,
+)
 from gascity.model.versions import VersionError, default_version, parse_version_request
-from gascity.packs.graph import locks_in_use, read_imports, rigs_of
+from gascity.packs.graph import PinChange, edges, locks_in_use, read_imports, rigs_of
 from gascity.packs.repositories import PackError, Repositories
-from gascity.packs.resolve import locks_on_disk
-from gascity.pipeline import open_city
+from gascity.packs.resolve import Resolution, locks_on_disk, resolve
 from gascity.source.disk import Disk, is_below
 from gascity.source.lock import LOCK, lock_text
 from gascity.toml.edit import declare_import, remove_import, rig_entry
@@ -76,21 +90,17 @@ def add_pack(
         repositories = Repositories(context.environ, progress)
         new = _NewImport(binding, _values(context, repositories, source, remote, version), rig)
         # First without the lock, as fetching may take long; the second time all is cached.
-        resolved(context, repositories, _added(root, new), binding.__eq__)
-        with locked(root):
-            city = open_city(root, context.environ)
+        _resolved(context, repositories, _added(root, new), binding.__eq__)
+        with editing(context) as city:
             files = _added(root, new)
-            found = resolved(context, repositories, files, binding.__eq__)
-            if found.text is not None:
-                files = {
-                    LOCK: found.text,
-                    **files,
-                }  # first: an unused pin does less harm than a missing one
+            resolution = _resolved(context, repositories, files, binding.__eq__)
+            if resolution.text is not None:
+                # The lock first: an unused pin does less harm than a missing one.
+                files = {LOCK: resolution.text, **files}
             after = write_if_valid(context, city, files)
     row = _row_of(after, new)
     release = repositories.tag_of(remote, row.commit or "", row.version or "") if remote else ""
-    _print_added(context, after, row, release, files)
-    return 0
+    return _print_added(context, after, row, release, files)
 
 
 def _remote(source: str) -> Remote | None:
@@ -146,7 +156,7 @@ def _directory(context: CommandContext, source: str) -> str:
     """Return the directory that the user names, relative to the current one."""
     if source.startswith("//"):
         return os.path.normpath(os.path.join(context.root, source.lstrip("/")))
-    return os.path.normpath(os.path.join(context.cwd, os.path.expanduser(source)))
+    return context.path(source)
 
 
 def _local(context: CommandContext, source: str) -> str:
@@ -196,15 +206,15 @@ def _file_of_rig(root: str, rig: str) -> str:
 
 
 def _check_free(imports: object, binding: str, rig: str | None, file: str) -> None:
-    if isinstance(imports, list):
-        message = f"rig `{rig}` lists its imports by name in {file}"
-        hint = "import it without --rig and add its name to that list"
-        raise city_error("bad-type", message, hint)
-    if isinstance(imports, dict) and binding in imports:
-        message = f"{file} already imports `{binding}`"
-        of_rig = f" --rig {rig}" if rig else ""
-        hint = f"pass another --name, or run `city pack remove {binding}{of_rig}` first"
-        raise city_error("duplicate-name", message, hint)
+    match imports:
+        case list():
+            message = f"rig `{rig}` lists its imports by name in {file}"
+            hint = "import it without --rig and add its name to that list"
+            raise city_error("bad-type", message, hint)
+        case dict() if binding in imports:
+            of_rig = f" --rig {rig}" if rig else ""
+            hint = f"pass another --name, or run `city pack remove {binding}{of_rig}` first"
+            raise city_error("duplicate-name", f"{file} already imports `{binding}`", hint)
 
 
 def _row_of(city: City, new: _NewImport) -> ImportRow:
@@ -214,7 +224,7 @@ def _row_of(city: City, new: _NewImport) -> ImportRow:
 
 def _print_added(
     context: CommandContext, city: City, row: ImportRow, release: str, files: Mapping[str, str]
-) -> None:
+) -> int:
     agents = [
         str(agent.name)
         for agent in city.agents
@@ -234,7 +244,7 @@ def _print_added(
         yield f"  updated {', '.join(files)}"
         yield "Next: `city agent list`" if agents else "Next: `city pack list --tree`"
 
-    context.output(answer, lines)
+    return context.output(answer, lines)
 
 
 @json_command(
@@ -249,13 +259,12 @@ def remove_pack(context: CommandContext, name: str, rig: str | None) -> int:
 
     Also removes pins from packs.lock that nothing else imports.
     """
-    root = context.root
-    with locked(root):
-        city = open_city(root, context.environ)
+    with editing(context) as city:
+        root = city.root
         if rig is not None:
             _file_of_rig(root, rig)
         imports = city.pack.imports if rig is None else city.rig_imports.get(rig, ())
-        if all(one.binding != name for one in imports):
+        if all(target.binding != name for target in imports):
             raise _unknown(city, name, rig, imports)
         files: dict[str, str] = {}
         for file in own_files(root):
@@ -272,20 +281,19 @@ def remove_pack(context: CommandContext, name: str, rig: str | None) -> int:
         write_if_valid(context, city, files, _NOT_NEW)
     kept = {lock[:4] for lock in left}
     dropped = sorted({lock.binding for lock in locks if lock[:4] not in kept})
-    context.output(
+    return context.output(
         {"binding": name, "rig": rig, "changed": list(files), "dropped": dropped},
         lambda: [
             f"Removed pack {name} from {', '.join(file for file in files if file != LOCK)}",
             *([f"  removed from {LOCK}: {', '.join(dropped)}"] if dropped else []),
         ],
     )
-    return 0
 
 
 def _unknown(city: City, name: str, rig: str | None, imports: tuple[Import, ...]) -> Exception:
     rows = rows_of(city.pack, city.rig_imports, city.problems)
     where = f"rig `{rig}`" if rig else "the city"
-    hint = did_you_mean(name, [one.binding for one in imports])
+    hint = did_you_mean(name, [target.binding for target in imports])
     other = next((row for row in rows if row.binding == name), None)
     if other is not None and other.rig and not rig:
         hint = f"rig `{other.rig}` imports it: `city pack remove {name} --rig {other.rig}`"
@@ -294,3 +302,201 @@ def _unknown(city: City, name: str, rig: str | None, imports: tuple[Import, ...]
     elif other is not None:
         hint = f"`{other.parents[0]}` imports it; run `city pack why {name}` to see how"
     return city_error("unknown-pack", f"{where} has no import `{name}`", hint)
+
+
+def _resolved(
+    context: CommandContext,
+    repositories: Repositories,
+    files: Mapping[str, str],
+    refresh: Callable[[str], bool],
+) -> Resolution:
+    """Resolve the imports with these texts, by path in the city; CityError if any fails."""
+    root = context.root
+    texts = {os.path.join(root, file): text.encode() for file, text in files.items()}
+    resolution = resolve(root, context.environ, repositories, texts, refresh)
+    if resolution.problems:
+        context.draft_texts = dict(files)
+        raise CityError(*resolution.problems)
+    return resolution
+
+
+@json_command(examples=("city pack install",), page="how-to/packs")
+def install(context: CommandContext) -> int:
+    """Fetch missing packs and pin them.
+
+    Keeps what packs.lock pins, and restores modified files in the cache. Needs no
+    network if everything is cached.
+    """
+    with Progress(context) as progress:
+        repositories = Repositories(context.environ, progress)
+        resolution = _resolve_and_lock(
+            context, lambda: _resolved(context, repositories, {}, lambda _: False)
+        )
+    context.output(
+        lambda: _installed(context, repositories, resolution),
+        lambda: _install_lines(repositories, resolution),
+    )
+    note_unread(resolution.unread)
+    return int(resolution.unread > 0)
+
+
+def _installed(
+    context: CommandContext, repositories: Repositories, resolution: Resolution
+) -> dict[str, object]:
+    sources = read(context)
+    rows = rows_of(sources.pack, rigs_of(sources), sources.problems)
+    errors = [problem for problem in sources.problems if problem.is_error]
+    return {
+        "imports": [row_json(row) for row in rows],
+        "fetched": [_pin_json(repositories, lock) for lock in resolution.fetched],
+        "changed": [LOCK] if resolution.text is not None else [],
+        "problems": context.problems_json(errors),
+    }
+
+
+def _resolve_and_lock(
+    context: CommandContext, resolve_imports: Callable[[], Resolution]
+) -> Resolution:
+    """Resolve, and write packs.lock if it changed.
+
+    The city is not locked while fetching, which may take long; the second time all is cached.
+    """
+    first = resolve_imports()
+    if first.text is None:
+        return first
+    with locked(context.root):
+        again = resolve_imports()
+        if again.text is not None:
+            replace_files({os.path.join(context.root, LOCK): again.text.encode()})
+    return again._replace(fetched=first.fetched)
+
+
+def _install_lines(repositories: Repositories, resolution: Resolution) -> Iterator[str]:
+    for lock in resolution.fetched:
+        yield f"{lock.binding}: {shown(lock.source)} at {_pin_text(repositories, lock)}"
+    if not resolution.locks:
+        yield "No imports from repositories."
+    elif not resolution.fetched:
+        yield f"{plural(len(resolution.locks), 'pack')} installed; nothing to fetch."
+    if resolution.text is not None:
+        yield f"updated {LOCK}"
+
+
+@json_command(
+    examples=("city pack update", "city pack update crew", "city pack update --dry-run"),
+    page="how-to/packs",
+)
+@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=complete_binding)
+@click.option("--dry-run", is_flag=True, help="Show what would change and write nothing.")
+def update(context: CommandContext, names: tuple[str, ...], dry_run: bool) -> int:
+    """Update pinned commits to the newest allowed.
+
+    Updates all imports or the named ones, including imports of packs. Exits with 1
+    if one cannot be updated; it keeps its commit.
+    """
+    _check_names(context, names)
+    refresh: Callable[[str], bool] = names.__contains__ if names else lambda _: True
+    before = context.city()
+    with Progress(context) as progress:
+        repositories = Repositories(context.environ, progress)
+
+        def resolve_imports() -> Resolution:
+            return resolve(context.root, context.environ, repositories, update=refresh)
+
+        resolution = resolve_imports() if dry_run else _resolve_and_lock(context, resolve_imports)
+    written = resolution.text is not None and not dry_run
+    context.output(
+        lambda: {
+            "updates": [_change_json(repositories, change) for change in resolution.changes],
+            "changed": [LOCK] if written else [],
+            "dry_run": dry_run,
+            "problems": context.problems_json(resolution.problems),
+        },
+        lambda: _update_lines(context, repositories, resolution, dry_run),
+        resolution.problems,
+    )
+    if written:
+        context.note_errors(new_errors(before, context.city()))
+    return int(bool(resolution.problems))
+
+
+def _check_names(context: CommandContext, names: tuple[str, ...]) -> None:
+    sources = read(context)
+    imports = [edge.target for edge in edges(sources.pack, rigs_of(sources))]
+    known = {target.binding for target in imports if target.remote}
+    for name in names:
+        if name not in known:
+            message = f"no repository is imported as `{name}`"
+            raise city_error("unknown-pack", message, did_you_mean(name, known) or SEE_IMPORTS)
+
+
+def _update_lines(
+    context: CommandContext, repositories: Repositories, resolution: Resolution, dry_run: bool
+) -> Iterator[str]:
+    if not resolution.changes:
+        newest = "All packs are at the newest allowed commit."
+        if resolution.problems:
+            yield f"{LOCK} unchanged"
+        else:
+            yield newest if resolution.locks else "No imports from repositories."
+        return
+
+    def commits(change: PinChange) -> str:
+        old = _pin_text(repositories, change.old) if change.old else "new"
+        new = _pin_text(repositories, change.new) if change.new else "removed"
+        return f"{old} -> {new}"
+
+    columns: tuple[Column[PinChange], ...] = (
+        Column("", _binding_of, "NAME"),
+        Column("", commits, "COMMIT"),
+    )
+    yield from context.table(columns, resolution.changes)
+    for change in resolution.changes:
+        if change.old is not None and _lost_tag(repositories, change.old):
+            yield from wrap(_lost_text(change.old), context.width)
+    yield f"{LOCK} unchanged" if dry_run else f"updated {LOCK}"
+
+
+def _binding_of(change: PinChange) -> str:
+    return next(lock.binding for lock in (change.new, change.old) if lock is not None)
+
+
+def _lost_tag(repositories: Repositories, old: LockedPack) -> bool:
+    """Return whether the tag of a pin was moved or deleted since."""
+    return repositories.is_untagged(parse_remote(old.source), old.commit, old.version)
+
+
+def _lost_text(old: LockedPack) -> str:
+    kind, _, tag = old.version.partition(":")
+    message = f"the tag {tag} was moved" if kind == "tag" else "its tag was moved or deleted"
+    return f"{old.binding}: {message} since {short(old.commit)} was pinned"
+
+
+def _release(repositories: Repositories, lock: LockedPack) -> str:
+    return repositories.tag_of(parse_remote(lock.source), lock.commit, lock.version)
+
+
+def _pin_text(repositories: Repositories, lock: LockedPack) -> str:
+    """Return the release and the commit of a pin."""
+    release = _release(repositories, lock)
+    return f"{release} ({short(lock.commit)})" if release else short(lock.commit)
+
+
+def _pin_json(repositories: Repositories, lock: LockedPack) -> dict[str, object]:
+    return {
+        "binding": lock.binding,
+        "source": shown(lock.source),
+        "version": lock.version or None,
+        "release": _release(repositories, lock) or None,
+        "commit": lock.commit,
+    }
+
+
+def _change_json(repositories: Repositories, change: PinChange) -> dict[str, object]:
+    old, new = ((_pin_json(repositories, lock) if lock else None) for lock in change)
+    return {
+        "binding": _binding_of(change),
+        "from": old,
+        "to": new,
+        "tag_moved": change.old is not None and _lost_tag(repositories, change.old),
+    }

@@ -1,24 +1,31 @@
-"""`city pack show`: what a pack, or the city itself, provides."""
+"""What packs provide: `city pack show`, and `list` of `city formula` and `city order`."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import click
 
-from gascity.cli.command import json_command
+from gascity.cli.command import LazyGroup, json_command
 from gascity.cli.context import CommandContext
-from gascity.cli.output import BOLD, Entry, entry_lines, printable, styled, wrap
-from gascity.cli.pack.extras import Row, extra_row, order_text
-from gascity.cli.pack.list import complete_binding
-from gascity.cli.pack.rows import shown_source
-from gascity.cli.problems import city_error, problems_json
+from gascity.cli.output import BOLD, DIM, Entry, fact_lines, plural, styled, wrap
+from gascity.cli.pack.list import SEE_IMPORTS, complete_binding, shown_source
+from gascity.cli.problems import Locator, city_error, problems_json
 from gascity.model.city import City
 from gascity.model.names import did_you_mean
-from gascity.model.pack import CATALOGUES, AgentDir, Import, Pack
+from gascity.model.pack import CATALOGUES, Import, Pack
 from gascity.model.problems import CityError, Problem
 from gascity.source.catalogues import entry_names, read_skills
 from gascity.source.disk import Disk
-from gascity.source.pack_extras import PackUse, extras_of_packs, packs_of_import
+from gascity.source.pack_extras import (
+    COMMAND,
+    ORDER,
+    CityExtra,
+    Extra,
+    PackUse,
+    city_extras,
+    extras_of_packs,
+    packs_of_import,
+)
 
 _KEYS = {"formula": "formulas", "order": "orders", "command": "commands", "doctor": "doctor"}
 _HEADINGS = {
@@ -44,11 +51,18 @@ class _PackTarget(NamedTuple):
     rig: str | None = None
 
 
-@json_command(
-    "show",
-    examples=("city pack show crew", "city pack show"),
-    page="how-to/packs",
-)
+class _Content(NamedTuple):
+    """Something that a pack provides: its JSON object, and its text in the list."""
+
+    row: dict[str, object]
+    text: str
+
+    @property
+    def name(self) -> str:
+        return str(self.row["name"])
+
+
+@json_command("show", examples=("city pack show crew", "city pack show"), page="how-to/packs")
 @click.argument("binding", required=False, shell_complete=complete_binding)
 def show(context: CommandContext, binding: str | None) -> int:
     """Show what a pack provides.
@@ -57,87 +71,84 @@ def show(context: CommandContext, binding: str | None) -> int:
     it, shows what the city itself provides.
     """
     city = context.city()
-    disk = Disk(city.root)
     target = _target(city, binding)
-    found, problems = extras_of_packs(target.packs, disk)
-    problems += [problem for one in found for problem in one.extra.problems]
+    disk = Disk(city.root)
+    extras, problems = extras_of_packs(target.packs, disk)
+    problems += [problem for each in extras for problem in each.extra.problems]
     contents = _contents(target, disk)
-    for one in found:
-        contents[_KEYS[one.extra.kind]].append(extra_row(one, context.locator()))
+    for each in extras:
+        texts = (_order_text(each.extra), each.extra.description)
+        content = _Content(_extra_row(each, context.locator()), "; ".join(filter(None, texts)))
+        contents[_KEYS[each.extra.kind]].append(content)
     head = _head(city, target)
-    wrong = {"run": False, "problems": problems_json(problems, context.locator())}
-    context.output({**head, **contents, **wrong}, lambda: _lines(head, contents, context))
-    if not context.as_json:
-        context.print_problems(problems)
+    rows = {key: [content.row for content in listed] for key, listed in contents.items()}
+    wrong = {"run": False, "problems": context.problems_json(problems)}
+    context.output({**head, **rows, **wrong}, lambda: _lines(head, contents, context), problems)
     context.note_errors(city.problems)
     return 0
-
-
-def _imports(city: City) -> Iterator[tuple[str, str | None, Import]]:
-    """Yield every import with its name on the command line."""
-    for one in city.pack.imports:
-        yield one.binding, None, one
-    for rig, imports in city.rig_imports.items():
-        for one in imports:
-            yield f"{rig}/{one.binding}", rig, one
 
 
 def _target(city: City, binding: str | None) -> _PackTarget:
     if binding is None:
         return _PackTarget(city.pack, [PackUse(city.pack)])
-    named = {name: (rig, one) for name, rig, one in _imports(city)}
+    named: dict[str, tuple[str | None, Import]] = {
+        target.binding: (None, target) for target in city.pack.imports
+    }
+    for rig, imports in city.rig_imports.items():
+        named |= {f"{rig}/{target.binding}": (rig, target) for target in imports}
     meant = [binding] if binding in named else [n for n in named if n.endswith(f"/{binding}")]
     if len({named[name][1].directory for name in meant}) > 1:
         message = ", ".join(f"`{name}`" for name in meant)
         raise CityError(Problem("ambiguous-name", f"`{binding}` may mean {message}"))
     if not meant:
-        hint = did_you_mean(binding, named) or "run `city pack list` to see the imports"
         message = f"nothing is imported as `{binding}`"
-        raise city_error("unknown-pack", message, hint)
-    rig, one = named[meant[0]]
-    if one.pack is None:
+        raise city_error("unknown-pack", message, did_you_mean(binding, named) or SEE_IMPORTS)
+    of_rig, imported = named[meant[0]]
+    if imported.pack is None:
         errors = [p for p in city.problems if p.is_error]
-        missing = Problem("import-missing", f"cannot read the pack of `{binding}`", one.place)
+        missing = Problem("import-missing", f"cannot read the pack of `{binding}`", imported.place)
         raise CityError(*(errors or (missing,)))
-    return _PackTarget(one.pack, packs_of_import(one, rig), one, rig)
+    return _PackTarget(imported.pack, packs_of_import(imported, of_rig), imported, of_rig)
 
 
 def _head(city: City, target: _PackTarget) -> dict[str, object]:
-    one, values = target.imported, target.pack.values
-    locked = one.locked if one else None
+    imported, values = target.imported, target.pack.values
+    locked = imported.locked if imported else None
     return {
-        "binding": one.binding if one else None,
+        "binding": imported.binding if imported else None,
         "rig": target.rig,
-        "name": target.pack.name or (city.name if one is None else ""),
+        "name": target.pack.name or (city.name if imported is None else ""),
         "description": str(values.get("description") or ""),
-        "source": shown_source(one) if one else None,
-        "version": (one.version or None) if one else None,
+        "source": shown_source(imported) if imported else None,
+        "version": (imported.version or None) if imported else None,
         "commit": locked.commit if locked else None,
         "path": target.pack.root,
         "imports": [inner.binding for inner in target.pack.imports],
     }
 
 
-def _contents(target: _PackTarget, disk: Disk) -> dict[str, list[dict[str, object]]]:
+def _contents(target: _PackTarget, disk: Disk) -> dict[str, list[_Content]]:
     """Return agents and catalogues by JSON key; the lists of extras are still empty."""
-    found: dict[str, list[dict[str, object]]] = {key: [] for key in _HEADINGS}
+    contents: dict[str, list[_Content]] = {key: [] for key in _HEADINGS}
     for use in target.packs:
-        pack = use.pack
-        found["agents"] += [_agent(one, use) for one in pack.agents]
+        contents["agents"] += _agents(use)
         for kind in CATALOGUES:
-            rows = found[kind.removeprefix("template-")]
-            for directory in _directories(pack, kind):
-                rows += _catalogue_rows(disk, directory, kind, pack.root)
-    return {key: sorted(rows, key=lambda row: str(row["name"])) for key, rows in found.items()}
+            for directory in _directories(use.pack, kind):
+                listed = _catalogue(disk, directory, kind, use.pack.root)
+                contents[kind.removeprefix("template-")] += listed
+    return {key: sorted(listed, key=lambda each: each.name) for key, listed in contents.items()}
 
 
-def _agent(one: AgentDir, use: PackUse) -> dict[str, object]:
-    descriptions = [layer.values.get("description") for layer in one.layers]
-    return {
-        "name": f"{use.binding}.{one.name}" if use.binding else one.name,
-        "file": one.directory,
-        "description": next((str(text) for text in reversed(descriptions) if text), ""),
-    }
+def _content(name: str, file: str, description: str = "") -> _Content:
+    return _Content({"name": name, "file": file, "description": description}, description)
+
+
+def _agents(use: PackUse) -> Iterator[_Content]:
+    for agent in use.pack.agents:
+        name = f"{use.binding}.{agent.name}" if use.binding else agent.name
+        descriptions = [layer.values.get("description") for layer in agent.layers]
+        description = next((str(text) for text in reversed(descriptions) if text), "")
+        yield _content(name, agent.directory, description)
 
 
 def _directories(pack: Pack, kind: str) -> Iterator[str]:
@@ -146,50 +157,136 @@ def _directories(pack: Pack, kind: str) -> Iterator[str]:
     yield from (directory for name, directory in pack.extra_asset_dirs if name == kind)
 
 
-def _catalogue_rows(
-    disk: Disk, directory: str, kind: str, pack: str
-) -> Iterator[dict[str, object]]:
+def _catalogue(disk: Disk, directory: str, kind: str, pack: str) -> Iterator[_Content]:
     if kind == "skills":
-        for one in read_skills(disk, directory, pack):
-            yield {"name": one.name, "file": one.path, "description": one.description}
+        for skill in read_skills(disk, directory, pack):
+            yield _content(skill.name, skill.path, skill.description)
         return
     files = disk.names(disk.absolute(directory))
     for name in entry_names(disk, directory, kind):
         file = name if kind == "overlay" else next(f for f in files if f.startswith(f"{name}."))
-        yield {"name": name, "file": f"{directory}/{file}", "description": ""}
+        yield _content(name, f"{directory}/{file}")
 
 
 def _lines(
-    head: Mapping[str, object], contents: Mapping[str, Sequence[Row]], context: CommandContext
+    head: Mapping[str, object],
+    contents: Mapping[str, Sequence[_Content]],
+    context: CommandContext,
 ) -> Iterator[str]:
     title = f"{head['binding']} ({head['name']})" if head["binding"] else f"{head['name']} (city)"
-    yield f"Pack:       {styled(title, BOLD, context.colour)}"
-    for label in ("Rig", "Source", "Version", "Commit", "Path"):
-        if head[label.lower()]:
-            yield printable(f"{label + ':':<11} {head[label.lower()]}")
-    about = wrap(str(head["description"]), context.width - 12) if head["description"] else ()
-    for number, line in enumerate(about):
-        yield f"{'' if number else 'About:':<11} {line}"
-    for key, rows in contents.items():
-        if rows:
+    labels = {label: label.lower() for label in ("Rig", "Source", "Version", "Commit", "Path")}
+    facts = [(label, str(head[key] or "")) for label, key in labels.items()]
+    facts = [("Pack", title), *facts, ("About", str(head["description"]))]
+    yield from fact_lines(facts, 12, context.width, "Pack", context.colour)
+    for key, listed in contents.items():
+        if listed:
             yield ""
             yield styled(f"{_HEADINGS[key]}:", BOLD, context.colour)
-            yield from entry_lines(_entries(rows), context.width, context.colour, spaced=False)
-    carried = [_HEADINGS[key].lower() for key in _KEYS.values() if contents[key]]
-    if carried:
+            entries = [Entry(content.name, (content.text,)) for content in listed]
+            yield from context.entries(entries, spaced=False)
+    not_run = [_HEADINGS[key].lower() for key in _KEYS.values() if contents[key]]
+    if not_run:
         yield ""
-        message = f"Listed only; this version does not run {', '.join(carried)}."
+        message = f"Listed only; this version does not run {', '.join(not_run)}."
         yield from wrap(message, context.width)
     elif not any(contents.values()):
         yield ""
         yield "It is empty."
 
 
-def _entries(rows: Iterable[Row]) -> list[Entry]:
-    return [
-        Entry(
-            str(row["name"]),
-            ("; ".join(part for part in (order_text(row), str(row["description"])) if part),),
-        )
-        for row in rows
-    ]
+def _extra_row(extra: CityExtra, locator: Locator) -> dict[str, object]:
+    """Return one formula, order, command or doctor entry as its JSON object."""
+    entry = extra.extra
+    row: dict[str, object] = {
+        "kind": entry.kind,
+        "name": entry.name,
+        "binding": extra.binding,
+        "rig": extra.rig,
+        "file": entry.file,
+        "description": entry.description,
+        "shadows": list(extra.shadows),
+        "problems": problems_json(entry.problems, locator),
+    }
+    if entry.kind == ORDER:
+        keys = ("trigger", "when", "action", "formula")
+        row |= {key: getattr(entry, key) or None for key in keys}
+    if entry.kind == COMMAND:
+        row["words"] = list(entry.words)
+    return row
+
+
+def _order_text(extra: Extra) -> str:
+    """Return an order's trigger and action; empty for other kinds."""
+    when = " ".join(filter(None, (extra.trigger, extra.when)))
+    action = f"formula {extra.formula}" if extra.formula else extra.action
+    return ": ".join(filter(None, (when, action)))
+
+
+def all_extras(
+    context: CommandContext, pack: Pack, rigs: Mapping[str, Iterable[Import]]
+) -> list[dict[str, object]]:
+    """Return what the city and its packs provide and this version does not run."""
+    extras, _ = city_extras(pack, rigs, Disk(context.root))
+    return [_extra_row(extra, context.locator()) for extra in extras]
+
+
+@json_command(
+    "list", examples=("city formula list", "city formula list --json"), page="how-to/packs"
+)
+def list_formulas(context: CommandContext) -> int:
+    """List formulas and where they come from.
+
+    This version does not run formulas.
+    """
+    return _list_kind(context, "formula")
+
+
+@json_command("list", examples=("city order list", "city order list --json"), page="how-to/packs")
+def list_orders(context: CommandContext) -> int:
+    """List orders, their triggers and where they come from.
+
+    This version does not run orders.
+    """
+    return _list_kind(context, "order")
+
+
+def _list_kind(context: CommandContext, kind: str) -> int:
+    city = context.city()
+    extras, problems = city_extras(city.pack, city.rig_imports, Disk(city.root), (kind,))
+    problems += [problem for each in extras for problem in each.extra.problems]
+    locator, key = context.locator(), _KEYS[kind]
+
+    def lines() -> Iterator[str]:
+        if not extras:
+            yield f"No {key}."
+            return
+        yield f"{plural(len(extras), kind)} (listed only; this version does not run {key}):"
+        yield from context.entries([_entry(extra) for extra in extras])
+
+    def answer() -> Mapping[str, object]:
+        rows = [_extra_row(extra, locator) for extra in extras]
+        return {key: rows, "run": False, "problems": problems_json(problems, locator)}
+
+    context.output(answer, lines, problems)
+    context.note_errors(city.problems)
+    return 0
+
+
+def _entry(extra: CityExtra) -> Entry:
+    texts = tuple(filter(None, (_order_text(extra.extra), extra.extra.description)))
+    origin = extra.binding or "city"
+    origin += f", in rig {extra.rig}" if extra.rig else ""
+    details = (f"{origin}: {extra.extra.file}", *(f"overrides {file}" for file in extra.shadows))
+    return Entry(
+        extra.extra.name,
+        texts or ("(no description)",),
+        details=tuple((detail, DIM) for detail in details),
+    )
+
+
+formula = LazyGroup(
+    "formula", (list_formulas,), help="List formulas provided by packs.", page="how-to/packs"
+)
+order = LazyGroup(
+    "order", (list_orders,), help="List orders provided by packs.", page="how-to/packs"
+)
