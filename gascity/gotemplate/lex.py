@@ -1,4 +1,4 @@
-"""Split a template into tokens.
+"""Split a template into tokens, and read Go's literals: quoted strings, characters, numbers.
 
 The first invalid token ends the list with an ERROR token instead of an exception, so that a
 parser that fails before that position reports its own, earlier, error. Go does the same.
@@ -6,7 +6,10 @@ parser that fails before that position reports its own, earlier, error. Go does 
 
 from __future__ import annotations
 
+import math
 import re
+
+from gascity.gotemplate.values import Int, from_bytes, to_bytes
 
 TEXT, LEFT, RIGHT, END_OF_TEXT, ERROR = "text", "{{", "}}", "end of text", "error"
 LONE_FIELD = "{{field}}"  # a whole action in one token: most actions are just a field
@@ -21,31 +24,51 @@ _WORDS = {word: KEYWORD for word in (*_KEYWORDS, "template", "with")} | {
     "false": BOOL,
     "nil": NIL,
 }
-_DIGITS = frozenset("0123456789")
-_NUMERIC = frozenset("+-.0123456789")
-# The start of an action. A comment, a lone field, `end` and `else` are recognised here already.
-_START = re.compile(
-    r"\{\{(-[ \t\r\n])?"
-    r"(?:(/\*)|[ ]*(?:(\.[A-Za-z_][A-Za-z0-9_]*)|(end|else))[ ]*\}\})?"
+# The start of an action. A comment and a lone field are recognised here already.
+_START = re.compile(r"\{\{(-[ \t\r\n])?(?:(/\*)|[ ]*(\.[A-Za-z_][A-Za-z0-9_]*)[ ]*\}\})?")
+# Blanks, then a token of one of the _KINDS. A closing delimiter after blanks can have a trim
+# marker. A number is recognised by its start. Only the blanks match before an invalid token.
+_TOKEN = re.compile(
+    r"([ \t\r\n]+)?(?:(?:(\.[^\W0-9]\w*)|([^\W0-9]\w*)|(\$\w*)|(\.))(?=[ \t\r\n.,|:)(]|}}|\Z)"
+    r'|("[^"\\\n]*(?:\\.[^"\\\n]*)*"|`[^`]*`)|(\|)|(:=)|(=)|(\()|(\))'
+    r"|(?(1)(-)?)(}})(?(12)[ \t\r\n]*)|('[^'\\\n]*(?:\\.[^'\\\n]*)*')|([+-]|\.?[0-9])"
+    r"|([!#%&*,/;<>?@\[\\\]^{}~]))?"
 )
-_WORD = re.compile(r"\w*")
-_SPACE = re.compile(r"[ \t\r\n]+")
-# Compiled when first used; most templates need none of them.
-_QUOTED = r'"(?:[^"\\\n]|\\[^\n])*"'
-_QUOTED_CHARACTER = r"'(?:[^'\\\n]|\\[^\n])*'"
+_TRIM_MARKER = 12
+_NAMES = frozenset({FIELD, IDENTIFIER, VARIABLE})
+_KINDS = (
+    *(ERROR, ERROR, FIELD, IDENTIFIER, VARIABLE, DOT, STRING, PIPE, DECLARE, ASSIGN, OPEN, CLOSE),
+    *("", RIGHT, CHARACTER, NUMBER, CHAR),
+)
+_UNFINISHED = {
+    "": "unclosed action",
+    ":": "expected :=",
+    '"': "unterminated quoted string",
+    "`": "unterminated raw quoted string",
+    "'": "unterminated character constant",
+}
+# As much of a number as Go's lexer reads; whether it is valid is decided later.
 _NUMBER = (
     r"[+-]?(?:0[xX][0-9a-fA-F_]*(?:\.[0-9a-fA-F_]*)?(?:[pP][+-]?[0-9_]*)?"
     r"|0[oO][0-7_]*(?:\.[0-7_]*)?|0[bB][01_]*(?:\.[01_]*)?"
     r"|[0-9_]*(?:\.[0-9_]*)?(?:[eE][+-]?[0-9_]*)?)i?"
 )
-# The common tokens: ASCII, on one line, followed by a character that ends them.
-_COMMON = re.compile(
-    r"([ \t\r\n]*)(?:(?:(\.[A-Za-z_][A-Za-z0-9_]*)|([A-Za-z_][A-Za-z0-9_]*)|(\$[A-Za-z0-9_]*))"
-    r'(?=[ \t\r\n.,|:)(]|}})|("[^"\\\n]*")|(\|)|(:=)|(=)|(\()|(\))|(}}))'
+_ESCAPES = {"a": 7, "b": 8, "f": 12, "n": 10, "r": 13, "t": 9, "v": 11, "\\": 92, "'": 39, '"': 34}
+NAMED_ESCAPES = {code: f"\\{letter}" for letter, code in _ESCAPES.items() if letter not in "'\""}
+# Patterns of literals are compiled when first used: most templates need none.
+_ESCAPE = (
+    r"""\\(?:([abfnrtv\\'"])|x([0-9A-Fa-f]{2})|([0-7]{3})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8}))"""
 )
-_COMMON_KINDS = (
-    *("", "", FIELD, IDENTIFIER, VARIABLE, STRING, PIPE, DECLARE, ASSIGN, OPEN, CLOSE, RIGHT),
+_CHUNK = r"[^\\]+|" + _ESCAPE
+# In a number "_" is allowed only between two digits, or between a base prefix and a digit.
+_INTEGER = (
+    r"[+-]?(?:0[xX](?:_?[0-9a-fA-F])+|0[oO](?:_?[0-7])+|0[bB](?:_?[01])+|0(?:_?[0-7])*"
+    r"|[1-9](?:_?[0-9])*)"
 )
+_DIGITS, _HEX = r"[0-9](?:_?[0-9])*", r"[0-9a-fA-F](?:_?[0-9a-fA-F])*"
+_DECIMAL = rf"[+-]?(?:{_DIGITS}(?:\.(?:{_DIGITS})?)?|\.{_DIGITS})(?:[eE][+-]?{_DIGITS})?"
+_HEXADECIMAL = rf"([+-]?)0[xX](?:_?({_HEX}))?(?:\.({_HEX})?)?[pP]([+-]?{_DIGITS})"
+_COMPLEX = r"([+-]?[^+-]+(?:[eEpP][+-][^+-]+)?)([+-].+)i"
 
 
 class LexToken:
@@ -73,226 +96,252 @@ def tokenize(text: str) -> list[LexToken]:
     lexer = _Lexer(text)
     try:
         lexer.template()
-        lexer.add(END_OF_TEXT, len(text))
-    except _BadTokenError as bad:
-        lexer.tokens.append(LexToken(ERROR, str(bad), lexer.pos, lexer.line, lexer.spaced))
+        lexer.add(END_OF_TEXT, "")
+    except _BadTokenError as error:
+        lexer.add(ERROR, str(error))
     return lexer.tokens
 
 
 class _Lexer:
     """A position in the text; `line` is always the line of `pos`."""
 
-    __slots__ = ("depth", "line", "pos", "spaced", "text", "tokens")
+    __slots__ = ("line", "pos", "text", "tokens")
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.pos = 0
         self.line = 1
-        self.spaced = False
-        self.depth = 0  # of parentheses
         self.tokens: list[LexToken] = []
 
     def move(self, end: int) -> None:
         self.line += self.text.count("\n", self.pos, end)
         self.pos = end
 
-    def add(self, kind: str, end: int) -> None:
-        token = LexToken(kind, self.text[self.pos : end], self.pos, self.line, self.spaced)
-        self.tokens.append(token)
-        self.spaced = False
-        self.move(end)
+    def add(self, kind: str, text: str) -> None:
+        self.tokens.append(LexToken(kind, text, self.pos, self.line, False))
 
     def template(self) -> None:
         text = self.text
         while match := _START.search(text, self.pos):
-            start = match.start()
-            before = text[self.pos : start]
+            before = text[self.pos : match.start()]
             kept = before.rstrip(_BLANKS) if match[1] else before
             if kept:
-                self.tokens.append(LexToken(TEXT, kept, self.pos, self.line, False))
-            self.line += before.count("\n")
-            self.pos = start
+                self.add(TEXT, kept)
+            self.move(match.start())
             if match[2]:
                 self.comment(match.start(2))
+            elif match[3]:
+                self.move(match.start(3))
+                self.add(LONE_FIELD, match[3])
+                self.pos = match.end()
             else:
-                self.start_action(match)
+                self.add(LEFT, "{{")
+                self.move(match.end())
+                self.action()
         if self.pos < len(text):
-            self.add(TEXT, len(text))
-
-    def start_action(self, match: re.Match[str]) -> None:
-        line = self.line
-        if match[1]:
-            self.line += match[1].count("\n")
-        self.pos = match.end()
-        if match[3]:
-            self.tokens.append(LexToken(LONE_FIELD, match[3], match.start(3), self.line, False))
-            return
-        self.tokens.append(LexToken(LEFT, "{{", match.start(), line, False))
-        if match[4]:
-            self.tokens.append(LexToken(KEYWORD, match[4], match.start(4), self.line, False))
-            self.tokens.append(LexToken(RIGHT, "}}", self.pos - 2, self.line, False))
-            return
-        self.action()
+            self.add(TEXT, text[self.pos :])
+            self.move(len(text))
 
     def comment(self, start: int) -> None:
         self.move(start)
         end = self.text.find("*/", start + 2)
         if end < 0:
             raise _BadTokenError("unclosed comment")
-        after = _right_delimiter(self.text, end + 2)
-        if after is None:
+        match = re.compile(r"}}|[ \t\r\n]-}}[ \t\r\n]*").match(self.text, end + 2)
+        if match is None:
             raise _BadTokenError("comment ends before closing delimiter")
-        self.move(after)
+        self.move(match.end())
 
     def action(self) -> None:
-        """Read tokens up to the closing delimiter, and skip the blanks it trims."""
-        self.depth, self.spaced = 0, False
-        while not self.common():
-            after = _right_delimiter(self.text, self.pos)
-            if after is not None:
-                if self.depth:
-                    raise _BadTokenError("unclosed left paren")
-                self.move(self.text.index("}}", self.pos))  # skip a trim marker, as Go counts
-                self.add(RIGHT, self.pos + 2)
-                self.move(after)
-                return
-            if self.pos >= len(self.text):
-                raise _BadTokenError("unclosed action")
-            if self.text[self.pos] == ")":
-                raise _BadTokenError("unexpected right paren")
-            self.token(self.text[self.pos])
-
-    def common(self) -> bool:
-        """Read as many common tokens as possible; return whether the action ended."""
-        text, pos, line, spaced = self.text, self.pos, self.line, self.spaced
-        next_token, add = _COMMON.match, self.tokens.append
-        ended = False
-        while not ended and (match := next_token(text, pos)):
+        """Read tokens up to the closing delimiter and the blanks it trims."""
+        text, kind = self.text, LEFT
+        depth = 0  # of parentheses
+        while kind is not RIGHT and (match := _TOKEN.match(text, self.pos)):
             group = match.lastindex or 0
-            blanks, word, kind = match[1], match[group], _COMMON_KINDS[group]
+            word, kind, end = match[group], _KINDS[group], match.end()
+            if kind is ERROR:
+                self.move(end)
+                raise _BadTokenError(_failure(text, end))
+            if kind is RIGHT and depth:
+                self.move(match.end(1) - 1 if match[_TRIM_MARKER] else end - 2)
+                raise _BadTokenError("unclosed left paren")
+            self.move(match.start(group))
             if kind is IDENTIFIER:
                 kind = _WORDS.get(word, IDENTIFIER)
-            elif kind is OPEN:
-                self.depth += 1
-            elif kind is CLOSE:
-                if not self.depth:
-                    break
-                self.depth -= 1
-            elif kind is RIGHT:
-                if self.depth:
-                    break
-                ended = True
-            if blanks:
-                spaced = True
-                line += blanks.count("\n")
-            add(LexToken(kind, word, pos + len(blanks), line, spaced))
-            spaced = False
-            pos = match.end()
-        self.pos, self.line, self.spaced = pos, line, spaced
-        return ended
-
-    def token(self, char: str) -> None:
-        if char in _BLANKS:
-            self.space()
-        elif char == "." and self.text[self.pos + 1 : self.pos + 2] not in _DIGITS:
-            self.name(FIELD)
-        elif char == "$":
-            self.name(VARIABLE)
-        elif char in "\"`'":
-            self.quoted(char)
-        elif char in _NUMERIC:
-            self.number()
-        elif char == "_" or char.isalpha() or char.isdecimal():
-            self.name(IDENTIFIER)
-        else:
-            self.odd(char)
-
-    def odd(self, char: str) -> None:
-        if char == ":":
-            raise _BadTokenError("expected :=")
-        if not " " < char < "\x7f":
-            raise _BadTokenError(f"unrecognized character in action: {_named(char)}")
-        self.add(CHAR, self.pos + 1)
-
-    def space(self) -> None:
-        match = _SPACE.match(self.text, self.pos)
-        end = match.end() if match else self.pos
-        if self.text.startswith("-}}", end):
-            end -= 1  # the last blank belongs to the closing delimiter
-        if end > self.pos:
-            self.spaced = True
+            elif kind is NUMBER:
+                end = self.number_end()
+                word = text[self.pos : end]
+            else:
+                depth += (kind is OPEN) - (kind is CLOSE)
+                if depth < 0:
+                    raise _BadTokenError("unexpected right paren")
+            if kind in _NAMES and not word.isascii():
+                _check_name(word)
+            self.tokens.append(LexToken(kind, word, self.pos, self.line, match[1] is not None))
             self.move(end)
 
-    def name(self, kind: str) -> None:
-        """Read a field, a variable or a word; it must be followed by a delimiter."""
-        start = self.pos if kind is IDENTIFIER else self.pos + 1
-        end = _word_end(self.text, start)
-        if not _ends_word(self.text, end):
-            raise _BadTokenError(f"bad character {_named(self.text[end])}")
-        word = self.text[self.pos : end]
-        if word == ".":
-            kind = DOT
-        elif kind is IDENTIFIER:
-            kind = _WORDS.get(word, IDENTIFIER)
-        self.add(kind, end)
-
-    def quoted(self, mark: str) -> None:
-        if mark == "`":
-            end = self.text.find("`", self.pos + 1) + 1
-            if not end:
-                raise _BadTokenError("unterminated raw quoted string")
-            self.add(STRING, end)
-            return
-        pattern = _QUOTED if mark == '"' else _QUOTED_CHARACTER
-        match = re.compile(pattern).match(self.text, self.pos)
-        if match is None:
-            what = "quoted string" if mark == '"' else "character constant"
-            raise _BadTokenError(f"unterminated {what}")
-        self.add(STRING if mark == '"' else CHARACTER, match.end())
-
-    def number(self) -> None:
-        end = self.number_end(self.pos)
+    def number_end(self) -> int:
+        end = self.real_end(self.pos)
         if self.text[end : end + 1] in ("+", "-"):
-            end = self.number_end(end)  # the imaginary half of 1+2i
+            end = self.real_end(end)  # the imaginary half of 1+2i
             if self.text[end - 1] != "i":
                 raise _BadTokenError(f'bad number syntax: "{self.text[self.pos : end]}"')
-        self.add(NUMBER, end)
+        return end
 
-    def number_end(self, start: int) -> int:
+    def real_end(self, start: int) -> int:
         match = re.compile(_NUMBER).match(self.text, start)
         end = match.end() if match else start
-        if _word_end(self.text, end) > end:
+        if _is_word(self.text[end : end + 1]):
             raise _BadTokenError(f'bad number syntax: "{self.text[self.pos : end + 1]}"')
         return end
 
 
-def _right_delimiter(text: str, pos: int) -> int | None:
-    """Return where the text continues after a closing delimiter at `pos`, if there is one."""
-    if text.startswith("}}", pos):
-        return pos + 2
-    if text.startswith("-}}", pos + 1) and text[pos] in _BLANKS:
-        match = _SPACE.match(text, pos + 4)
-        return match.end() if match else pos + 4
-    return None
+def _is_word(char: str) -> bool:
+    """Return whether names may contain this; Python's \\w also matches fractions and the like."""
+    return char == "_" or char.isalpha() or char.isdecimal()
 
 
-def _word_end(text: str, start: int) -> int:
-    match = _WORD.match(text, start)
-    end = match.end() if match else start
-    if not text.isascii():
-        # Python's \w matches more than Go's letters and digits: fractions, Roman numerals.
-        for i in range(start, end):
-            if not (text[i] == "_" or text[i].isalpha() or text[i].isdecimal()):
-                return i
-    return end
+def _check_name(word: str) -> None:
+    for i, char in enumerate(word):
+        if not _is_word(char) and char not in ".$":
+            problem = "bad character" if i else "unrecognized character in action:"
+            raise _BadTokenError(f"{problem} {_named(char)}")
 
 
-def _ends_word(text: str, pos: int) -> bool:
-    following = text[pos : pos + 1]
-    return not following or following in " \t\r\n.,|:)(" or text.startswith("}}", pos)
+def _failure(text: str, pos: int) -> str:
+    """Return why no token starts here."""
+    char = text[pos : pos + 1]
+    if char in _UNFINISHED:
+        return _UNFINISHED[char]
+    if not _is_word(char) and char not in ".$":
+        return f"unrecognized character in action: {_named(char)}"
+    following = next(c for c in text[pos + 1 :] if not _is_word(c))
+    return f"bad character {_named(following)}"
 
 
 def _named(char: str) -> str:
     char = char if not "\ud800" <= char <= "\udfff" else "\ufffd"
     shown = f" '{char}'" if char.isprintable() else ""
     return f"U+{ord(char):04X}{shown}"
+
+
+# Literals.
+
+
+class LiteralError(ValueError):
+    """A literal that Go rejects."""
+
+
+class LiteralOverflowError(Exception):
+    """An integer that fits only unsigned 64 bits: Go rejects it when it is evaluated."""
+
+
+def unquote(literal: str) -> str:
+    """Return the value of a quoted or back-quoted literal."""
+    body = literal[1:-1]
+    if literal[0] == "`":
+        return body.replace("\r", "")
+    if "\\" not in body:
+        return body
+    parts: list[bytes] = []
+    pos = 0
+    chunk = re.compile(_CHUNK)
+    while pos < len(body):
+        match = chunk.match(body, pos)
+        if match is None or match[1] == "'":
+            raise LiteralError(f"invalid syntax in {literal}")
+        parts.append(to_bytes(match[0]) if match[0][0] != "\\" else _escaped(match, literal))
+        pos = match.end()
+    return from_bytes(b"".join(parts))
+
+
+def _escaped(match: re.Match[str], literal: str) -> bytes:
+    """Return the bytes of one escape: \\x and octal give a byte, \\u and \\U a character."""
+    named, two, octal, four, eight = match.groups()
+    if named:
+        return bytes([_ESCAPES[named]])
+    code = int(octal, 8) if octal else int(two or four or eight, 16)
+    if two or octal:
+        if code > 255:
+            raise LiteralError(f"invalid syntax in {literal}")
+        return bytes([code])
+    if code > 0x10FFFF or 0xD800 <= code < 0xE000:
+        raise LiteralError(f"invalid syntax in {literal}")
+    return chr(code).encode()
+
+
+def character(literal: str) -> Int:
+    """Return the code point of a character literal such as 'a'."""
+    body = literal[1:-1]
+    if body.startswith("\\"):
+        match = re.match(_ESCAPE, body)
+        if match is None or match[1] == '"':
+            raise LiteralError(f"invalid syntax in {literal}")
+        if match.end() != len(body):
+            raise LiteralError(f"malformed character constant: {literal}")
+        raw = _escaped(match, literal)
+        return Int(raw[0]) if match[2] or match[3] else Int(ord(raw.decode()))
+    if body == "":
+        raise LiteralError(f"invalid syntax in {literal}")
+    if len(body) > 1:
+        raise LiteralError(f"malformed character constant: {literal}")
+    return Int(ord(body)) if ord(body) not in range(0xD800, 0xE000) else Int(0xFFFD)
+
+
+def number(literal: str) -> Int | float | complex:
+    """Return the value of a number literal, in the type Go gives an untyped constant."""
+    if literal.isdecimal() and len(literal) < 18 and literal[0] != "0":
+        return Int(literal)
+    if literal.endswith("i"):
+        imaginary = _real(literal[:-1])
+        if imaginary is not None:
+            return complex(0, imaginary)
+        return _sum(literal)
+    if re.fullmatch(_INTEGER, literal):
+        return _integer(literal)
+    value = _real(literal)
+    if value is None:
+        raise LiteralError(f'illegal number syntax: "{literal}"')
+    if not any(c in literal for c in ".eEpP"):
+        raise LiteralError(f'integer overflow: "{literal}"')
+    return value
+
+
+def _integer(literal: str) -> Int | float:
+    sign = -1 if literal[0] == "-" else 1
+    digits = literal.lstrip("+-").replace("_", "")
+    octal = len(digits) > 1 and digits[0] == "0" and digits[1] not in "xXoObB"
+    if len(digits) > 20 and digits[0] != "0":  # Python limits the digits it converts
+        raise LiteralError(f'integer overflow: "{literal}"')
+    value = sign * int(digits, 8 if octal else 0)
+    if not -(1 << 63) <= value < 1 << 63:
+        if value < 1 << 64 and literal[0] not in "+-":
+            raise LiteralOverflowError(f"{literal} overflows int")
+        raise LiteralError(f'integer overflow: "{literal}"')
+    # Go looks for an exponent first, and recognises "0x" only where no sign precedes it.
+    if literal[0] in "+-" and any(c in literal for c in "eE"):
+        return float(value)
+    return Int(value)
+
+
+def _real(literal: str) -> float | None:
+    """Return the value of a decimal or hexadecimal float; None if invalid or infinite."""
+    if re.fullmatch(_DECIMAL, literal):
+        value = float(literal)
+        return None if math.isinf(value) else value
+    match = re.fullmatch(_HEXADECIMAL, literal)
+    if match is None or not (match[2] or match[3]):
+        return None
+    sign, whole, fraction, power = [(group or "").replace("_", "") for group in match.groups()]
+    try:
+        return float.fromhex(f"{sign}0x{whole or '0'}.{fraction or '0'}p{power[:9]}")
+    except (OverflowError, ValueError):
+        return None
+
+
+def _sum(literal: str) -> complex:
+    match = re.fullmatch(_COMPLEX, literal)
+    real, imaginary = (_real(match[1]), _real(match[2])) if match else (None, None)
+    if real is None or imaginary is None:
+        raise LiteralError(f'illegal number syntax: "{literal}"')
+    return complex(real, imaginary)

@@ -11,12 +11,13 @@ from collections.abc import Collection
 from gascity.gotemplate import lex
 from gascity.gotemplate.errors import TemplateError, did_you_mean
 from gascity.gotemplate.functions import BUILTINS
-from gascity.gotemplate.lex import LexToken, tokenize
-from gascity.gotemplate.literals import (
+from gascity.gotemplate.lex import (
+    LexToken,
     LiteralError,
     LiteralOverflowError,
     character,
     number,
+    tokenize,
     unquote,
 )
 from gascity.gotemplate.nodes import (

@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 
 from gascity.gotemplate.errors import EvalError
-from gascity.gotemplate.literals import NAMED_ESCAPES
+from gascity.gotemplate.lex import NAMED_ESCAPES
 from gascity.gotemplate.values import (
     Byte,
     Missing,
