@@ -17,7 +17,6 @@ from gascity.gotemplate.nodes import (
     FieldNode,
     FunctionNode,
     LiteralNode,
-    NilNode,
     Node,
     OverflowNode,
     PipeNode,
@@ -199,7 +198,7 @@ class Evaluator:
             if type(first) is not PipeNode:
                 self.at = first
             raise self.error("only a function takes arguments")
-        elif type(first) is NilNode:
+        elif type(first) is LiteralNode and first.value is None:
             self.at = first
             raise self.error("nil is not a command")
         return self.operand(first, dot, has_args)
@@ -225,7 +224,7 @@ class Evaluator:
                 return self.path(MISSING if base is None else base, node.path, "(…).", has_args)
             case OverflowNode():
                 raise self.error(node.message)
-        return None  # nil
+        raise TypeError(node)  # no other node is an operand
 
     def variable(self, node: VariableNode, has_args: bool) -> Value:
         value = self.binding(node.name).value

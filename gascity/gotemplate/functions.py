@@ -107,10 +107,9 @@ def _bounds(indexes: Sequence[Value], length: int, capacity: int) -> tuple[int, 
 
 
 def _equal(left: Value, right: Value) -> bool:
-    if isinstance(left, UndefinedValue):
-        return left.equals(right)
-    if isinstance(right, UndefinedValue):
-        return right.equals(left)
+    match left, right:
+        case (UndefinedValue() as undefined, other) | (other, UndefinedValue() as undefined):
+            return undefined.equals(other)
     if is_nil(left) or is_nil(right):
         return is_nil(left) and is_nil(right)
     kind = comparable_kind(left)

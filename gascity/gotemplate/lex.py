@@ -17,6 +17,8 @@ DOT, FIELD, VARIABLE, IDENTIFIER, KEYWORD = "dot", "field", "variable", "identif
 STRING, CHARACTER, NUMBER, BOOL, NIL = "string", "character", "number", "bool", "nil"
 PIPE, DECLARE, ASSIGN, OPEN, CLOSE, CHAR = "|", ":=", "=", "(", ")", "char"
 
+OPERANDS = frozenset((BOOL, CHARACTER, DOT, FIELD, IDENTIFIER, NUMBER, NIL, STRING, VARIABLE, OPEN))
+
 _BLANKS = " \t\r\n"
 _KEYWORDS = ("block", "break", "continue", "define", "else", "end", "if", "range")
 _WORDS = {word: KEYWORD for word in (*_KEYWORDS, "template", "with")} | {

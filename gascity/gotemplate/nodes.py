@@ -31,14 +31,8 @@ class DotNode(Node):
     __slots__ = ()
 
 
-class NilNode(Node):
-    """`nil`"""
-
-    __slots__ = ()
-
-
 class LiteralNode(Node):
-    """A string, number, character or boolean."""
+    """A string, number, character or boolean, or `nil`."""
 
     __slots__ = ("value",)
 

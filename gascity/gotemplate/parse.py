@@ -30,7 +30,6 @@ from gascity.gotemplate.nodes import (
     IncludeNode,
     JumpNode,
     LiteralNode,
-    NilNode,
     Node,
     OverflowNode,
     PipeNode,
@@ -43,21 +42,7 @@ from gascity.gotemplate.nodes import (
 from gascity.gotemplate.values import canonical
 
 _DEEPEST = 100  # parentheses and blocks within each other, together
-_CONSTANTS = (LiteralNode, DotNode, NilNode, OverflowNode)
-_OPERANDS = frozenset(
-    {
-        lex.BOOL,
-        lex.CHARACTER,
-        lex.DOT,
-        lex.FIELD,
-        lex.IDENTIFIER,
-        lex.NUMBER,
-        lex.NIL,
-        lex.STRING,
-        lex.VARIABLE,
-        lex.OPEN,
-    }
-)
+_CONSTANTS = (LiteralNode, DotNode, OverflowNode)
 
 
 def parse(
@@ -89,12 +74,10 @@ class _Scope:
 class _Clause:
     """The `{{end}}` or `{{else}}` that closed a list; `continues` is the word after `else`."""
 
-    __slots__ = ("continues", "token", "word")
+    __slots__ = ("continues", "word")
 
-    def __init__(self, token: LexToken, continues: str = "") -> None:
-        self.token = token
-        self.word = token.text
-        self.continues = continues
+    def __init__(self, word: str, continues: str = "") -> None:
+        self.word, self.continues = word, continues
 
 
 class _Parser:
@@ -115,7 +98,7 @@ class _Parser:
         self.depth = 0
         self.scope = _Scope(name)
 
-    # LexTokens and errors
+    # Tokens and errors
 
     def peek(self) -> LexToken:
         if self.at > self.seen:
@@ -224,12 +207,9 @@ class _Parser:
             return self.control(word, token)
         if word in ("break", "continue"):
             return self.jump(token)
-        if word == "end":
-            self.expect_right("end")
-            return _Clause(token)
-        if word == "else":
-            return self.otherwise(token)
-        return self.include() if word == "template" else self.block()
+        if word in ("end", "else"):
+            return self.clause(word)
+        return self.include(word)
 
     def jump(self, token: LexToken) -> Node:
         self.expect_right(f"{{{{{token.text}}}}}")
@@ -237,12 +217,12 @@ class _Parser:
             raise self.error(f"{{{{{token.text}}}}} outside {{{{range}}}}")
         return JumpNode(token.line, token.pos, token.text)
 
-    def otherwise(self, token: LexToken) -> _Clause:
+    def clause(self, word: str) -> _Clause:
         following = self.peek()
-        if following.kind is lex.KEYWORD and following.text in ("if", "with"):
-            return _Clause(token, following.text)
-        self.expect_right("else")
-        return _Clause(token)
+        if word == "else" and following.kind is lex.KEYWORD and following.text in ("if", "with"):
+            return _Clause(word, following.text)
+        self.expect_right(word)
+        return _Clause(word)
 
     def control(self, word: str, token: LexToken) -> Node:
         """Read a block and all its `else if`s.
@@ -272,21 +252,18 @@ class _Parser:
         del self.scope.variables[known:]
         return rest[0]
 
-    def include(self) -> Node:
+    def include(self, word: str) -> Node:
+        """Read a `template` or a `block`, which is a definition and its use."""
+        context = f"{word} clause"
         token = self.next()
-        name = self.template_name(token, "template clause")
+        name = self.template_name(token, context)
         pipe = None
-        if self.peek().kind is lex.RIGHT:
+        if word == "template" and self.peek().kind is lex.RIGHT:
             self.next()
         else:
-            pipe = self.pipeline("template clause", lex.RIGHT)
-        return IncludeNode(token.line, token.pos, name, pipe)
-
-    def block(self) -> Node:
-        token = self.next()
-        name = self.template_name(token, "block clause")
-        pipe = self.pipeline("block clause", lex.RIGHT)
-        self.definition(name, "block clause")
+            pipe = self.pipeline(context, lex.RIGHT)
+        if word == "block":
+            self.definition(name, context)
         return IncludeNode(token.line, token.pos, name, pipe)
 
     def define(self) -> None:
@@ -330,7 +307,7 @@ class _Parser:
             if token.kind is end:
                 self.next()
                 break
-            if token.kind not in _OPERANDS:
+            if token.kind not in lex.OPERANDS:
                 raise self.unexpected(token, context)
             commands.append(self.command())
         if not commands:
@@ -372,7 +349,7 @@ class _Parser:
             if operand is not None:
                 args.append(operand)
             token = self.peek()
-            if token.kind in _OPERANDS and token.spaced:
+            if token.kind in lex.OPERANDS and token.spaced:
                 continue
             if token.kind is lex.PIPE:
                 self.next()
@@ -388,18 +365,19 @@ class _Parser:
             return term
         if isinstance(term, _CONSTANTS):
             raise self.error("unexpected . after a constant or dot")
-        path = [self.next().text[1:]]
+        names = [self.next().text[1:]]
         while self.peek().kind is lex.FIELD and not self.peek().spaced:
-            path.append(self.next().text[1:])
-        if isinstance(term, FieldNode):
-            return FieldNode(first.line, first.pos, (*term.path, *path))
-        if isinstance(term, VariableNode):
-            return VariableNode(first.line, first.pos, term.name, tuple(path))
-        return ChainNode(first.line, first.pos, term, tuple(path))
+            names.append(self.next().text[1:])
+        match term:
+            case FieldNode():
+                return FieldNode(first.line, first.pos, (*term.path, *names))
+            case VariableNode():
+                return VariableNode(first.line, first.pos, term.name, tuple(names))
+        return ChainNode(first.line, first.pos, term, tuple(names))
 
     def term(self) -> Node | None:
         token = self.peek()
-        if token.kind not in _OPERANDS:
+        if token.kind not in lex.OPERANDS:
             return None
         self.next()
         kind, line, pos = token.kind, token.line, token.pos
@@ -415,7 +393,7 @@ class _Parser:
         if kind is lex.DOT:
             return DotNode(line, pos)
         if kind is lex.NIL:
-            return NilNode(line, pos)
+            return LiteralNode(line, pos, None)
         if kind is lex.OPEN:
             self.deeper()
             pipe = self.pipeline("parenthesized pipeline", lex.CLOSE)

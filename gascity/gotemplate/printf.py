@@ -14,6 +14,7 @@ from gascity.gotemplate.errors import EvalError
 from gascity.gotemplate.lex import NAMED_ESCAPES
 from gascity.gotemplate.values import (
     Byte,
+    Compound,
     Missing,
     Value,
     canonical,
@@ -65,17 +66,11 @@ def sprintf(template: str, args: Sequence[Value], limit: int) -> str:
 
 def display(value: Value, limit: int) -> str:
     """Return what `print` writes for one value; a missing one is `<nil>`."""
-    if type(value) is str:
-        return value
-    if isinstance(value, float):
-        return _float_text(value, "g", None)
-    out = _Output(limit)
-    _write_value(out, _PLAIN, "v", value)
-    return out.text()
+    return value if type(value) is str else sprint([value], limit)
 
 
 class _Output:
-    """_Output that raises EvalError when it grows beyond `limit` characters."""
+    """Text that raises EvalError when it grows beyond `limit` characters."""
 
     __slots__ = ("left", "parts")
 
@@ -146,12 +141,18 @@ class _Format:
     def _peek(self) -> str:
         return self.template[self.pos : self.pos + 1]
 
+    def _take(self, chars: str) -> str:
+        """Read as many of these characters as follow."""
+        start = self.pos
+        while self._peek() and self._peek() in chars:
+            self.pos += 1
+        return self.template[start : self.pos]
+
     def _directive(self) -> None:
         self.good_index, self.after_index = True, False
         d = _Directive()
-        while self._peek() in _FLAGS and self._peek():
-            setattr(d, _FLAGS[self._peek()], True)
-            self.pos += 1
+        for flag in self._take("+-# 0"):
+            setattr(d, _FLAGS[flag], True)
         self._index()
         self._width(d)
         self._precision(d)
@@ -221,12 +222,10 @@ class _Format:
 
     def _number(self) -> int | None:
         """Read a number; as in Go, one that is too large skips the rest of the format."""
-        start = self.pos
-        while self._peek() in "0123456789" and self._peek():
-            self.pos += 1
-        if self.pos == start:
+        written = self._take("0123456789")
+        if not written:
             return None
-        digits = self.template[start : self.pos].lstrip("0") or "0"
+        digits = written.lstrip("0") or "0"
         if len(digits) > 8 or int(digits[:-1] or "0") > _LARGEST:
             self.pos = len(self.template)
             return None
@@ -309,25 +308,24 @@ def _nil(d: _Directive, verb: str, depth: int) -> str:
     return d.pad("<nil>") if verb in "vT" else f"%!{verb}(<nil>)"
 
 
-def _write_compound(
-    out: _Output,
-    d: _Directive,
-    verb: str,
-    value: dict[object, object] | list[object] | tuple[object, ...],
-    depth: int,
-) -> None:
+def _write_compound(out: _Output, d: _Directive, verb: str, value: Compound, depth: int) -> None:
     """Write a map or a list; EvalError if it is nested too deeply."""
     if depth > _DEEPEST:
         raise EvalError("the value is nested too deeply to be printed")
-    out.write(f"{type_name(value)}{{" if d.go else "map[" if isinstance(value, dict) else "[")
-    items = sorted_items(value) if isinstance(value, dict) else [("", item) for item in value]
-    for i, (key, item) in enumerate(items):
-        if i:
-            out.write(", " if d.go else " ")
-        if isinstance(value, dict):
-            _write_value(out, d, verb, key, depth + 1)
-            out.write(":")
-        _write_value(out, d, verb, plain(item), depth + 1)
+    separator = ", " if d.go else " "
+    match value:
+        case dict():
+            out.write("map[string]interface {}{" if d.go else "map[")
+            for i, (key, entry) in enumerate(sorted_items(value)):
+                out.write(separator if i else "")
+                _write_value(out, d, verb, key, depth + 1)
+                out.write(":")
+                _write_value(out, d, verb, entry, depth + 1)
+        case _:
+            out.write("[]interface {}{" if d.go else "[")
+            for i, item in enumerate(value):
+                out.write(separator if i else "")
+                _write_value(out, d, verb, plain(item), depth + 1)
     out.write("}" if d.go else "]")
 
 
@@ -356,7 +354,7 @@ def _hex_bytes(d: _Directive, verb: str, raw: bytes) -> str:
 
 
 def _integer(d: _Directive, verb: str, value: int) -> str | None:
-    if verb == "v" and d.go and isinstance(value, Byte):
+    if verb == "v" and d.go and type(value) is Byte:
         return _digits(d, f"{value:x}", False, "0x")
     if verb in "dv":
         return _digits(d, str(abs(value)), value < 0, "")
@@ -442,7 +440,10 @@ def _pointed(digits: str, verb: str, precision: int | None) -> str:
 
 
 def _float_text(value: float, verb: str, precision: int | None) -> str:
-    """Return `value` under one of the verbs b e E f F g G x X, without flags or width."""
+    """Return `value` under one of the verbs b e E f F g G x X, without flags or width.
+
+    Only b, g, G, x and X can do without a precision.
+    """
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
@@ -455,36 +456,22 @@ def _float_text(value: float, verb: str, precision: int | None) -> str:
     if precision is not None:
         # Python formats these as C does, and so does Go.
         return f"{value:.{precision or 1 if verb in 'gG' else precision}{verb}}"
-    text = _shortest(value, verb)
-    return text.upper() if verb in "EG" else text
+    return _shortest(value).upper() if verb == "G" else _shortest(value)
 
 
-def _shortest_digits(value: float) -> tuple[str, str, int]:
-    """Return sign, shortest digits without trailing zeros, and the exponent of the first."""
-    mantissa, _, exponent = f"{value!r}".partition("e")
-    sign = "-" if mantissa.startswith("-") else ""
-    whole, _, fraction = mantissa.lstrip("-").partition(".")
-    digits = (whole + fraction).lstrip("0")
-    if not digits:
-        return sign, "0", 0
-    lost = len(whole + fraction) - len(digits)
-    return sign, digits.rstrip("0"), len(whole) - lost - 1 + int(exponent or 0)
+def _shortest(value: float) -> str:
+    """Return the fewest digits that read back as the same number.
 
-
-def _shortest(value: float, verb: str) -> str:
-    sign, digits, exponent = _shortest_digits(value)
-    if verb in "eE" or (verb in "gG" and not -4 <= exponent < 6):
-        return sign + _scientific(digits, exponent)
-    if exponent < 0:
-        return f"{sign}0.{'0' * (-exponent - 1)}{digits}"
-    if len(digits) <= exponent + 1:
-        return sign + digits.ljust(exponent + 1, "0")
-    return f"{sign}{digits[: exponent + 1]}.{digits[exponent + 1 :]}"
-
-
-def _scientific(digits: str, exponent: int) -> str:
+    Python writes them as Go does, but uses an exponent only from 1e16, and Go from 1e6.
+    """
+    text = repr(value).removesuffix(".0")
+    if "e" in text or abs(value) < 1e6:
+        return text
+    whole, _, fraction = text.lstrip("-").partition(".")
+    digits = (whole + fraction).rstrip("0")
     point = "." if len(digits) > 1 else ""
-    return f"{digits[0]}{point}{digits[1:]}e{'-' if exponent < 0 else '+'}{abs(exponent):02d}"
+    sign = "-" if value < 0 else ""
+    return f"{sign}{digits[0]}{point}{digits[1:]}e{len(whole) - 1:+03d}"
 
 
 def _binary(value: float) -> str:

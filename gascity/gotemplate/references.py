@@ -102,10 +102,12 @@ class _Finder:
     def of_name(self, arg: Node) -> Iterator[TemplateReference]:
         """Yield the fragment that an argument of templateFirst names, or its name pattern."""
         match arg:
-            case LiteralNode():
+            case LiteralNode() if arg.value is not None:
                 yield self.reference("fragment", str(arg.value), arg, True)
-            case PipeNode(commands=((FunctionNode(name="printf"), LiteralNode() as form, *_), *_)):
-                yield self.reference("pattern", str(form.value), arg, True)
+            case PipeNode(
+                commands=((FunctionNode(name="printf"), LiteralNode(value=str(form)), *_), *_)
+            ):
+                yield self.reference("pattern", form, arg, True)
             case DotNode() | VariableNode(path=()):
                 pass
             case _:

@@ -12,11 +12,9 @@ from typing import Any, NamedTuple, TypeAlias, TypeGuard
 from gascity.gotemplate.errors import EvalError
 from gascity.gotemplate.nodes import Position
 
-# What pipelines work with. Entries of lists and maps become one of these when they are read.
-Value: TypeAlias = (
-    "str | int | float | complex | list[object] | tuple[object, ...] | dict[object, object]"
-    " | Missing | None"
-)
+# What pipelines work with. Entries of lists and maps become values when they are read.
+Compound: TypeAlias = "list[object] | tuple[object, ...] | dict[object, object]"
+Value: TypeAlias = "str | int | float | complex | Compound | Missing | None"
 
 
 class Int(int):
