@@ -7,12 +7,25 @@ becomes a record of its own: `limits.retries` is read as `settings.limits.retrie
 from collections.abc import Iterator
 
 from gascity.model.fields import AGENT, Field, Kind, Table
-from gascity.model.tables import MCP_SERVER, PROVIDER, RIG, SECURITY, SESSION, WORKSPACE
+from gascity.model.tables import (
+    IMPORT,
+    MCP_SERVER,
+    NAMED_SESSION,
+    PACK,
+    PROVIDER,
+    RIG,
+    SECURITY,
+    SESSION,
+    WORKSPACE,
+)
 
 RECORDS: dict[str, tuple[Table, str]] = {
     "AgentSettings": (AGENT, "agent.toml, [agent_defaults] and patches"),
     "ProviderFacts": (PROVIDER, "a provider's TOML file and [providers.<name>]"),
     "RigSettings": (RIG, "[[rigs]]"),
+    "PackSettings": (PACK, "[pack]"),
+    "ImportSettings": (IMPORT, "[imports.<binding>]"),
+    "NamedSessionSettings": (NAMED_SESSION, "[[named_session]]"),
     "WorkspaceSettings": (WORKSPACE, "[workspace]"),
     "SessionSettings": (SESSION, "[session]"),
     "SecuritySettings": (SECURITY, "[security]"),
@@ -61,7 +74,17 @@ from __future__ import annotations
 
 from gascity.model.fields import AGENT
 from gascity.model.layers import SettingsRecord
-from gascity.model.tables import MCP_SERVER, PROVIDER, RIG, SECURITY, SESSION, WORKSPACE
+from gascity.model.tables import (
+    IMPORT,
+    MCP_SERVER,
+    NAMED_SESSION,
+    PACK,
+    PROVIDER,
+    RIG,
+    SECURITY,
+    SESSION,
+    WORKSPACE,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -80,7 +103,8 @@ def settings_module() -> str:
             if record not in written:
                 written.add(record)
                 parts.append(_class(record, table, path, _nested_doc(record, table, path)))
-        parts.append(_class(name, table, "", f"Settings of one {table.name}: {source}."))
+        noun = table.name.replace("_", " ")
+        parts.append(_class(name, table, "", f"Settings of one {noun}: {source}."))
     return "\n\n".join(parts)
 
 

@@ -72,9 +72,8 @@ def all_asset_dirs(city: City) -> list[AssetDir]:
 
 def _import_asset_dirs(imported: Import, agent: Agent | None) -> Iterator[AssetDir]:
     """Yield the directories of an import; `share = false` limits them to the import's agents."""
-    shared = imported.values.get("share", True)
     own = agent is None or agent.name.binding == imported.binding
-    if imported.pack is not None and (shared or own):
+    if imported.pack is not None and (imported.settings.share or own):
         for pack in reversed([*downwards(imported.pack)]):
             yield from _own_asset_dirs(imported.binding, pack)
 
@@ -111,6 +110,6 @@ def lenient_packs(city: City) -> frozenset[str]:
             continue
         done.add(pack.root)
         todo += pack.imports
-        if (imported.values.get("templates") or pack.templates or "lenient") == "lenient":
+        if (imported.settings.templates or pack.templates or "lenient") == "lenient":
             lenient.add(pack.root)
     return frozenset(lenient)

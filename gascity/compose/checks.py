@@ -110,7 +110,7 @@ def _set_by(settings: Setting, key: str) -> Setting:
     """Return the setting of the chain whose own table has the key."""
     for setting in settings.chain():
         written = setting.layer.values.get(setting.key) if setting.layer else None
-        if isinstance(written, Mapping) and key in written:
+        if key in dict(_pairs(written)):
             return setting
     return settings
 
@@ -166,7 +166,7 @@ def reference_problems(sources: Sources, agents: Sequence[Agent]) -> Iterator[Pr
     has_v1_tables = any(problem.code == "agent-table" for problem in sources.problems)
     incomplete = has_v1_tables or unread(sources.imports)
     for session in (*sources.pack.named_sessions, *sources.named_sessions):
-        name = str(session.values["template"])
+        name = session.settings.template
         found = resolve(name, by_bare.get(parse_name(name).bare, []))
         if found.found is not None or _only_rigs(found):
             continue

@@ -143,8 +143,7 @@ def _unknown_providers(sources: Sources, shared: _Shared) -> Iterator[Problem]:
 
 
 def _city_name(sources: Sources, workspace: WorkspaceSettings) -> str:
-    name = workspace.name or sources.pack.values.get("name")
-    return str(name) if name else sources.root.rstrip("/").rpartition("/")[2]
+    return workspace.name or sources.pack.name or sources.root.rstrip("/").rpartition("/")[2]
 
 
 def _place_agents(
@@ -268,8 +267,7 @@ def _topmost(layers: Sequence[Layer], key: str) -> str | None:
     """Return the value of a string setting in the topmost layer that has it."""
     for layer in reversed(layers):
         if key in layer.values:
-            value = layer.values[key]
-            return value if isinstance(value, str) else None
+            return str(layer.values[key])
     return None
 
 
@@ -361,11 +359,11 @@ def _sessions_of(pack: Pack | None) -> Iterator[NamedSession]:
 
 
 def _bound_session(session: NamedSession, binding: str, rig: str | None = None) -> NamedSession:
-    bare = parse_name(str(session.values["template"])).bare
-    values = {**session.values, "template": f"{binding}.{bare}"}
-    if rig is not None and values.get("scope") != "city":
-        values["dir"] = rig
-    return session._replace(values=values)
+    template = f"{binding}.{parse_name(session.settings.template).bare}"
+    settings = session.settings.replaced(template=template)
+    if rig is not None and settings.scope != "city":
+        settings = settings.replaced(dir=rig)
+    return session._replace(settings=settings)
 
 
 def _rig(source: RigSource) -> Rig:
@@ -413,8 +411,8 @@ def _rig_problems(rigs: Sequence[RigSource]) -> Iterator[Problem]:
                 f"set another: `city rig add PATH --name {rig.name}`",
             )
         for layer in rig.layers[:1]:
-            path = layer.values.get("path")
-            if isinstance(path, str) and path.startswith(("/", "~")) and layer.file == "city.toml":
+            path = RigSettings((layer,)).path or ""
+            if path.startswith(("/", "~")) and layer.file == "city.toml":
                 yield warning(
                     "rig-path-shared",
                     f"rig `{rig.name}`: this path is for one machine, but the file is shared",

@@ -7,6 +7,7 @@ from gascity.model.names import did_you_mean
 from gascity.model.pack import Pack, Sources, unread
 from gascity.model.problems import Place, Problem
 from gascity.model.provider import Choice, Option, Provider
+from gascity.toml.read import TomlTable
 
 
 def compose_providers(
@@ -111,48 +112,44 @@ def _options(layers: list[Layer]) -> dict[str, Option]:
     """Return the options of the topmost schema; with `by_key`, merged into those below."""
     options: dict[str, Option] = {}
     for layer in layers:
-        tables = layer.values.get("options_schema")
-        if not isinstance(tables, tuple):
+        if "options_schema" not in layer.values:
             continue
         if layer.values.get("options_schema_merge") != "by_key":
             options = {}
-        for table in tables:
-            key = table.get("key")
-            if table.get("omit"):
+        schema = TomlTable(layer.values, layer.file, layer.at, [])  # already validated
+        for table in schema.tables("options_schema"):
+            key = table.text("key")
+            if table.values.get("omit"):
                 options.pop(key, None)
-            elif isinstance(key, str):
+            elif key:
                 options[key] = _option(key, table, options.get(key, Option(key)))
     return options
 
 
-def _option(key: str, table: Mapping[str, object], below: Option) -> Option:
+def _option(key: str, table: TomlTable, below: Option) -> Option:
     """Return an option with a table merged into it; choices merge by value."""
-    written = table.get("choices")
     choices = {choice.value: choice for choice in below.choices}
-    for choice in map(_choice, written if isinstance(written, list) else ()):
-        choices[choice.value] = choice
-    default, pattern = table.get("default"), table.get("pattern")
+    choices |= {choice.value: choice for choice in map(_choice, table.tables("choices"))}
     return Option(
         key,
         tuple(choices.values()),
-        default if isinstance(default, str) else below.default,
-        _strings(table.get("flag")) or below.flag,
-        pattern if isinstance(pattern, str) else below.pattern,
-        str(table.get("only", below.only)),
+        table.text("default") if "default" in table.values else below.default,
+        _strings(table.values.get("flag")) or below.flag,
+        table.text("pattern") if "pattern" in table.values else below.pattern,
+        table.text("only") if "only" in table.values else below.only,
     )
 
 
-def _choice(table: object) -> Choice:
-    if not isinstance(table, dict):
-        return Choice(str(table))
-    env = table.get("env")
+def _choice(table: TomlTable) -> Choice:
+    env = table.table("env")
     return Choice(
-        str(table.get("value", "")),
-        _strings(table.get("flag_args")),
-        tuple(sorted(env.items())) if isinstance(env, dict) else (),
-        str(table.get("only", "")),
+        str(table.values.get("value", "")),
+        _strings(table.values.get("flag_args")),
+        tuple((name, env.text(name)) for name in sorted(env.values)) if env else (),
+        table.text("only"),
     )
 
 
 def _strings(value: object) -> tuple[str, ...]:
-    return tuple(str(item) for item in value) if isinstance(value, (list, tuple)) else ()
+    """Return arguments as text; a number in a list of arguments is common."""
+    return tuple(map(str, value)) if isinstance(value, (list, tuple)) else ()

@@ -253,10 +253,9 @@ def _named_sessions(city: City) -> dict[str, list[NamedSlot]]:
     Of several with one name the last one counts: the city comes after its packs.
     """
     slots: dict[str, dict[str, NamedSlot]] = {}
-    for table in city.named_sessions:
-        template = str(table.values["template"])
-        wanted = parse_name(template)
-        rig = table.values.get("dir")
+    for session in city.named_sessions:
+        settings = session.settings
+        wanted, rig = parse_name(settings.template), settings.dir
         agents = [
             agent
             for agent in city.agents
@@ -266,11 +265,11 @@ def _named_sessions(city: City) -> dict[str, list[NamedSlot]]:
             and (rig is None or agent.name.rig in (None, rig))
         ]
         for agent in agents:
-            alias = str(table.values.get("name") or agent.name.bare)
+            alias = settings.name or agent.name.bare
             if agent.name.rig is not None and len(agents) > 1:
                 alias = f"{agent.name.rig}-{alias}"
-            always = table.values.get("mode") == "always"
-            slots.setdefault(str(agent.name), {})[alias] = NamedSlot(alias, always)
+            slot = NamedSlot(alias, settings.mode == "always")
+            slots.setdefault(str(agent.name), {})[alias] = slot
     return {agent: list(named.values()) for agent, named in slots.items()}
 
 

@@ -12,6 +12,9 @@ from gascity.model.durations import parse_duration
 from gascity.model.fields import Edit, Field, Kind, Merge, Table
 from gascity.model.problems import KeyPath, Place
 
+if TYPE_CHECKING:
+    from typing import Self
+
 DEFAULT = "default"
 PROVIDER_LAYER = "provider"
 PACK_DEFAULTS = "pack defaults"
@@ -195,6 +198,8 @@ class SettingsRecord:
 
     _table: ClassVar[Table]
     _nested: ClassVar[Mapping[str, type["SettingsRecord"]]] = {}
+    _layers: tuple[Layer, ...]
+    _path: str
 
     def __init__(self, layers: tuple[Layer, ...], path: str = "") -> None:
         """`path` is the dotted name of a nested table, such as `limits.`."""
@@ -223,14 +228,19 @@ class SettingsRecord:
             self.__dict__[name] = value
             return value
 
+    def replaced(self, **values: object) -> "Self":
+        """Return a copy with some values set on top."""
+        return type(self)((*self._layers, Layer("", "", values)), self._path)
+
+    def as_dict(self) -> dict[str, object]:
+        """Return all values by name."""
+        names = [name for name in self.__annotations__ if not name.startswith("_")]
+        return {name: getattr(self, name) for name in names}
+
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self._values() == other._values()
+        return type(self) is type(other) and self.as_dict() == other.as_dict()
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._values()!r})"
-
-    def _values(self) -> dict[str, object]:
-        names = [name for name in self.__annotations__ if not name.startswith("_")]
-        return {name: getattr(self, name) for name in names}
+        return f"{type(self).__name__}({self.as_dict()!r})"

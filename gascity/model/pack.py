@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gascity.model.layers import Layer
 from gascity.model.problems import Place, Problem
+from gascity.model.settings import ImportSettings, NamedSessionSettings
 
 if TYPE_CHECKING:  # most cities import nothing from a repository
     from gascity.model.repositories import LockedPack, Remote
@@ -46,20 +47,23 @@ class Import(NamedTuple):
     """
 
     binding: str
-    source: str
     pack: "Pack | None"
-    values: Mapping[str, object]
+    settings: ImportSettings
     place: Place
     directory: str | None = None
     remote: "Remote | None" = None
     locked: "LockedPack | None" = None
     version: str = ""
 
+    @property
+    def source(self) -> str:
+        return self.settings.source
+
 
 class NamedSession(NamedTuple):
-    """One `[[named_session]]`, with the values as written."""
+    """One `[[named_session]]`; `place` is that of its `template`."""
 
-    values: Mapping[str, object]
+    settings: NamedSessionSettings
     place: Place
 
 
@@ -76,7 +80,7 @@ class Pack(NamedTuple):
     named_sessions: tuple[NamedSession, ...] = ()
     providers: Mapping[str, tuple[Layer, ...]] = {}
     catalogues: frozenset[str] = frozenset()
-    values: Mapping[str, object] = {}
+    description: str = ""
     templates: str | None = None
     extra_asset_dirs: tuple[tuple[str, str], ...] = ()  # further directories of a kind
 

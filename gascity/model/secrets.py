@@ -64,8 +64,11 @@ def filled(text: str, resolve: Callable[[str], str | None]) -> tuple[str, list[s
         return text, []
     out, unset = "", []
     for part in parts(text):
-        value = part if isinstance(part, str) else resolve(part.name)
-        if value is None and isinstance(part, EnvReference):
+        if isinstance(part, str):
+            out += part
+            continue
+        value = resolve(part.name)
+        if value is None:
             unset.append(part.name)
         out += value or ""
     return out, unset
@@ -225,7 +228,7 @@ def _in_addresses(text: str) -> Iterator[str]:
 
 
 def _is_literal(text: str) -> bool:
-    return bool(text) and not any(isinstance(part, EnvReference) for part in parts(text))
+    return bool(text) and not names_in(text)
 
 
 def masked_line(line: str) -> str:

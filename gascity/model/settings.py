@@ -11,7 +11,17 @@ from __future__ import annotations
 
 from gascity.model.fields import AGENT
 from gascity.model.layers import SettingsRecord
-from gascity.model.tables import MCP_SERVER, PROVIDER, RIG, SECURITY, SESSION, WORKSPACE
+from gascity.model.tables import (
+    IMPORT,
+    MCP_SERVER,
+    NAMED_SESSION,
+    PACK,
+    PROVIDER,
+    RIG,
+    SECURITY,
+    SESSION,
+    WORKSPACE,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -344,6 +354,41 @@ class RigSettings(SettingsRecord):
     max_active_sessions: int | None = None
     cost_per_day: float | None = None
     suspended_on_start: bool = False
+
+
+class PackSettings(SettingsRecord):
+    """Settings of one pack: [pack]."""
+
+    _table = PACK
+
+    name: str
+    schema: int = 2
+    version: str | None = None
+    description: str | None = None
+    requires_gc: str | None = None
+
+
+class ImportSettings(SettingsRecord):
+    """Settings of one import: [imports.<binding>]."""
+
+    _table = IMPORT
+
+    source: str
+    version: str | None = None
+    share: bool = True
+    templates: Literal["strict", "lenient"] | None = None
+
+
+class NamedSessionSettings(SettingsRecord):
+    """Settings of one named session: [[named_session]]."""
+
+    _table = NAMED_SESSION
+
+    template: str
+    name: str | None = None
+    mode: Literal["always", "on_demand"] = "on_demand"
+    scope: Literal["city", "rig"] | None = None
+    dir: str | None = None
 
 
 class WorkspaceSettings(SettingsRecord):

@@ -123,18 +123,17 @@ def _description(name: str, front: FrontMatter, file: str) -> Iterator[Problem]:
 
 def _others(front: FrontMatter, file: str) -> Iterator[Problem]:
     """Check the optional fields; an empty field counts as missing."""
-    for key in ("license", "compatibility"):
+    for key in ("license", "compatibility", "allowed-tools"):
         written = front.values.get(key)
         place = _place(front, key, file)
         if written is not None and not isinstance(written, str):
-            yield _not_text(key, written, place).softened()
+            problem = _not_text(key, written, place).softened()
+            if key == "allowed-tools":
+                hint = "write the tools on one line, separated by spaces"
+                problem = problem._replace(hint=hint)
+            yield problem
         elif key == "compatibility" and written and len(written) > _MAX_COMPATIBILITY:
             yield _too_long(key, written, _MAX_COMPATIBILITY, place).softened()
-    tools = front.values.get("allowed-tools")
-    if tools is not None and not isinstance(tools, str):
-        message = f"`allowed-tools` should be a string, not {_kind(tools)}"
-        hint = "write the tools on one line, separated by spaces"
-        yield warning("skill-field", message, _place(front, "allowed-tools", file), hint)
     yield from _metadata(front, file)
 
 
@@ -162,12 +161,15 @@ def _too_long(key: str, written: str, most: int, place: Place) -> Problem:
 
 
 def _kind(value: object) -> str:
-    if isinstance(value, bool):
-        return "true or false"
-    if isinstance(value, (int, float)):
-        return "a number"
-    if isinstance(value, str):
-        return "a string"
-    if isinstance(value, list):
-        return "a list"
-    return "a map" if isinstance(value, Mapping) else "a tagged or anchored value"
+    match value:
+        case bool():
+            return "true or false"
+        case int() | float():
+            return "a number"
+        case str():
+            return "a string"
+        case list():
+            return "a list"
+        case Mapping():
+            return "a map"
+    return "a tagged or anchored value"

@@ -204,7 +204,7 @@ class _Run:
 
 def _problem(target: Import, error: PackError) -> Problem:
     """Return a problem at the line that the user would change."""
-    version = str(target.values.get("version") or "")
+    version = target.settings.version or ""
     if error.code == "pack-commit-gone" and version.startswith("sha:"):
         hint = "check that `version` is the full name of an existing commit"
         return Problem(error.code, error.message, _at_version(target), hint)

@@ -183,8 +183,7 @@ def _definition(
         )
     decoded = decode_agent(disk, raw, path, (), pack, handled=_NAME_KEY)
     problems += decoded.problems
-    layer = Layer(DEFINITION, file, decoded.values, (), decoded.written or None)
-    return [layer], raw.get("fallback") is True
+    return [decoded.layer(DEFINITION, file)], raw.get("fallback") is True
 
 
 def decode_agent(
@@ -202,7 +201,7 @@ def decode_agent(
     out = decode(AGENT, raw, file, at, not_acted_on=AGENT_NOT_ACTED_ON, handled=handled)
     if "option_defaults" in out.values:
         _lift_model(out, file, at)
-    if is_path(out.values.get("dir")):
+    if "dir" in out.values and is_path(str(out.values["dir"])):
         _lift_directory(out, file, at)
     if "tools.deny_remove" in out.values and not (patch and pack == disk.root):
         out.problems.append(
@@ -238,9 +237,9 @@ def _lift_model(out: Decoded, file: str, at: KeyPath) -> None:
         out.written["model"] = "option_defaults.model"
 
 
-def is_path(directory: object) -> bool:
+def is_path(directory: str) -> bool:
     """Is this value of `dir` a path? It should name a rig, but v1 also took paths."""
-    return isinstance(directory, str) and directory.startswith(("/", "~"))
+    return directory.startswith(("/", "~"))
 
 
 def _lift_directory(out: Decoded, file: str, at: KeyPath) -> None:

@@ -9,10 +9,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from gascity.model.fields import Edit, Field, Kind, Table
+from gascity.model.layers import Layer
 from gascity.model.names import did_you_mean
 from gascity.model.problems import KeyPath, Place, Problem, warning
 from gascity.model.secrets import is_secret
 from gascity.model.tables import NOT_ACTED_ON, OPTION, PROVIDER
+from gascity.toml.read import LARGEST, describe
 
 _DURATIONS = r"(?:\d+(?:\.\d+)?(?:ms|s|m|h|d|w))+\Z"
 
@@ -32,8 +34,8 @@ _STRING, _STRINGS, _STRING_MAP = Kind.STRING, Kind.STRINGS, Kind.STRING_MAP
 _DURATION, _INTEGER, _BOOLEAN = Kind.DURATION, Kind.INTEGER, Kind.BOOLEAN
 
 _UNITS = ("s", "m", "h", "d", "w")
-_LARGEST = 2**63 - 1
 
+_NUL = "must not contain a NUL character"
 _ValueError = tuple[str, str, str | None]  # code, message after the key's name, hint
 
 # Problems that only the author of a pack can fix; the setting is left out.
@@ -66,6 +68,10 @@ class Decoded:
         self.values: dict[str, object] = {}
         self.written: dict[str, str] = {}
         self.problems: list[Problem] = []
+
+    def layer(self, kind: str, file: str, at: KeyPath = ()) -> Layer:
+        """Return the values as a layer."""
+        return Layer(kind, file, self.values, at, self.written or None)
 
 
 def decode(
@@ -145,7 +151,7 @@ def _is_surely_valid(field: Field, edit: Edit, value: object) -> bool:
     if type(value) is dict:
         return kind is _STRING_MAP and _are_texts(value) and _are_texts(value.values())
     if type(value) is int:
-        return kind is _INTEGER and (field.minimum or 0) <= value <= _LARGEST
+        return kind is _INTEGER and (field.minimum or 0) <= value <= LARGEST
     return kind is _BOOLEAN and type(value) is bool
 
 
@@ -272,26 +278,27 @@ def _value_error(field: Field, edit: Edit, value: object) -> _ValueError | None:
         isinstance(value, bool) and kind is not Kind.BOOLEAN
     ):
         return "bad-type", f"should be {kind.value}, not {describe(value)}", _cast_hint(kind, value)
-    if isinstance(value, str):
-        return _bad_text(field, kind, value)
-    if isinstance(value, float) and not abs(value) <= _LARGEST:
-        return "bad-value", f"should be a number, not {value}", None
-    if isinstance(value, int) and abs(value) > _LARGEST:
-        return "bad-value", "is too large", None
-    if isinstance(value, (int, float)) and field.minimum is not None and value < field.minimum:
-        return "bad-value", f"should be at least {field.minimum}, not {value}", None
-    if isinstance(value, list):
-        return _bad_items(field, edit, kind, value)
-    if isinstance(value, dict) and kind is Kind.STRING_MAP:
-        return _bad_map(value)
-    if kind is Kind.ANY_MAP and "\\x00" in repr(value):
-        return "bad-value", "must not contain a NUL character", None
+    match value:
+        case str():
+            return _bad_text(field, kind, value)
+        case float() if not abs(value) <= LARGEST:
+            return "bad-value", f"should be a number, not {value}", None
+        case int() if abs(value) > LARGEST:
+            return "bad-value", "is too large", None
+        case int() | float() if field.minimum is not None and value < field.minimum:
+            return "bad-value", f"should be at least {field.minimum}, not {value}", None
+        case list():
+            return _bad_items(field, edit, kind, value)
+        case dict() if kind is Kind.STRING_MAP:
+            return _bad_map(value)
+        case dict() if "\\x00" in repr(value):
+            return "bad-value", _NUL, None
     return None
 
 
 def _bad_text(field: Field, kind: Kind, value: str) -> _ValueError | None:
     if "\0" in value:
-        return "bad-value", "must not contain a NUL character", None
+        return "bad-value", _NUL, None
     if kind is Kind.DURATION:
         if value in field.choices or (
             re.match(_DURATIONS, value) and any(c in value for c in "123456789")
@@ -314,7 +321,7 @@ def _bad_items(field: Field, edit: Edit, kind: Kind, items: list[object]) -> _Va
         if not isinstance(item, kinds):
             return "bad-type", f"should be {kind.value}, but contains {describe(item)}", None
         if isinstance(item, str) and "\0" in item:
-            return "bad-value", "must not contain a NUL character", None
+            return "bad-value", _NUL, None
         if edit is Edit.SET and field.choices and item not in field.choices:
             words = ", ".join(f'"{choice}"' for choice in field.choices)
             return "bad-value", f"should contain only {words}", None
@@ -329,35 +336,18 @@ def _bad_map(value: Mapping[str, object]) -> _ValueError | None:
             hint = f'write {key} = "{text}"' if is_public else None
             return "bad-type", f"should contain strings, but `{key}` is {describe(item)}", hint
         if "\0" in item or "\0" in key:
-            return "bad-value", "must not contain a NUL character", None
+            return "bad-value", _NUL, None
     return None
 
 
-def describe(value: object) -> str:
-    """Describe a TOML value, for messages."""
-    match value:
-        case bool():
-            return "true" if value else "false"
-        case int() if abs(value) > _LARGEST:
-            return "a huge number"
-        case int() | float():
-            return f"the number {value}"
-        case str():
-            return "a string"
-        case list() | tuple():
-            return "a list"
-        case dict():
-            return "a table"
-    return "a date or time"
-
-
 def _cast_hint(kind: Kind, value: object) -> str | None:
-    if kind is Kind.STRINGS and isinstance(value, str):
-        return f'write ["{value}"]'
-    if kind is Kind.DURATION and isinstance(value, (int, float)) and not isinstance(value, bool):
-        return f'write "{value}s" for seconds'
-    if kind is Kind.INTEGER and isinstance(value, str) and value.lstrip("-").isdigit():
-        return f"write {value} without quotes"
-    if kind is Kind.BOOLEAN and isinstance(value, str) and value in ("true", "false"):
-        return f"write {value} without quotes"
+    match kind, value:
+        case Kind.STRINGS, str():
+            return f'write ["{value}"]'
+        case Kind.DURATION, (int() | float()) if type(value) is not bool:
+            return f'write "{value}s" for seconds'
+        case (Kind.INTEGER, str(text)) if text.lstrip("-").isdigit():
+            return f"write {text} without quotes"
+        case Kind.BOOLEAN, "true" | "false":
+            return f"write {value} without quotes"
     return None

@@ -58,7 +58,7 @@ class PackFinder:
 
     def find(self, entry: ImportEntry, importer: ImportingPack) -> PackLocation:
         """Return where the pack of an import is."""
-        source = str(entry.values["source"])
+        source = entry.settings.source
         if source.startswith("builtin:"):
             return self._built_in(source.removeprefix("builtin:"), entry.place)
         # Cheap tests first: most sources are paths, and reading addresses needs more modules.
@@ -74,8 +74,8 @@ class PackFinder:
                 if remote.url.startswith(_LOCAL_URL) and not _is_local(importer):
                     message = f"`{source}` is on this machine, but a fetched pack imports it"
                     return self._refused(entry, message)
-                return self._pinned(entry, remote, str(entry.values.get("version") or ""))
-        if entry.values.get("version") and importer.remote is None:
+                return self._pinned(entry, remote, entry.settings.version or "")
+        if entry.settings.version and importer.remote is None:
             self._note_version(entry.place)
         return self._local(entry, source, importer)
 

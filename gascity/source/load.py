@@ -8,6 +8,7 @@ from gascity.model.layers import Layer
 from gascity.model.names import did_you_mean, is_name
 from gascity.model.pack import CATALOGUES, AgentDir, Import, Pack, RigSource, Sources
 from gascity.model.problems import CityError, Place, Problem, once_each, warning
+from gascity.model.settings import PackSettings, RigSettings
 from gascity.model.tables import CITY_TABLES, PACK_TABLES
 from gascity.source.agents import read_agents, read_table
 from gascity.source.decode import for_others
@@ -170,38 +171,47 @@ class CityReader:
         root = self.disk.root
         path = f"{root}/pack.toml"
         opened = self.open(path, root, "pack", dialects=self.dialects)
-        manifest = opened.manifest if opened else None
-        manifests = [file.manifest for file in files.values()]
-        values: Mapping[str, object] = {}
-        imports: dict[str, ImportEntry] = {}
-        for source in (manifest, *manifests):
-            imports |= {entry.binding: entry for entry in source.imports} if source else {}
-        self.case_clashes("import", {name: entry.place for name, entry in imports.items()})
-        if manifest is not None:
-            manifest.problems = [
-                p
-                for p in manifest.problems
-                if p.code != "missing-key" or (p.place is not None and p.place.path != ("pack",))
-            ]
-            self.disk.problems += self.not_repeated(manifest.problems, root)
-            values = manifest.layers["pack"].values if "pack" in manifest.layers else {}
-        name = values.get("name")
-        all_files = {**files, path: opened} if opened else files
+        manifest = opened.manifest if opened else Manifest(path)
+        manifests = [manifest, *(file.manifest for file in files.values())]
+        entries = {entry.binding: entry for each in manifests for entry in each.imports}
+        self.case_clashes("import", {name: entry.place for name, entry in entries.items()})
+        # A city needs no [pack] table.
+        problems = [
+            p
+            for p in manifest.problems
+            if p.code != "missing-key" or (p.place is not None and p.place.path != ("pack",))
+        ]
+        self.disk.problems += self.not_repeated(problems, root)
         importer = ImportingPack(root)
+        imports = tuple(self.follow(entry, importer, (root,)) for entry in entries.values())
+        all_files = {**files, path: opened} if opened else files
+        return self._make_pack(root, manifest, all_files, imports, _template_mode(manifests))
+
+    def _make_pack(
+        self,
+        root: str,
+        manifest: Manifest,
+        files: Mapping[str, OpenManifest],
+        imports: tuple[Import, ...],
+        templates: str | None,
+    ) -> Pack:
+        """Read the directories of a pack; `files` are all that belong to it, by path."""
+        settings = _pack_settings(manifest)
+        own = root == self.disk.root
         return Pack(
-            name=name if isinstance(name, str) else "",
-            root=".",
-            own=True,
-            agents=self.agents_of(all_files, root, own=True),
-            defaults=manifest.defaults if manifest else None,
-            patches=tuple(manifest.patches) if manifest else (),
-            imports=tuple(self.follow(entry, importer, (root,)) for entry in imports.values()),
-            named_sessions=tuple(manifest.named_sessions) if manifest else (),
-            providers=self.providers(root, manifest),
-            catalogues=self.catalogues(root, foreign=any(f.foreign for f in all_files.values())),
-            values=values,
-            templates=template_mode((manifest, *manifests)),
-            extra_asset_dirs=self.extra_asset_dirs(all_files.values(), root),
+            name=settings.name or "",
+            root=self.disk.shown(root),
+            own=own,
+            agents=self._pack_agents(files, root, own=own),
+            defaults=manifest.defaults,
+            patches=tuple(manifest.patches),
+            imports=imports,
+            named_sessions=tuple(manifest.named_sessions),
+            providers=self._providers(root, manifest),
+            catalogues=self._catalogues(root, foreign=any(f.foreign for f in files.values())),
+            description=settings.description or "",
+            templates=templates,
+            extra_asset_dirs=self._extra_asset_dirs(files.values(), root),
         )
 
     def rigs(self, manifests: Sequence[Manifest], pack: Pack) -> tuple[RigSource, ...]:
@@ -214,14 +224,8 @@ class CityReader:
         return tuple(self._rig(name, entries, pack) for name, entries in by_name.items())
 
     def _rig(self, name: str, entries: list[RigEntry], pack: Pack) -> RigSource:
-        path = next(
-            (
-                str(rig.layer.values["path"])
-                for rig in reversed(entries)
-                if rig.layer.values.get("path")
-            ),
-            None,
-        )
+        paths = (RigSettings((rig.layer,)).path for rig in reversed(entries))
+        path = next(filter(None, paths), None)
         target = self._rig_path(path) if path else None
         return RigSource(
             name,
@@ -284,7 +288,7 @@ class CityReader:
         agents = read_agents(self.disk, directory, pack, own=own, only=self.only)
         return self._without_repeated(agents, pack)
 
-    def agents_of(
+    def _pack_agents(
         self, files: Mapping[str, OpenManifest], pack: str, *, own: bool
     ) -> tuple[AgentDir, ...]:
         """Read the agents of a pack: those in tables of its manifests, then the other folders."""
@@ -312,7 +316,7 @@ class CityReader:
             for agent in agents
         ]
 
-    def extra_asset_dirs(
+    def _extra_asset_dirs(
         self, files: Iterable[OpenManifest], root: str
     ) -> tuple[tuple[str, str], ...]:
         """Return the additional catalogue directories that may be read, as displayed."""
@@ -333,7 +337,7 @@ class CityReader:
                 rest.append(problem)
         return rest
 
-    def catalogues(self, root: str, *, foreign: bool) -> frozenset[str]:
+    def _catalogues(self, root: str, *, foreign: bool) -> frozenset[str]:
         """Return the catalogues of a pack, and warn of misnamed directories in today's layout."""
         for wrong, right in () if foreign else _MISNAMED:
             if self.disk.is_directory(f"{root}/{wrong}"):
@@ -345,7 +349,7 @@ class CityReader:
             name for name in CATALOGUES if self.disk.is_folder_of(f"{root}/{name}", root)
         )
 
-    def providers(self, root: str, manifest: Manifest | None) -> dict[str, tuple[Layer, ...]]:
+    def _providers(self, root: str, manifest: Manifest) -> dict[str, tuple[Layer, ...]]:
         """Read `providers/*.toml` of a pack, with the pack's `[providers.x]` tables over them."""
         layers: dict[str, tuple[Layer, ...]] = {}
         directory = f"{root}/providers"
@@ -354,7 +358,7 @@ class CityReader:
             if stem != name and is_name(stem):
                 layer = self._provider(f"{directory}/{name}", root)
                 layers[stem] = (layer,) if layer else ()
-        for name, layer in (manifest.providers if manifest else {}).items():
+        for name, layer in manifest.providers.items():
             layers[name] = (*layers.get(name, ()), layer)
         return layers
 
@@ -374,9 +378,8 @@ class CityReader:
         pack = self._pack(location.pack, entry.place, above) if location.pack else None
         return Import(
             entry.binding,
-            str(entry.values["source"]),
             pack,
-            entry.values,
+            entry.settings,
             entry.place,
             self.disk.shown(location.pack.root) if location.pack else None,
             location.remote,
@@ -436,30 +439,15 @@ class CityReader:
                 )
             return None
         manifest = opened.manifest
-        values = manifest.layers["pack"].values if "pack" in manifest.layers else {}
         manifest.problems += _pack_problems(manifest)
         self.disk.problems += self.not_repeated(map(for_others, manifest.problems), path)
         trail = (*above, path)
         imports = tuple(self.follow(entry, target, trail) for entry in manifest.imports)
         below = [self.depths[each.pack.root] for each in imports if each.pack is not None]
         self.depths[self.disk.shown(path)] = 1 + max(below, default=-1)
-        name = str(values.get("name", ""))
+        name = _pack_settings(manifest).name or ""
         self.disk.packs[name] = path if self.disk.packs.get(name, path) == path else None
-        return Pack(
-            name=name,
-            root=self.disk.shown(path),
-            own=False,
-            agents=self.agents_of({file: opened}, path, own=False),
-            defaults=manifest.defaults,
-            patches=tuple(manifest.patches),
-            imports=imports,
-            named_sessions=tuple(manifest.named_sessions),
-            providers=self.providers(path, manifest),
-            catalogues=self.catalogues(path, foreign=opened.foreign),
-            values=values,
-            templates=template_mode((manifest,)),
-            extra_asset_dirs=self.extra_asset_dirs((opened,), path),
-        )
+        return self._make_pack(path, manifest, {file: opened}, imports, _template_mode([manifest]))
 
     def case_clashes(self, what: str, places: Mapping[str, Place]) -> None:
         """Report names that differ only in case."""
@@ -491,8 +479,8 @@ def _pack_problems(manifest: Manifest) -> Iterator[Problem]:
         place = Place(manifest.file, ("pack",))
         yield Problem("missing-key", "`[pack]` with a name is missing", place)
         return
-    schema = manifest.layers["pack"].values.get("schema", _NEWEST_SCHEMA)
-    if isinstance(schema, int) and schema > _NEWEST_SCHEMA:
+    schema = _pack_settings(manifest).schema
+    if schema > _NEWEST_SCHEMA:
         yield Problem(
             "pack-too-new",
             f"schema {schema} is newer than this version of city supports",
@@ -501,11 +489,11 @@ def _pack_problems(manifest: Manifest) -> Iterator[Problem]:
         )
 
 
-def template_mode(manifests: Iterable[Manifest | None]) -> str | None:
-    """Return `[templates] mode` of the last file that sets it."""
-    modes = [
-        m.layers["templates"].values.get("mode")
-        for m in manifests
-        if m is not None and "templates" in m.layers
-    ]
+def _pack_settings(manifest: Manifest) -> PackSettings:
+    return PackSettings(_stack([manifest], "pack"))
+
+
+def _template_mode(manifests: Sequence[Manifest]) -> str | None:
+    """Return `[templates] mode` of the last file that has the table."""
+    modes = [layer.values.get("mode") for layer in _stack(manifests, "templates")]
     return str(modes[-1]) if modes and modes[-1] else None

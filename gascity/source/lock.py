@@ -3,7 +3,7 @@
 It is read in city's own format and in the public one.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -20,8 +20,8 @@ from gascity.model.repositories import (
 )
 from gascity.model.versions import is_commit
 from gascity.source.agents import read_table
-from gascity.source.decode import describe
 from gascity.source.disk import Disk
+from gascity.toml.read import TomlTable, describe
 
 LOCK = "packs.lock"
 SCHEMA = 1
@@ -32,7 +32,6 @@ schema = {SCHEMA}
 """
 
 _TOP = ("schema", "pack", "packs")
-_NATIVE = LockedPack._fields
 _PUBLIC = ("version", "commit", "fetched")
 _REWRITE = "delete the file and run `city pack install` to write it again"
 
@@ -42,11 +41,12 @@ def read_lock(disk: Disk) -> tuple[LockedPack, ...]:
     raw = read_table(disk, f"{disk.root}/{LOCK}")
     if not raw:  # the file does not exist, or is empty
         return ()
-    lock = _Lock(disk)
-    if not lock.is_readable(raw):
+    lock = _LockTable(raw, LOCK, (), disk.problems)
+    lock.check_keys(_TOP)
+    if not lock.has_supported_schema():
         return ()
     by_key: dict[tuple[str, ...], LockedPack] = {}
-    for at, locked in (*lock.native(raw), *lock.public(raw)):
+    for at, locked in lock.entries():
         if by_key.setdefault(locked[:4], locked) is not locked:
             message = f"`{locked.binding or locked.source}` is pinned twice"
             disk.problems.append(
@@ -55,20 +55,15 @@ def read_lock(disk: Disk) -> tuple[LockedPack, ...]:
     return tuple(sorted(by_key.values()))
 
 
-class _Lock:
-    """Reads one lock file and records its problems."""
+class _LockTable(TomlTable):
+    """The lock file, or one entry of it."""
 
-    def __init__(self, disk: Disk) -> None:
-        self.problems = disk.problems
-
-    def is_readable(self, raw: Mapping[str, object]) -> bool:
-        """Is its schema supported?"""
-        self._check_keys(raw, (), _TOP)
-        schema = raw.get("schema")
+    def has_supported_schema(self) -> bool:
+        schema = self.values.get("schema")
         if schema is None:
             self._note("missing-key", "`schema` is missing", ())
         elif type(schema) is not int:
-            self._wrong_type(("schema",), "an integer", schema)
+            self.wrong_type(("schema",), "an integer", schema)
         elif schema > SCHEMA:
             message = f"schema {schema} is newer than this version of city supports"
             self._note("lock-too-new", message, ("schema",), "upgrade city")
@@ -76,103 +71,66 @@ class _Lock:
             self._note("bad-value", f"`schema` should be {SCHEMA}", ("schema",))
         return schema is None or schema == SCHEMA
 
-    def native(self, raw: Mapping[str, object]) -> Iterator[tuple[KeyPath, LockedPack]]:
-        """Read `[[pack]]` entries, which city writes."""
-        entries = raw.get("pack", [])
-        if not isinstance(entries, list):
-            self._wrong_type(("pack",), "an array of tables", entries)
-            return
-        for index, entry in enumerate(entries):
-            at = ("pack", index)
-            if not isinstance(entry, dict):
-                self._wrong_type(at, "a table", entry)
-                continue
-            self._check_keys(entry, at, _NATIVE)
-            locked = self._entry(entry, at)
+    def entries(self) -> Iterator[tuple[KeyPath, LockedPack]]:
+        """Yield the valid entries: `[[pack]]`, which city writes, then `[packs."<source>"]`."""
+        for entry in self.tables("pack"):
+            entry.check_keys(LockedPack._fields)
+            locked = entry._locked()
             if locked is not None:
-                yield at, locked
+                yield entry.at, locked
+        for source, entry in self.named_tables("packs"):
+            entry.check_keys(_PUBLIC)
+            values = {key: entry.values.get(key) for key in ("version", "commit")}
+            values |= {"binding": "", "source": source}
+            locked = _LockTable(values, LOCK, entry.at, self.problems)._locked()
+            if locked is not None:  # the directory is part of the source
+                yield entry.at, locked._replace(path=parse_remote(source).path)
 
-    def public(self, raw: Mapping[str, object]) -> Iterator[tuple[KeyPath, LockedPack]]:
-        """Read `[packs."<source>"]` tables, where the directory is part of the source."""
-        tables = raw.get("packs", {})
-        if not isinstance(tables, dict):
-            self._wrong_type(("packs",), "a table", tables)
-            return
-        for source, entry in tables.items():
-            at = ("packs", source)
-            if not isinstance(entry, dict):
-                self._wrong_type(at, "a table", entry)
-                continue
-            self._check_keys(entry, at, _PUBLIC)
-            values = {key: entry[key] for key in ("version", "commit") if key in entry}
-            locked = self._entry({"binding": "", "source": source, **values}, at)
-            if locked is not None:
-                yield at, locked._replace(path=parse_remote(source).path)
-
-    def _entry(self, entry: Mapping[str, object], at: KeyPath) -> LockedPack | None:
+    def _locked(self) -> LockedPack | None:
         before = len(self.problems)
-        binding, source, commit = (
-            self._text(entry, at, key, needed=True) for key in ("binding", "source", "commit")
-        )
-        path, version, sha256 = (
-            self._text(entry, at, key) for key in ("path", "version", "sha256")
-        )
         locked = LockedPack(
-            binding, source, path, version, commit, sha256, self._parents(entry, at)
+            self._needed("binding"),
+            self._needed("source"),
+            self.text("path"),
+            self.text("version"),
+            self._needed("commit").lower(),
+            self.text("sha256").lower(),
+            tuple(sorted(self.words("parents") or ())),
         )
         if len(self.problems) == before:
-            self._check(locked, at)
+            self._check(locked)
         return locked if len(self.problems) == before else None
 
-    def _check(self, locked: LockedPack, at: KeyPath) -> None:
+    def _needed(self, key: str) -> str:
+        if self.values.get(key) is None:
+            self._note("missing-key", f"`{key}` is missing", self.at, _REWRITE)
+        return self.text(key)
+
+    def _check(self, locked: LockedPack) -> None:
         if not is_commit(locked.commit):
             message = "`commit` is not the full name of a commit"
-            self._note("bad-value", message, (*at, "commit"), _REWRITE)
+            self._note("bad-value", message, (*self.at, "commit"), _REWRITE)
         if locked.sha256 and not (len(locked.sha256) == 64 and is_commit(locked.sha256)):
             message = "`sha256` is not a hash of 64 hexadecimal digits"
-            self._note("bad-value", message, (*at, "sha256"), _REWRITE)
+            self._note("bad-value", message, (*self.at, "sha256"), _REWRITE)
         key = "source"
         try:
             parse_remote(locked.source)
             key = "path"
             check_path(locked.path)
         except SourceAddressError as error:
-            keys = (*at, key) if at[0] == "pack" else at
-            self._note(error.code, error.message, keys, error.hint)
+            at = (*self.at, key) if self.at[0] == "pack" else self.at
+            self._note(error.code, error.message, at, error.hint)
 
-    def _text(
-        self, entry: Mapping[str, object], at: KeyPath, key: str, needed: bool = False
-    ) -> str:
-        value = entry.get(key)
-        if isinstance(value, str):
-            return value.lower() if key in ("commit", "sha256") else value
-        if value is not None:
-            self._wrong_type((*at, key), "a string", value)
-        elif needed:
-            self._note("missing-key", f"`{key}` is missing", at, _REWRITE)
-        return ""
-
-    def _parents(self, entry: Mapping[str, object], at: KeyPath) -> tuple[str, ...]:
-        value = entry.get("parents", [])
-        if not isinstance(value, list):
-            self._wrong_type((*at, "parents"), "a list of strings", value)
-            return ()
-        invalid = [parent for parent in value if not isinstance(parent, str)]
-        if invalid:
-            message = f"`parents` should be a list of strings, but contains {describe(invalid[0])}"
-            self._note("bad-type", message, (*at, "parents"))
-            return ()
-        return tuple(sorted(value))
-
-    def _check_keys(self, table: Mapping[str, object], at: KeyPath, known: tuple[str, ...]) -> None:
-        for key in table:
+    def check_keys(self, known: tuple[str, ...]) -> None:
+        for key in self.values:
             if key not in known:
                 message = f"`{shown(key)}` is not part of {LOCK}"
-                self._note("unknown-key", message, (*at, key), did_you_mean(key, known))
+                self._note("unknown-key", message, (*self.at, key), did_you_mean(key, known))
 
-    def _wrong_type(self, at: KeyPath, expected: str, value: object) -> None:
+    def wrong_type(self, at: KeyPath, expected: str, value: object, but: str = "not") -> None:
         name = at[-1] if len(at) > 2 else at[0]  # a source may contain secrets
-        self._note("bad-type", f"`{name}` should be {expected}, not {describe(value)}", at)
+        self._note("bad-type", f"`{name}` should be {expected}, {but} {describe(value)}", at)
 
     def _note(self, code: str, message: str, at: KeyPath, hint: str | None = None) -> None:
         self.problems.append(

@@ -1,6 +1,6 @@
 """Decodes city.toml, city.local.toml and pack.toml into layers, patches, imports and rigs."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from gascity.model.fields import Table
@@ -16,6 +16,7 @@ from gascity.model.layers import (
 from gascity.model.names import did_you_mean, is_name, is_rig_name
 from gascity.model.pack import NamedSession, Patch
 from gascity.model.problems import KeyPath, Place, Problem, warning
+from gascity.model.settings import ImportSettings, NamedSessionSettings, RigSettings
 from gascity.model.tables import (
     CITY_NOT_ACTED_ON,
     CITY_TABLES,
@@ -28,10 +29,12 @@ from gascity.model.tables import (
     RIG,
 )
 from gascity.source.agents import decode_agent, is_path
-from gascity.source.decode import decode, decode_provider, describe, for_others
+from gascity.source.decode import Decoded, decode, decode_provider, for_others
 from gascity.source.disk import Disk
+from gascity.toml.read import TomlTable
 
 _TARGET_KEYS = frozenset(("name", "agent", "dir", "rig"))
+_RIG_TABLES = frozenset(("imports", "patches", "overrides"))
 _MISPLACED = {
     "city": "the city's own settings are in [workspace]",
     "pack": "[pack] belongs in pack.toml",
@@ -41,24 +44,22 @@ _MISPLACED = {
 }
 
 
-class FileSource(NamedTuple):
-    """The file being decoded; `path` and `pack` are absolute."""
-
-    disk: Disk
-    path: str
-    pack: str
-    kind: str
-
-    @property
-    def file(self) -> str:
-        return self.disk.shown(self.path)
-
-
 class ImportEntry(NamedTuple):
     """An import as written in a file, not yet resolved."""
 
     binding: str
-    values: Mapping[str, object]
+    settings: ImportSettings
+    place: Place
+
+
+class RigEntry(NamedTuple):
+    """A `[[rigs]]` entry; `bindings` names imports of the city that it uses."""
+
+    name: str
+    layer: Layer
+    patches: tuple[Patch, ...]
+    imports: tuple[ImportEntry, ...]
+    bindings: tuple[str, ...]
     place: Place
 
 
@@ -79,407 +80,290 @@ class Manifest:
         self.problems: list[Problem] = []
 
 
-class RigEntry(NamedTuple):
-    """A `[[rigs]]` entry; `bindings` names imports of the city that it uses."""
-
-    name: str
-    layer: Layer
-    patches: tuple[Patch, ...]
-    imports: tuple[ImportEntry, ...]
-    bindings: tuple[str, ...]
-    place: Place
-
-
 def read_manifest(
     disk: Disk, raw: Mapping[str, object], path: str, pack: str, kind: str
 ) -> Manifest:
     """Decode a parsed file; `kind` is `city`, `local` (city.local.toml) or `pack`."""
-    source = FileSource(disk, path, pack, kind)
-    out = Manifest(source.file)
-    known = PACK_TABLES if kind == "pack" else CITY_TABLES
-    for key, value in raw.items():
-        if key not in known:
-            out.problems.append(_unknown(source, key, known))
-        elif (table := known[key]) is not None:
-            _plain_table(source, out, table, key, value)
-    _agent_tables(source, out, raw)
-    _defaults(source, out, raw)
-    _patches(source, out, raw)
-    _providers(source, out, raw)
-    out.imports = _imports(source, out, raw.get("imports"), ("imports",))
-    _named_sessions(source, out, raw)
-    if kind != "pack":
-        _default_imports(source, out, raw)
-        _rigs(source, out, raw)
-        _implicit(source, out, raw)
-        _includes(source, out, raw)
-    elif pack != disk.root:
-        out.problems = [for_others(problem) for problem in out.problems]
-    return out
+    return _ManifestReader(disk, raw, path, pack, kind).read()
 
 
-def _unknown(source: FileSource, key: str, known: Mapping[str, Table | None]) -> Problem:
-    place = Place(source.file, (key,))
-    reasons = PACK_FILE_NOT_ACTED_ON if source.kind == "pack" else CITY_NOT_ACTED_ON
-    if key in reasons:
-        return warning("not-acted-on", f"`{key}` has no effect: {reasons[key]}", place)
-    what = "pack.toml" if source.kind == "pack" else "city.toml"
-    hint = _MISPLACED.get(key) or did_you_mean(key, known)
-    return Problem("unknown-key", f"`{key}` is not part of {what}", place, hint)
+class _ManifestReader:
+    """Decodes one file; `path` and `pack` are absolute."""
 
+    def __init__(
+        self, disk: Disk, raw: Mapping[str, object], path: str, pack: str, kind: str
+    ) -> None:
+        self.disk = disk
+        self.path = path
+        self.pack = pack
+        self.kind = kind
+        self.file = disk.shown(path)
+        self.manifest = Manifest(self.file)
+        self.problems = self.manifest.problems
+        self.raw = TomlTable(raw, self.file, (), self.problems)
 
-def _plain_table(source: FileSource, out: Manifest, table: Table, key: str, value: object) -> None:
-    if not isinstance(value, dict):
-        out.problems.append(_wrong_type(source, (key,), "a table", value))
-        return
-    decoded = decode(table, value, source.file, (key,), not_acted_on=NOT_ACTED_ON.get(table.name))
-    out.problems += decoded.problems
-    out.layers[key] = Layer(key, source.file, decoded.values, (key,), decoded.written or None)
+    def read(self) -> Manifest:
+        manifest = self.manifest
+        known = PACK_TABLES if self.kind == "pack" else CITY_TABLES
+        for key in self.raw.values:
+            if key not in known:
+                self.problems.append(self._unknown(key, known))
+            elif (table := known[key]) is not None:
+                self._plain_table(table, key)
+        self._agent_tables()
+        self._defaults()
+        self._patches()
+        self._providers()
+        manifest.imports = self._imports(self.raw)
+        self._named_sessions()
+        if self.kind != "pack":
+            self._default_imports()
+            self._rigs()
+            self._implicit()
+            manifest.includes = [
+                (Place(self.file, ("include", index), of_value=True), file)
+                for index, file in enumerate(self.raw.words("include", "a list of files") or ())
+            ]
+        elif self.pack != self.disk.root:
+            manifest.problems = [for_others(problem) for problem in self.problems]
+        return manifest
 
+    def _unknown(self, key: str, known: Mapping[str, Table | None]) -> Problem:
+        place = Place(self.file, (key,))
+        reasons = PACK_FILE_NOT_ACTED_ON if self.kind == "pack" else CITY_NOT_ACTED_ON
+        if key in reasons:
+            return warning("not-acted-on", f"`{key}` has no effect: {reasons[key]}", place)
+        file = "pack.toml" if self.kind == "pack" else "city.toml"
+        hint = _MISPLACED.get(key) or did_you_mean(key, known)
+        return Problem("unknown-key", f"`{key}` is not part of {file}", place, hint)
 
-def _agent_tables(source: FileSource, out: Manifest, raw: Mapping[str, object]) -> None:
-    """Report `[[agent]]`, and `[[agents]]` of early releases. A table `[agents]` has defaults."""
-    for key in ("agent", "agents"):
-        entries = raw.get(key)
-        if entries is None or (key == "agents" and not isinstance(entries, list)):
-            continue
-        for index, entry in enumerate(entries if isinstance(entries, list) else [entries]):
-            name = entry.get("name", "?") if isinstance(entry, dict) else "?"
-            out.problems.append(
-                Problem(
-                    "agent-table",
-                    f"[[{key}]] `{name}` is not read: agents are directories now",
-                    Place(source.file, (key, index)),
-                    "run `city migrate` to convert all `[[agent]]` tables",
+    def _decode(
+        self, table: Table, raw: TomlTable, handled: frozenset[str] = frozenset()
+    ) -> Decoded:
+        reasons = NOT_ACTED_ON.get(table.name)
+        decoded = decode(
+            table, raw.values, self.file, raw.at, not_acted_on=reasons, handled=handled
+        )
+        self.problems += decoded.problems
+        return decoded
+
+    def _plain_table(self, table: Table, key: str) -> None:
+        raw = self.raw.table(key)
+        if raw is not None:
+            layer = self._decode(table, raw).layer(key, self.file, raw.at)
+            self.manifest.layers[key] = layer
+
+    def _agent_tables(self) -> None:
+        """Report `[[agent]]`, and `[[agents]]` of early releases."""
+        for key in ("agent", "agents"):
+            entries = self.raw.values.get(key)
+            if key == "agent" and entries is not None and not isinstance(entries, list):
+                entries = [entries]
+            # A table `[agents]` has defaults.
+            for index, entry in enumerate(entries if isinstance(entries, list) else ()):
+                name = entry.get("name", "?") if isinstance(entry, dict) else "?"
+                self.problems.append(
+                    Problem(
+                        "agent-table",
+                        f"[[{key}]] `{name}` is not read: agents are directories now",
+                        Place(self.file, (key, index)),
+                        "run `city migrate` to convert all `[[agent]]` tables",
+                    )
                 )
-            )
 
+    def _defaults(self) -> None:
+        """Decode `[agent_defaults]` over `[agents]`, its older name."""
+        values: dict[str, object] = {}
+        written: dict[str, str] = {}
+        has_older = self.kind != "pack" and not isinstance(self.raw.values.get("agents"), list)
+        for name in ("agents", "agent_defaults") if has_older else ("agent_defaults",):
+            table = self.raw.table(name)
+            if table is None:
+                continue
+            if name == "agents":
+                self._older_spelling("[agents]", "[agent_defaults]", (name,))
+            decoded = decode_agent(self.disk, table.values, self.path, table.at, self.pack)
+            self.problems += decoded.problems
+            values |= decoded.values
+            written |= {key: f"{name}.{decoded.written.get(key, key)}" for key in decoded.values}
+        if values:
+            kind = PACK_DEFAULTS if self.kind == "pack" else CITY_DEFAULTS
+            self.manifest.defaults = Layer(kind, self.file, values, (), written)
 
-def _defaults(source: FileSource, out: Manifest, raw: Mapping[str, object]) -> None:
-    """Decode `[agent_defaults]` over `[agents]`, its older name."""
-    kind = PACK_DEFAULTS if source.kind == "pack" else CITY_DEFAULTS
-    values: dict[str, object] = {}
-    written: dict[str, str] = {}
-    for name in ("agents", "agent_defaults"):
-        table = raw.get(name)
-        if table is None or (
-            name == "agents" and (source.kind == "pack" or isinstance(table, list))
-        ):
-            continue
-        if not isinstance(table, dict):
-            out.problems.append(_wrong_type(source, (name,), "a table", table))
-            continue
-        if name == "agents":
-            out.problems.append(
-                warning(
-                    "older-spelling",
-                    "`[agents]` is an older spelling of `[agent_defaults]`",
-                    Place(source.file, (name,)),
-                    "write [agent_defaults]",
-                )
-            )
-        decoded = decode_agent(source.disk, table, source.path, (name,), source.pack)
-        out.problems += decoded.problems
-        values |= decoded.values
-        written |= {key: f"{name}.{decoded.written.get(key, key)}" for key in decoded.values}
-    if values:
-        out.defaults = Layer(kind, source.file, values, (), written)
+    def _older_spelling(self, older: str, newer: str, at: KeyPath) -> None:
+        message = f"`{older}` is an older spelling of `{newer}`"
+        place = Place(self.file, at)
+        self.problems.append(warning("older-spelling", message, place, f"write {newer}"))
 
-
-def _patches(source: FileSource, out: Manifest, raw: Mapping[str, object]) -> None:
-    table = raw.get("patches")
-    if table is None:
-        return
-    if not isinstance(table, dict):
-        out.problems.append(_wrong_type(source, ("patches",), "a table", table))
-        return
-    out.problems += [_other_patch(source, key) for key in table if key != "agent"]
-    kind = {"city": CITY_PATCH, "local": LOCAL_PATCH, "pack": PACK_PATCH}[source.kind]
-    out.patches = _patch_list(
-        source, out.problems, table.get("agent"), ("patches", "agent"), kind, "name"
-    )
-
-
-def _other_patch(source: FileSource, key: str) -> Problem:
-    place = Place(source.file, ("patches", key))
-    if key in PATCHES_NOT_ACTED_ON:
-        text = f"`patches.{key}` has no effect: {PATCHES_NOT_ACTED_ON[key]}"
-        return warning("not-acted-on", text, place)
-    message = f"`patches.{key}` is not a kind of patch"
-    return Problem("unknown-key", message, place, did_you_mean(key, ("agent",)))
-
-
-def _providers(source: FileSource, out: Manifest, raw: Mapping[str, object]) -> None:
-    for name, at, table in _tables(source, out, raw.get("providers"), ("providers",)):
-        decoded = decode_provider(table, source.file, at)
-        out.problems += decoded.problems
-        layer = {"pack": "pack", "local": "local"}.get(source.kind, "city")
-        out.providers[name] = Layer(layer, source.file, decoded.values, at, decoded.written or None)
-
-
-def _tables(
-    source: FileSource, out: Manifest, tables: object, at: KeyPath
-) -> list[tuple[str, KeyPath, dict[str, object]]]:
-    """Return the named tables under `at`; those with invalid names or types become problems."""
-    if tables is None:
-        return []
-    if not isinstance(tables, dict):
-        out.problems.append(_wrong_type(source, at, "a table of tables", tables))
-        return []
-    valid = []
-    for name, table in tables.items():
-        here = (*at, name)
-        if not isinstance(table, dict):
-            out.problems.append(_wrong_type(source, here, "a table", table))
-        elif not is_name(name):
-            out.problems.append(_bad_name(source, name, here))
-        else:
-            valid.append((name, here, table))
-    return valid
-
-
-def _imports(source: FileSource, out: Manifest, tables: object, at: KeyPath) -> list[ImportEntry]:
-    imports = []
-    for name, here, table in _tables(source, out, tables, at):
-        decoded = decode(IMPORT, table, source.file, here, not_acted_on=NOT_ACTED_ON["import"])
-        out.problems += decoded.problems
-        if decoded.values.get("source"):
-            imports.append(ImportEntry(name, decoded.values, Place(source.file, (*here, "source"))))
-        elif "source" in decoded.values:
-            place = Place(source.file, (*here, "source"), of_value=True)
-            out.problems.append(Problem("bad-value", "`source` must not be empty", place))
-    return imports
-
-
-def _named_sessions(source: FileSource, out: Manifest, raw: Mapping[str, object]) -> None:
-    entries = raw.get("named_session")
-    if entries is None:
-        return
-    if not isinstance(entries, list):
-        out.problems.append(_wrong_type(source, ("named_session",), "an array of tables", entries))
-        return
-    for index, entry in enumerate(entries):
-        at: KeyPath = ("named_session", index)
-        if not isinstance(entry, dict):
-            out.problems.append(_wrong_type(source, at, "a table", entry))
-            continue
-        decoded = decode(NAMED_SESSION, entry, source.file, at)
-        out.problems += decoded.problems
-        name = decoded.values.get("name")
-        if isinstance(name, str) and not is_rig_name(name):
-            out.problems.append(_bad_name(source, name, (*at, "name"), of_value=True))
-        elif decoded.values.get("template") == "":
-            place = Place(source.file, (*at, "template"), of_value=True)
-            out.problems.append(Problem("bad-value", "`template` must not be empty", place))
-        elif "template" in decoded.values:
-            out.named_sessions.append(
-                NamedSession(decoded.values, Place(source.file, (*at, "template"), of_value=True))
-            )
-
-
-def _default_imports(source: FileSource, out: Manifest, raw: Mapping[str, object]) -> None:
-    """Check `[defaults.rig.imports]`, which `rig add` copies into a new rig."""
-    at: KeyPath = ()
-    table: object = raw
-    for key in ("defaults", "rig", "imports"):
-        if not isinstance(table, dict):
-            out.problems.append(_wrong_type(source, at, "a table", table))
+    def _patches(self) -> None:
+        table = self.raw.table("patches")
+        if table is None:
             return
-        for name in table if at else ():
-            if name != key:
-                dotted = ".".join(str(part) for part in (*at, name))
-                problem = Problem(
-                    "unknown-key",
-                    f"`{dotted}` is not part of city.toml",
-                    Place(source.file, (*at, name)),
-                    did_you_mean(name, (key,)) or f"only `{key}` is allowed here",
-                )
-                out.problems.append(problem)
-        if key not in table:
-            return
-        at, table = (*at, key), table[key]
-    _imports(source, out, table, at)
+        self.problems += [self._other_patch(key) for key in table.values if key != "agent"]
+        kind = {"city": CITY_PATCH, "local": LOCAL_PATCH, "pack": PACK_PATCH}[self.kind]
+        self.manifest.patches = self._patch_list(table, "agent", kind, "name")
 
+    def _other_patch(self, key: str) -> Problem:
+        place = Place(self.file, ("patches", key))
+        if key in PATCHES_NOT_ACTED_ON:
+            text = f"`patches.{key}` has no effect: {PATCHES_NOT_ACTED_ON[key]}"
+            return warning("not-acted-on", text, place)
+        message = f"`patches.{key}` is not a kind of patch"
+        return Problem("unknown-key", message, place, did_you_mean(key, ("agent",)))
 
-def _rigs(source: FileSource, out: Manifest, raw: Mapping[str, object]) -> None:
-    entries = raw.get("rigs")
-    if entries is None:
-        return
-    if not isinstance(entries, list):
-        out.problems.append(_wrong_type(source, ("rigs",), "an array of tables", entries))
-        return
-    names: dict[str, int] = {}
-    for index, entry in enumerate(entries):
-        at: KeyPath = ("rigs", index)
-        if not isinstance(entry, dict):
-            out.problems.append(_wrong_type(source, at, "a table", entry))
-            continue
-        rig = _rig(source, out, entry, at)
-        if rig is None:
-            continue
-        if names.setdefault(rig.name.lower(), index) != index:
-            place = Place(source.file, (*at, "name"), of_value=True)
-            message = f"rig `{rig.name}` is declared twice"
-            out.problems.append(Problem("duplicate-name", message, place, "keep one of them"))
-            continue
-        out.rigs.append(rig)
+    def _patch_list(self, raw: TomlTable, key: str, kind: str, target: str) -> list[Patch]:
+        patches = (self._patch(entry, kind, target) for entry in raw.tables(key))
+        return [patch for patch in patches if patch is not None]
 
-
-def _rig(
-    source: FileSource, out: Manifest, entry: Mapping[str, object], at: KeyPath
-) -> RigEntry | None:
-    handled = frozenset(("imports", "patches", "overrides"))
-    decoded = decode(RIG, entry, source.file, at, not_acted_on=NOT_ACTED_ON["rig"], handled=handled)
-    out.problems += decoded.problems
-    name = decoded.values.get("name")
-    if not isinstance(name, str):
-        return None
-    if not is_rig_name(name):
-        out.problems.append(_bad_name(source, name, (*at, "name"), of_value=True))
-        return None
-    patches = _rig_patches(source, out, entry, at)
-    imports = entry.get("imports")
-    bindings: tuple[str, ...] = ()
-    written: list[ImportEntry] = []
-    if isinstance(imports, list):
-        bindings = tuple(item for item in imports if isinstance(item, str))
-        if len(bindings) < len(imports):
-            at_imports = (*at, "imports")
-            out.problems.append(_wrong_type(source, at_imports, "a list of names", imports))
-    else:
-        written = _imports(source, out, imports, (*at, "imports"))
-    return RigEntry(
-        name,
-        Layer("rig", source.file, decoded.values, at),
-        tuple(patches),
-        tuple(written),
-        bindings,
-        Place(source.file, at),
-    )
-
-
-def _rig_patches(
-    source: FileSource, out: Manifest, entry: Mapping[str, object], at: KeyPath
-) -> list[Patch]:
-    kind = LOCAL_PATCH if source.kind == "local" else RIG_PATCH
-    patches = []
-    if "overrides" in entry:
-        out.problems.append(
-            warning(
-                "older-spelling",
-                "`[[rigs.overrides]]` is an older spelling of `[[rigs.patches]]`",
-                Place(source.file, (*at, "overrides")),
-                "write [[rigs.patches]]",
-            )
-        )
-        patches += _patch_list(
-            source, out.problems, entry["overrides"], (*at, "overrides"), kind, "agent"
-        )
-    patches += _patch_list(
-        source, out.problems, entry.get("patches"), (*at, "patches"), kind, "agent"
-    )
-    return patches
-
-
-def _implicit(source: FileSource, out: Manifest, raw: Mapping[str, object]) -> None:
-    value = raw.get("implicit_agents")
-    if value is None or isinstance(value, bool):
-        out.implicit = value
-    elif isinstance(value, list) and all(isinstance(item, str) for item in value):
-        out.implicit = tuple(value)
-    else:
-        out.problems.append(
-            _wrong_type(source, ("implicit_agents",), "true, false or a list of names", value)
-        )
-
-
-def _includes(source: FileSource, out: Manifest, raw: Mapping[str, object]) -> None:
-    """Decode `include`: files with more tables of city.toml."""
-    value = raw.get("include")
-    if value is None:
-        return
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        out.problems.append(_wrong_type(source, ("include",), "a list of files", value))
-        return
-    out.includes = [
-        (Place(source.file, ("include", index), of_value=True), item)
-        for index, item in enumerate(value)
-    ]
-
-
-def _wrong_type(source: FileSource, at: KeyPath, wanted: str, value: object) -> Problem:
-    name = ".".join(str(part) for part in at if isinstance(part, str))
-    return Problem(
-        "bad-type", f"`{name}` should be {wanted}, not {describe(value)}", Place(source.file, at)
-    )
-
-
-def _bad_name(source: FileSource, name: str, at: KeyPath, *, of_value: bool = False) -> Problem:
-    return Problem(
-        "bad-name",
-        f"`{name}` is not a valid name",
-        Place(source.file, at, of_value=of_value),
-        "use letters, digits, - and _, starting with a letter or digit",
-    )
-
-
-def _patch_list(
-    source: FileSource,
-    problems: list[Problem],
-    entries: object,
-    at: KeyPath,
-    kind: str,
-    target: str,
-) -> list[Patch]:
-    if entries is None:
-        return []
-    if not isinstance(entries, list):
-        name = ".".join(str(part) for part in at if isinstance(part, str))
-        hint = f"write [[{name}]]"
-        problems.append(
-            Problem(
-                "bad-type", f"`{name}` should be an array of tables", Place(source.file, at), hint
-            )
-        )
-        return []
-    patches = (
-        _patch(source, problems, entry, (*at, index), kind, target)
-        for index, entry in enumerate(entries)
-    )
-    return [patch for patch in patches if patch is not None]
-
-
-def _patch(
-    source: FileSource, problems: list[Problem], entry: object, at: KeyPath, kind: str, target: str
-) -> Patch | None:
-    place = Place(source.file, at)
-    if not isinstance(entry, dict):
-        problems.append(_wrong_type(source, at, "a table", entry))
-        return None
-    name = entry.get(target, entry.get("agent" if target == "name" else "name"))
-    rig = entry.get("rig", entry.get("dir"))
-    for key in _TARGET_KEYS & entry.keys():
-        if not isinstance(entry[key], str):
-            problems.append(_wrong_type(source, (*at, key), "a string", entry[key]))
+    def _patch(self, entry: TomlTable, kind: str, target: str) -> Patch | None:
+        """Decode a patch; `target` is the usual key of the agent's name here."""
+        before = len(self.problems)
+        keys = {key: entry.text(key) for key in _TARGET_KEYS if key in entry.values}
+        if len(self.problems) > before:
             return None
-    if not name:
-        message = f"a patch needs `{target}`, the agent it changes"
-        problems.append(Problem("missing-key", message, place))
-        return None
-    if is_path(rig):
-        message = "`dir` has no effect in a patch: it is a path, not a rig"
-        problems.append(warning("not-acted-on", message, Place(source.file, (*at, "dir"))))
-        rig = None
-    decoded = decode_agent(
-        source.disk, entry, source.path, at, source.pack, handled=_TARGET_KEYS, patch=True
-    )
-    problems += decoded.problems
-    own = kind != PACK_PATCH or source.pack == source.disk.root
-    layer = Layer(kind, source.file, decoded.values, at, decoded.written or None, own)
-    spelled = target if target in entry else ("agent" if target == "name" else "name")
-    return Patch(
-        name,
-        None if rig in ("", "*") else rig,
-        layer,
-        Place(source.file, (*at, spelled), of_value=True),
-    )
+        spelled = target if target in keys else ("agent" if target == "name" else "name")
+        name, rig = keys.get(spelled), keys.get("rig", keys.get("dir"))
+        if not name:
+            message = f"a patch needs `{target}`, the agent it changes"
+            self.problems.append(Problem("missing-key", message, Place(self.file, entry.at)))
+            return None
+        if rig and is_path(rig):
+            message = "`dir` has no effect in a patch: it is a path, not a rig"
+            place = Place(self.file, (*entry.at, "dir"))
+            self.problems.append(warning("not-acted-on", message, place))
+            rig = None
+        decoded = decode_agent(
+            self.disk,
+            entry.values,
+            self.path,
+            entry.at,
+            self.pack,
+            handled=_TARGET_KEYS,
+            patch=True,
+        )
+        self.problems += decoded.problems
+        own = kind != PACK_PATCH or self.pack == self.disk.root
+        layer = decoded.layer(kind, self.file, entry.at)._replace(may_shrink=own)
+        place = Place(self.file, (*entry.at, spelled), of_value=True)
+        return Patch(name, None if rig in ("", "*") else rig, layer, place)
+
+    def _named_tables(self, raw: TomlTable, key: str) -> Iterator[tuple[str, TomlTable]]:
+        """Yield the tables under a key; invalid names become problems."""
+        for name, table in raw.named_tables(key):
+            if is_name(name):
+                yield name, table
+            else:
+                self._bad_name(name, table.at)
+
+    def _bad_name(self, name: str, at: KeyPath, *, of_value: bool = False) -> None:
+        self.problems.append(
+            Problem(
+                "bad-name",
+                f"`{name}` is not a valid name",
+                Place(self.file, at, of_value=of_value),
+                "use letters, digits, - and _, starting with a letter or digit",
+            )
+        )
+
+    def _providers(self) -> None:
+        for name, table in self._named_tables(self.raw, "providers"):
+            decoded = decode_provider(table.values, self.file, table.at)
+            self.problems += decoded.problems
+            self.manifest.providers[name] = decoded.layer(self.kind, self.file, table.at)
+
+    def _imports(self, raw: TomlTable) -> list[ImportEntry]:
+        imports = []
+        for name, table in self._named_tables(raw, "imports"):
+            layer = self._decode(IMPORT, table).layer("import", self.file, table.at)
+            settings = ImportSettings((layer,))
+            place = Place(self.file, (*table.at, "source"))
+            if settings.source:
+                imports.append(ImportEntry(name, settings, place))
+            elif "source" in layer.values:
+                self._empty(place)
+        return imports
+
+    def _empty(self, place: Place) -> None:
+        message = f"`{place.path[-1]}` must not be empty"
+        self.problems.append(Problem("bad-value", message, place._replace(of_value=True)))
+
+    def _default_imports(self) -> None:
+        """Check `[defaults.rig.imports]`, which `rig add` copies into a new rig."""
+        raw = self.raw
+        for key, only in (("defaults", "rig"), ("rig", "imports")):
+            table = raw.table(key)
+            if table is None:
+                return
+            for name in table.values:
+                if name != only:
+                    dotted = ".".join(map(str, (*table.at, name)))
+                    problem = Problem(
+                        "unknown-key",
+                        f"`{dotted}` is not part of city.toml",
+                        Place(self.file, (*table.at, name)),
+                        did_you_mean(name, (only,)) or f"only `{only}` is allowed here",
+                    )
+                    self.problems.append(problem)
+            raw = table
+        self._imports(raw)
+
+    def _named_sessions(self) -> None:
+        for entry in self.raw.tables("named_session"):
+            layer = self._decode(NAMED_SESSION, entry).layer("named session", self.file, entry.at)
+            settings = NamedSessionSettings((layer,))
+            place = Place(self.file, (*entry.at, "template"), of_value=True)
+            if settings.name is not None and not is_rig_name(settings.name):
+                self._bad_name(settings.name, (*entry.at, "name"), of_value=True)
+            elif settings.template:
+                self.manifest.named_sessions.append(NamedSession(settings, place))
+            elif "template" in layer.values:
+                self._empty(place)
+
+    def _rigs(self) -> None:
+        names: set[str] = set()
+        for entry in self.raw.tables("rigs"):
+            rig = self._rig(entry)
+            if rig is None:
+                continue
+            if rig.name.lower() in names:
+                place = Place(self.file, (*entry.at, "name"), of_value=True)
+                message = f"rig `{rig.name}` is declared twice"
+                self.problems.append(Problem("duplicate-name", message, place, "keep one of them"))
+            else:
+                names.add(rig.name.lower())
+                self.manifest.rigs.append(rig)
+
+    def _rig(self, entry: TomlTable) -> RigEntry | None:
+        decoded = self._decode(RIG, entry, _RIG_TABLES)
+        layer = decoded.layer("rig", self.file, entry.at)
+        name = RigSettings((layer,)).name
+        if "name" not in layer.values:
+            return None
+        if not is_rig_name(name):
+            self._bad_name(name, (*entry.at, "name"), of_value=True)
+            return None
+        patches = self._rig_patches(entry)
+        bindings: tuple[str, ...] = ()
+        imports: list[ImportEntry] = []
+        if isinstance(entry.values.get("imports"), list):
+            bindings = entry.words("imports", "a list of names") or ()
+        else:
+            imports = self._imports(entry)
+        place = Place(self.file, entry.at)
+        return RigEntry(name, layer, tuple(patches), tuple(imports), bindings, place)
+
+    def _rig_patches(self, entry: TomlTable) -> list[Patch]:
+        kind = LOCAL_PATCH if self.kind == "local" else RIG_PATCH
+        if "overrides" in entry.values:
+            at = (*entry.at, "overrides")
+            self._older_spelling("[[rigs.overrides]]", "[[rigs.patches]]", at)
+        older = self._patch_list(entry, "overrides", kind, "agent")
+        return [*older, *self._patch_list(entry, "patches", kind, "agent")]
+
+    def _implicit(self) -> None:
+        value = self.raw.values.get("implicit_agents")
+        if isinstance(value, bool):
+            self.manifest.implicit = value
+        else:
+            expected = "true, false or a list of names"
+            self.manifest.implicit = self.raw.words("implicit_agents", expected)

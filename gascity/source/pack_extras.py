@@ -9,9 +9,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from gascity.model.pack import Import, Pack, downwards
-from gascity.model.problems import KeyPath, Place, Problem
+from gascity.model.problems import Place, Problem
 from gascity.source.agents import read_table
 from gascity.source.disk import Disk, is_below
+from gascity.toml.read import TomlTable
 
 FORMULA, ORDER, COMMAND, DOCTOR = KINDS = ("formula", "order", "command", "doctor")
 
@@ -125,22 +126,18 @@ class _ExtrasReader:
                 yield from self._commands(home, words, linked=linked or is_link)
                 continue
             extra, table = self._from_folder(COMMAND, " ".join(words), home, names)
-            written = table.get("command")
-            if isinstance(written, list) and written and all(isinstance(w, str) for w in written):
-                words = tuple(str(word) for word in written)
+            words = table.words("command") or words
             yield extra._replace(name=" ".join(words), words=words)
 
     def _from_tables(self, kind: str, key: str) -> Iterator[Extra]:
         """Read `[[commands]]` or `[[doctor]]` tables of pack.toml, as older packs have them."""
         path = f"{self.root}/pack.toml"
         whole, manifest = self._from_file(kind, "", path)
-        rows = manifest.get(key)
-        for at, row in enumerate(rows if isinstance(rows, list) else ()):
-            name = _text(row.get("name")) if isinstance(row, dict) else ""
+        for row in manifest.tables(key):
+            name = row.text("name").strip()
             if name:
-                about = _summary(row.get("description"))
-                problems = self._script(whole.file, self.root, row, "script", "", (key, at))
-                yield whole._replace(name=name, description=about, problems=tuple(problems))
+                problems = self._script(whole.file, self.root, row, "script", "")
+                yield whole._replace(name=name, description=_summary(row), problems=tuple(problems))
 
     def _names(self, directory: str) -> list[str]:
         """List a directory; nothing if it is another pack."""
@@ -157,54 +154,47 @@ class _ExtrasReader:
             if self.disk.is_directory(path):
                 yield name, path
 
-    def _from_file(self, kind: str, name: str, path: str) -> tuple[Extra, Mapping[str, object]]:
+    def _from_file(self, kind: str, name: str, path: str) -> tuple[Extra, TomlTable]:
         """Read an extra that one file defines, and the parsed file."""
         before = len(self.disk.problems)
-        table: Mapping[str, object] = read_table(self.disk, path, within=self.root) or {}
+        table = _plain_table(read_table(self.disk, path, within=self.root) or {})
         noted = tuple(problem.softened() for problem in self.disk.problems[before:])
         del self.disk.problems[before:]
-        about = _summary(table.get("description"))
-        return Extra(kind, name, about, self.disk.shown(path), self.pack, noted), table
+        file = self.disk.shown(path)
+        return Extra(kind, name, _summary(table), file, self.pack, noted), table
 
     def _order(self, name: str, path: str) -> Extra:
         extra, table = self._from_file(ORDER, name, path)
-        inner = table.get("order")
-        order = inner if isinstance(inner, dict) else table
-        trigger = _text(order.get("trigger")) or _text(order.get("gate"))
-        formula = _text(order.get("formula"))
+        order = table.table("order") or table
+        trigger = order.text("trigger").strip() or order.text("gate").strip()
+        formula = order.text("formula").strip()
         return extra._replace(
-            description=_summary(order.get("description")),
+            description=_summary(order),
             trigger=trigger,
-            when=_text(order.get(_TRIGGER_DETAILS.get(trigger, ""))),
-            action="formula" if formula else "exec" if _text(order.get("exec")) else "",
+            when=order.text(_TRIGGER_DETAILS.get(trigger, "")).strip(),
+            action="formula" if formula else "exec" if order.text("exec").strip() else "",
             formula=formula,
         )
 
     def _from_folder(
         self, kind: str, name: str, home: str, names: list[str]
-    ) -> tuple[Extra, Mapping[str, object]]:
+    ) -> tuple[Extra, TomlTable]:
         """Read a directory with a script, and its parsed manifest if it has one."""
         manifest = f"{kind}.toml"
-        table: Mapping[str, object] = {}
         if manifest in names:
             extra, table = self._from_file(kind, name, f"{home}/{manifest}")
         else:
+            table = _plain_table({})
             extra = Extra(kind, name, "", self.disk.shown(f"{home}/run.sh"), self.pack)
         problems = self._script(extra.file, home, table, "run", "run.sh")
         return extra._replace(problems=(*extra.problems, *problems)), table
 
     def _script(
-        self,
-        file: str,
-        home: str,
-        table: Mapping[str, object],
-        key: str,
-        usual: str,
-        at: KeyPath = (),
+        self, file: str, home: str, table: TomlTable, key: str, usual: str
     ) -> Iterator[Problem]:
         """Check the path of a script, which is relative to `home`."""
-        written = _text(table.get(key))
-        place = Place(file, (*at, key), of_value=True) if written else Place(file)
+        written = table.text(key).strip()
+        place = Place(file, (*table.at, key), of_value=True) if written else Place(file)
         target = os.path.normpath(os.path.join(home, written or usual))
         if "\0" in written or not is_below(target, self.root):
             yield Problem(
@@ -220,13 +210,14 @@ class _ExtrasReader:
             yield Problem("link-leaves-pack", message, place).softened()
 
 
-def _text(value: object) -> str:
-    return value.strip() if isinstance(value, str) else ""
+def _plain_table(values: Mapping[str, object]) -> TomlTable:
+    """Return a table in which values of the wrong type are ignored, because nothing is run."""
+    return TomlTable(values, "", (), [])
 
 
-def _summary(value: object) -> str:
+def _summary(table: TomlTable) -> str:
     """Return the first paragraph of a description, on one line."""
-    return " ".join(_text(value).partition("\n\n")[0].split())
+    return " ".join(table.text("description").strip().partition("\n\n")[0].split())
 
 
 class PackUse(NamedTuple):
@@ -253,7 +244,7 @@ _Effective = dict[_Key, CityExtra]
 
 def packs_of_import(entry: Import, rig: str | None = None) -> list[PackUse]:
     """Return the packs of an import, lowest first: a pack's own imports are below it."""
-    shared = entry.values.get("share", True) is not False
+    shared = entry.settings.share
     return [PackUse(pack, entry.binding, rig, shared) for pack in downwards(entry.pack)][::-1]
 
 

@@ -31,9 +31,7 @@ def read_provider(disk: Disk, path: str, within: str | None = None) -> Layer | N
     file = disk.shown(path)
     decoded = decode_provider(raw, file)
     disk.problems += decoded.problems
-    return Layer(
-        "city" if within else "built-in", file, decoded.values, (), decoded.written or None
-    )
+    return decoded.layer("city" if within else "built-in", file)
 
 
 def providers_of(manifests: Sequence[Manifest], pack: Pack) -> dict[str, tuple[Layer, ...]]:

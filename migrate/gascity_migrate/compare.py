@@ -122,7 +122,9 @@ def _city(city: City) -> Aspects:
         "name": city.name,
         "default provider": city.default_provider,
         "configured providers": sorted(city.configured),
-        SESSIONS: sorted((_plain(session.values) for session in city.named_sessions), key=repr),
+        SESSIONS: sorted(
+            (_plain(session.settings.as_dict()) for session in city.named_sessions), key=repr
+        ),
         "imports": _imports(city.pack.imports),
         **{f"[workspace] {key}": value for key, value in _values(city.layers.workspace).items()},
         **{f"[session] {key}": value for key, value in _values(city.layers.session).items()},

@@ -131,11 +131,11 @@ def test_sessions_that_a_pack_names_are_those_of_its_agents_in_the_city(
     crew.commit({"pack.toml": CREW["pack.toml"] + '[[named_session]]\ntemplate = "mayor"\n'})
     city.write({"city.toml": imports(crew=crew.url) + '[[rigs]]\nname = "web"\n'})
     (session,) = install(city).named_sessions
-    assert session.values["template"] == "crew.mayor"
+    assert session.settings.template == "crew.mayor"
     rig = f'[[rigs]]\nname = "web"\n\n[rigs.imports.crew]\nsource = "{crew.url}"\n'
     city.write({"city.toml": rig})
     (session,) = install(city).named_sessions
-    assert (session.values["template"], session.values["dir"]) == ("crew.mayor", "web")
+    assert (session.settings.template, session.settings.dir) == ("crew.mayor", "web")
 
 
 def test_a_pack_of_a_repository_may_import_from_the_city_and_from_no_other_place_of_the_machine(
@@ -208,7 +208,7 @@ def test_packs_that_are_reached_by_countless_ways_are_each_read_once(city: CityB
     town = city({"city.toml": imports(top="packs/p0"), **files})
     assert codes_of(town) == []
     (session,) = town.named_sessions
-    assert session.values["template"] == "top.last"
+    assert session.settings.template == "top.last"
     assert city_asset_dirs(town)[0].directory == "packs/p40"
 
 

@@ -82,9 +82,8 @@ def rows_of(pack: Pack, rigs: Rigs, problems: Sequence[Problem]) -> list[ImportR
 
 
 def _row(target: Import, rig: str | None, state: str) -> ImportRow:
-    written = target.values.get("version")
     commit = target.locked.commit if target.locked else None
-    version = str(written) if written else None
+    version = target.settings.version or None
     source = shown_source(target)
     return ImportRow(target.binding, source, version, commit, target.directory, (), state, rig)
 
@@ -321,7 +320,7 @@ def _step(target: Import, rig: str | None, locator: Locator) -> dict[str, object
     return {
         "binding": target.binding,
         "source": shown_source(target),
-        "version": target.values.get("version"),
+        "version": target.settings.version,
         "commit": target.locked.commit if target.locked else None,
         "rig": rig,
         "file": target.place.file,

@@ -112,13 +112,13 @@ def _target(city: City, binding: str | None) -> _PackTarget:
 
 
 def _head(city: City, target: _PackTarget) -> dict[str, object]:
-    imported, values = target.imported, target.pack.values
+    imported = target.imported
     locked = imported.locked if imported else None
     return {
         "binding": imported.binding if imported else None,
         "rig": target.rig,
         "name": target.pack.name or (city.name if imported is None else ""),
-        "description": str(values.get("description") or ""),
+        "description": target.pack.description,
         "source": shown_source(imported) if imported else None,
         "version": (imported.version or None) if imported else None,
         "commit": locked.commit if locked else None,

@@ -5,7 +5,8 @@ import pytest
 from gascity.model.fields import AGENT, Edit, Field, Kind, table
 from gascity.model.problems import Place
 from gascity.model.tables import IMPORT, MCP_SERVER, PROVIDER, WORKSPACE
-from gascity.source.decode import decode, decode_provider, describe
+from gascity.source.decode import decode, decode_provider
+from gascity.toml.read import describe
 
 THINGS = table(
     "thing",
