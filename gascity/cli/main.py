@@ -36,10 +36,10 @@ _SECTIONS = {
         ),
     },
     "Working directories": {
-        "plan": ("gascity.cli.workdir.plan", "plan", "Show what `city apply` would change."),
-        "apply": ("gascity.cli.workdir.apply", "apply", "Write agents' working directories."),
-        "undo": ("gascity.cli.workdir.undo", "undo", "Revert the last apply."),
-        "overlay": ("gascity.cli.workdir.overlay", "overlay", "List overlay files."),
+        "plan": ("gascity.cli.workdir", "plan", "Show what `city apply` would change."),
+        "apply": ("gascity.cli.workdir", "apply", "Write agents' working directories."),
+        "undo": ("gascity.cli.workdir", "undo", "Revert the last apply."),
+        "overlay": ("gascity.cli.workdir", "overlay", "List overlay files."),
     },
     "Rigs and packs": {
         "rig": ("gascity.cli.rig", "rig", "Manage rigs (the projects agents work on)."),

@@ -40,7 +40,7 @@ def list_servers(
 
     Includes servers that its provider cannot use, with the reason.
     """
-    from gascity.cli.workdir.common import load_scope, session_place
+    from gascity.cli.workdir import load_scope, session_place
     from gascity.workdir.planner import requirements_of
 
     refuse_both(agent, session)

@@ -211,7 +211,7 @@ def _can_list(kind: str, command: tuple[str, ...]) -> CheckResult:
 
 def _check_agent(context: CommandContext, name: str, reference: str) -> list[CheckResult]:
     """Compare what the program lists in an agent's directory with the plan."""
-    from gascity.cli.workdir.common import load_scope
+    from gascity.cli.workdir import load_scope
     from gascity.mcp.servers import launch_environment
     from gascity.providers.listing import ProviderCli
     from gascity.workdir.planner import expected_of

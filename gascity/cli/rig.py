@@ -213,7 +213,7 @@ def _clean(context: CommandContext, rig: str) -> list[str]:
 
     A worktree with uncommitted work is kept and reported.
     """
-    from gascity.cli.workdir.common import directories, load_scope, new_applier, print_kept
+    from gascity.cli.workdir import directories, load_scope, new_applier, print_kept
     from gascity.workdir.decide.context import Choices
 
     scope = load_scope(context, None, ignore_errors=True)

@@ -3,8 +3,8 @@
 import os
 from collections.abc import Iterator, Mapping, Sequence
 
+from gascity.cli.diff import text_diff
 from gascity.cli.output import BOLD, printable, styled, wrap
-from gascity.cli.workdir.diff import text_diff
 from gascity_migrate.draft import Migration
 from gascity_migrate.files import COPY, EDIT, LINK, MOVE, REMOVE, WRITE, Change
 
