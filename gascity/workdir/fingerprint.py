@@ -10,7 +10,7 @@ from gascity.model.plan import DOCUMENT, LINK, PathRecord, WantedPath, digest
 from gascity.prompts import Prompts
 from gascity.render.variables import SessionContext
 from gascity.source.catalogues import read_files
-from gascity.workdir.decide.overlay import LayeredFile
+from gascity.workdir.overlays import LayeredFile
 from gascity.workdir.planner import DirectoryPlan, Planner
 from gascity.workdir.wanted import CityContent, Requirements, collect_servers
 

@@ -1,26 +1,56 @@
-"""Reads the overlay files of a city and turns them into wanted paths for an agent."""
+"""Overlay files of agents: reads them, selects those an agent gets, and returns wanted paths.
 
-from collections.abc import Callable, Iterable
+Higher layers win over lower ones; files for a provider only count for agents of that provider.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from gascity.compose.asset_dirs import AGENT_ORIGIN, BUILT_IN_ORIGIN, AssetDir
 from gascity.model.city import Agent
 from gascity.model.document_text import DocumentError
-from gascity.model.plan import DOCUMENT, FILE, Overlay, OverlayFile, WantedPath
-from gascity.model.problems import Place, Problem
+from gascity.model.names import did_you_mean
+from gascity.model.plan import DOCUMENT, FILE, PER_PROVIDER, Overlay, OverlayFile, WantedPath
+from gascity.model.problems import Place, Problem, warning
 from gascity.model.provider import Provider
 from gascity.model.secrets import agent_secrets, secret_forms
 from gascity.prompts import Prompts
 from gascity.resources import data_dir
 from gascity.source.catalogues import read_overlay
 from gascity.source.disk import bad_utf8
-from gascity.workdir.decide.overlay import (
-    LayeredFile,
-    OverlaySelection,
-    fallback_notes,
-    select_files,
-    unknown_slots,
-)
+
+
+class LayeredFile(NamedTuple):
+    """One path and its files, lowest layer first; several only if they are merged."""
+
+    path: str
+    files: tuple[OverlayFile, ...]
+    origins: tuple[str, ...]
+    pack: str
+
+    @property
+    def file(self) -> OverlayFile:
+        return self.files[-1]
+
+    @property
+    def origin(self) -> str:
+        return self.origins[-1]
+
+
+class SkippedFile(NamedTuple):
+    """A file that is not used; `by` is the source of the file used instead, if any."""
+
+    path: str
+    source: str
+    by: str
+
+
+class OverlaySelection(NamedTuple):
+    """The selected files by path, those overridden, and fallback files that are not needed."""
+
+    files: dict[str, LayeredFile]
+    shadowed: tuple[SkippedFile, ...] = ()
+    kept: tuple[SkippedFile, ...] = ()
 
 
 class AgentOverlay(NamedTuple):
@@ -48,7 +78,7 @@ class Overlays:
     def of(self, agent: Agent, unmanaged: Callable[[str], bool]) -> AgentOverlay:
         """Return an agent's files. `unmanaged`: whether a path exists that apply did not write."""
         provider = self.city.providers.get(agent.provider)
-        overlays = [self._list(asset_dir, agent) for asset_dir in self._asset_dirs(agent)]
+        overlays = self._overlays(agent)
         family = provider.family if provider else ""
         fallbacks = provider.facts.overlay.fallback_files if provider else ()
         selection = select_files(
@@ -73,8 +103,7 @@ class Overlays:
 
     def unknown_slots(self, agent: Agent, known: frozenset[str]) -> list[Problem]:
         """Warn about per-provider directories of unknown providers."""
-        overlays = [self._list(asset_dir, agent) for asset_dir in self._asset_dirs(agent)]
-        return unknown_slots(overlays, known)
+        return unknown_slots(self._overlays(agent), known)
 
     def is_merged(self, path: str) -> bool:
         """Return whether a file is merged key by key instead of replaced."""
@@ -86,14 +115,15 @@ class Overlays:
 
         return any(fnmatchcase(path, pattern) for pattern in self._globs)
 
-    def _asset_dirs(self, agent: Agent) -> list[AssetDir]:
+    def _overlays(self, agent: Agent) -> list[Overlay]:
+        """Return the overlays an agent sees, lowest layer first."""
         home = f"{data_dir('system_agents')}/_shared"
         built_in = AssetDir(BUILT_IN_ORIGIN, home, frozenset(("overlay",)), home)
-        asset_dirs = [built_in, *self.prompts.asset_dirs(agent)]
+        own = bool(agent.settings.overlay_dir)
         return [
-            asset_dir
-            for asset_dir in asset_dirs
-            if "overlay" in asset_dir.catalogues or _has_overlay_dir(asset_dir, agent)
+            self._list(asset_dir, agent)
+            for asset_dir in (built_in, *self.prompts.asset_dirs(agent))
+            if "overlay" in asset_dir.catalogues or (own and asset_dir.origin == AGENT_ORIGIN)
         ]
 
     def _list(self, asset_dir: AssetDir, agent: Agent) -> Overlay:
@@ -115,11 +145,9 @@ class Overlays:
         if self.is_merged(path):
             return self._settings(layered, agent, problems)
         file, origin = files[-1], origins[-1]
-        if not file.template:  # fast path: there may be thousands of plain files
-            mode, source = file.mode, file.source
-            return WantedPath(
-                path, FILE, source, origin, name, mode, None, file.absolute, file.stamp
-            )
+        if not file.template:  # there may be thousands of plain files: no keyword arguments
+            mode, source, copy_of = file.mode, file.source, file.absolute
+            return WantedPath(path, FILE, source, origin, name, mode, None, copy_of, file.stamp)
         data = self._rendered(file, agent, layered.pack, problems)
         if data is None:
             return None
@@ -185,10 +213,6 @@ class Overlays:
         return rendered.text.encode()
 
 
-def _has_overlay_dir(asset_dir: AssetDir, agent: Agent) -> bool:
-    return asset_dir.origin == AGENT_ORIGIN and bool(agent.settings.overlay_dir)
-
-
 def _shared_files(providers: Iterable[Provider]) -> frozenset[str]:
     """Return files that overlays share with a provider: its settings and its MCP servers."""
     paths: set[str] = set()
@@ -204,3 +228,100 @@ def _contains_secret(data: bytes, agent: Agent) -> bool:
     """Return whether a template put a secret of the agent's environment into a text."""
     secrets = agent_secrets(agent.settings.env).values()
     return any(text.encode() in data for secret in secrets for text in secret_forms(secret))
+
+
+# Selection
+
+
+def select_files(
+    overlays: Sequence[Overlay],
+    providers: Sequence[str],
+    fallbacks: Collection[str],
+    unmanaged: Callable[[str], bool],
+    is_merged: Callable[[str], bool],
+) -> OverlaySelection:
+    """Combine layers. `providers` are the names of the provider's family and of the provider.
+
+    A provider's fallback file never replaces an existing one: neither a file of a lower layer nor
+    a file in the working directory for which `unmanaged` returns True.
+    """
+    files: dict[str, LayeredFile] = {}
+    shadowed: list[SkippedFile] = []
+    kept: list[SkippedFile] = []
+    for overlay in overlays:
+        for provider in ("", *dict.fromkeys(providers)):
+            for file in overlay.files:
+                if file.provider != provider:
+                    continue
+                path = file.path
+                if provider and path in fallbacks and (path in files or unmanaged(path)):
+                    by = files[path].file.source if path in files else ""
+                    kept.append(SkippedFile(path, file.source, by))
+                    continue
+                _add(file, overlay, files, shadowed, is_merged)
+    _resolve_nesting(files, shadowed)
+    return OverlaySelection(files, tuple(shadowed), tuple(kept))
+
+
+def _add(
+    file: OverlayFile,
+    overlay: Overlay,
+    files: dict[str, LayeredFile],
+    shadowed: list[SkippedFile],
+    is_merged: Callable[[str], bool],
+) -> None:
+    path = file.path
+    below = files.pop(path, None)
+    if below is not None and is_merged(path):
+        origins = (*below.origins, overlay.origin)
+        files[path] = LayeredFile(path, (*below.files, file), origins, overlay.pack)
+        return
+    if below is not None:
+        shadowed.append(SkippedFile(path, below.file.source, file.source))
+    files[path] = LayeredFile(path, (file,), (overlay.origin,), overlay.pack)
+
+
+def _resolve_nesting(files: dict[str, LayeredFile], shadowed: list[SkippedFile]) -> None:
+    """Keep the later layer where one has a file and another a directory."""
+    order = {path: index for index, path in enumerate(files)}
+    for path in list(files):
+        parent = path.rpartition("/")[0]
+        while parent:
+            if parent in files and path in files:
+                loser, winner = (parent, path) if order[parent] < order[path] else (path, parent)
+                skipped = SkippedFile(loser, files[loser].file.source, files[winner].file.source)
+                shadowed.append(skipped)
+                del files[loser]
+            parent = parent.rpartition("/")[0]
+
+
+def unknown_slots(overlays: Sequence[Overlay], known: Collection[str]) -> list[Problem]:
+    """Warn about directories under per-provider/ that match no provider."""
+    problems = {}
+    for overlay in overlays:
+        for name in overlay.providers:
+            if name not in known:
+                source = next(file.source for file in overlay.files if file.provider == name)
+                home = source.index(f"{PER_PROVIDER}/{name}/")
+                place = source[: home + len(PER_PROVIDER) + 1] + name
+                problems[place] = warning(
+                    "unknown-slot",
+                    f"no provider is named `{name}`: these files are not used",
+                    Place(place),
+                    did_you_mean(name, known),
+                )
+    return list(problems.values())
+
+
+def fallback_notes(selection: OverlaySelection) -> list[Problem]:
+    """Warn about fallback files that are not used because the file exists."""
+    return [
+        warning(
+            "fallback-skipped",
+            f"`{skipped.path}` already exists"
+            + (f", from {skipped.by}" if skipped.by else "")
+            + "; this file is only a fallback",
+            Place(skipped.source, line=1, col=1),
+        )
+        for skipped in selection.kept
+    ]

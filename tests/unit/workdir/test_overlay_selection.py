@@ -1,9 +1,9 @@
-"""Which overlay files an agent gets: layer over layer, its provider's only."""
+"""The overlay files an agent gets: higher layers win, and only files for its provider count."""
 
 from collections.abc import Callable, Sequence
 
 from gascity.model.plan import Overlay, OverlayFile
-from gascity.workdir.decide.overlay import (
+from gascity.workdir.overlays import (
     OverlaySelection,
     fallback_notes,
     select_files,
