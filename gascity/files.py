@@ -37,6 +37,21 @@ def locked(directory: str) -> Iterator[None]:
         os.close(handle)
 
 
+@contextmanager
+def locked_file(path: str) -> Iterator[int]:
+    """Hold an exclusive lock on a file, which is created if missing; yield its descriptor.
+
+    A process that inherits the descriptor holds the lock until it ends, too.
+    """
+    make_private_directory(os.path.dirname(path))
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield handle
+    finally:
+        os.close(handle)
+
+
 def refuse_links(root: str, path: str) -> None:
     """Raise if a directory between `root` and `path` is a symlink: the write would leave `root`."""
     directory = os.path.dirname(path)

@@ -281,7 +281,6 @@ def _copy_to(home: str, name: str, file: str) -> str:
 
 def rig_lock(city: str, rig: str) -> str:
     """Return the lock file for creating and removing worktrees of a rig."""
-    make_private_directory(f"{city}/.gc/locks")
     return f"{city}/.gc/locks/{path_key(rig)}.lock"
 
 

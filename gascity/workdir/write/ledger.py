@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from gascity.files import make_private_directory, remove_temporary, write_file
+from gascity.files import locked_file, make_private_directory, remove_temporary, write_file
 from gascity.model.plan import FILE, PathRecord, Shape
 from gascity.model.problems import CityError, Problem
 from gascity.paths import path_key
@@ -166,18 +166,10 @@ class Ledgers:
 
         Removes temporary files that a killed process left.
         """
-        import fcntl
-
-        make_private_directory(self.home)
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        handle = os.open(f"{self.home}/{self.root_names.key(root)}.lock", flags, 0o600)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
+        with locked_file(f"{self.home}/{self.root_names.key(root)}.lock"):
             for suffix in ("", _PENDING):
                 remove_temporary(self.file(root) + suffix)
             yield
-        finally:
-            os.close(handle)
 
 
 def _load(file: str, root_names: RootNames) -> Ledger | None:

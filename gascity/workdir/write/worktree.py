@@ -10,15 +10,14 @@ The caller names a lock file (of the city, never of the repository) that is held
 is created or removed. Submodules are not initialised.
 """
 
-import fcntl
 import os
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from itertools import count
 from typing import NamedTuple
 
 from gascity import git
-from gascity.files import removal_path, remove_tree
+from gascity.files import locked_file, removal_path, remove_tree
 from gascity.git import GitError
 from gascity.workdir.write.worktree_state import (
     RigRepository,
@@ -71,14 +70,14 @@ def prepare(
     """
     given, path = path, _real(path)
     _refuse_checkout(path, rig)
-    with _locked(lock) as lock_fd:
+    with locked_file(lock) as lock_fd:
         repository = RigRepository(rig, environ, lock_fd)
         remove_tree(removal_path(path))  # left by a killed call
         common = git.common_dir(rig, environ)
         record = find_record(repository, common, path)
         if record is not None and not record.incomplete and is_linked(record, path):
-            on_requested = _is_numbered(record.branch, branch)
-            note = "" if on_requested else f"on {_branch_text(record.branch)}"
+            on = f"`{record.branch}`" if record.branch else "no branch"
+            note = "" if _is_numbered(record.branch, branch) else f"on {on}"
             return WorktreeResult(given, record.branch, note=note)
         previous = _clear_path(repository, path, record)
         if not previous and resume and _is_unused(repository, branch):
@@ -102,23 +101,6 @@ def prepare(
 def _real(path: str) -> str:
     """Resolve the parents of a path, as git records it; the last part stays as it is."""
     return os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
-
-
-@contextmanager
-def _locked(lock: str) -> Iterator[int]:
-    """Hold the lock and yield its descriptor. git inherits it, so that it holds the lock until it
-    ends even if this process is killed."""
-    os.makedirs(os.path.dirname(lock), exist_ok=True)
-    handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield handle
-    finally:
-        os.close(handle)
-
-
-def _branch_text(branch: str) -> str:
-    return f"`{branch}`" if branch else "no branch"
 
 
 def _is_numbered(name: str, branch: str) -> bool:
@@ -255,7 +237,7 @@ def switch(
     The caller has uncovered and restored covered files: git refuses to change them otherwise.
     Deletes the previous branch if city created it and it has no commits of its own.
     """
-    with _locked(lock) as lock_fd:
+    with locked_file(lock) as lock_fd:
         repository = RigRepository(path, environ, lock_fd)
         before, old = git.commit_of(path, "HEAD", environ), current_branch(path, environ)
         if old == branch:
@@ -300,7 +282,7 @@ def remove(
     """
     path = _real(path)
     _refuse_checkout(path, rig)
-    with _locked(lock) as lock_fd:
+    with locked_file(lock) as lock_fd:
         repository = RigRepository(rig, environ, lock_fd)
         remove_tree(removal_path(path))
         common = _common_dir(rig, environ)
