@@ -40,7 +40,7 @@ def servers(document: Mapping[str, Any], shape: Shape) -> dict[str, object]:
     their place.
     """
     container = _container(document, shape)
-    if isinstance(container, Mapping):
+    if not shape.list_name:
         return dict(container)
     return {
         item[shape.list_name]: {key: item[key] for key in item if key != shape.list_name}
@@ -112,12 +112,13 @@ def digest(value: object) -> str:
 
 
 def _canonical(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _canonical(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_canonical(inner) for inner in value]
-    if isinstance(value, float) and value.is_integer():
-        return int(value)  # a provider may write 1.0 as 1
+    match value:
+        case Mapping():
+            return {key: _canonical(inner) for key, inner in value.items()}
+        case list() | tuple():
+            return [_canonical(inner) for inner in value]
+        case float() if value.is_integer():
+            return int(value)  # a provider may write 1.0 as 1
     return value.isoformat() if hasattr(value, "isoformat") else value
 
 
@@ -136,8 +137,10 @@ def _container(document: Mapping[str, Any], shape: Shape) -> Any:
 
 
 def _name(item: object, shape: Shape) -> str | None:
-    name = item.get(shape.list_name) if isinstance(item, Mapping) else None
-    return name if isinstance(name, str) else None
+    match item:
+        case {shape.list_name: str(name)}:
+            return name
+    return None
 
 
 def _paths(document: Mapping[str, Any], shape: Shape, name: str) -> list[_Path]:
@@ -220,8 +223,9 @@ def _secret(
 
 
 def _hidden(path: _Path, value: Any, secret: Callable[[_Path], bool]) -> Any:
-    if isinstance(value, dict):
-        return {key: _hidden((*path, key), inner, secret) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [_hidden((*path, i), inner, secret) for i, inner in enumerate(value)]
+    match value:
+        case dict():
+            return {key: _hidden((*path, key), inner, secret) for key, inner in value.items()}
+        case list():
+            return [_hidden((*path, i), inner, secret) for i, inner in enumerate(value)]
     return HIDDEN if secret(path) else value

@@ -185,8 +185,10 @@ def _put_headers(
 
 def _variable(value: str) -> str:
     """Return the variable that a value consists of; empty if there is anything else in it."""
-    found = parts(value)
-    return found[0].name if len(found) == 1 and isinstance(found[0], EnvReference) else ""
+    match parts(value):
+        case [EnvReference(name)]:
+            return name
+    return ""
 
 
 def _timeout(key: str, seconds: float) -> int | float:

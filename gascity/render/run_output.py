@@ -103,9 +103,9 @@ def readable(format: str, lines: Iterable[bytes]) -> Iterator[bytes]:
 def _texts(rules: Iterable[OutputRule], message: Mapping[str, object]) -> Iterator[tuple[str, str]]:
     for rule in rules:
         for key, path in rule.take.items() if _matches(rule, message) else ():
-            value = _at(message, path) if key in _SHOWN else None
-            if key == "fresh" or (isinstance(value, str) and value):
-                yield key, str(value or "")
+            text = _text(_at(message, path)) if key in _SHOWN else ""
+            if key == "fresh" or text:
+                yield key, text
 
 
 def clean(text: str, most: int = _MAX_SUMMARY) -> str:
@@ -219,6 +219,10 @@ def _rate_limit(parser: _Parser, text: str, pattern: str, now: float) -> float |
     return max(seconds, until - now if now and until else 0.0, parser.wait, 0.0)
 
 
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
 def _number(value: object) -> float:
     try:
         number = float(value) if isinstance(value, (str, int, float)) else 0.0
@@ -264,13 +268,11 @@ def _object(line: bytes) -> Mapping[str, object] | None:
 
 
 def _matches(rule: OutputRule, message: Mapping[str, object]) -> bool:
-    return all(_equals(_at(message, path), expected) for path, expected in rule.when.items())
-
-
-def _equals(value: object, expected: str) -> bool:
-    if expected.endswith("*"):
-        return isinstance(value, str) and value.startswith(expected[:-1])
-    return value == expected
+    for path, expected in rule.when.items():
+        value, prefix = _at(message, path), expected.removesuffix("*")
+        if value != expected and (prefix == expected or not _text(value).startswith(prefix)):
+            return False
+    return True
 
 
 def _at(value: object, path: str) -> object:
@@ -279,11 +281,12 @@ def _at(value: object, path: str) -> object:
         return value
     key, _, rest = path.partition(".")
     if key == "*":
-        items = value.values() if isinstance(value, Mapping) else value
-        return _combine([_at(item, rest) for item in items] if isinstance(items, Iterable) else [])
-    if not isinstance(value, Mapping) or key not in value:
-        return None
-    return _at(value[key], rest)
+        match value:
+            case Mapping():
+                return _combine([_at(item, rest) for item in value.values()])
+            case list():
+                return _combine([_at(item, rest) for item in value])
+    return _at(value[key], rest) if isinstance(value, Mapping) and key in value else None
 
 
 def _combine(values: list[object]) -> object:
@@ -297,10 +300,12 @@ def _tokens(value: object) -> dict[str, int]:
     tokens = {}
     for kind, names in TOKENS.items():
         for name in names:
-            number = _at(value, name)
-            if isinstance(number, (int, float)) and not isinstance(number, bool):
-                tokens[kind] = int(_number(number))
-                break
+            match _at(value, name):
+                case bool():
+                    continue
+                case int() | float() as number:
+                    tokens[kind] = int(_number(number))
+                    break
     return tokens
 
 

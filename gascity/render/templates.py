@@ -337,13 +337,17 @@ def expand_table(
     problems: list[Problem] = []
 
     def walk(value: object, path: KeyPath) -> object:
-        if isinstance(value, Mapping):
-            return {key: walk(item, (*path, key)) for key, item in value.items()}
-        if isinstance(value, list):
-            return [walk(item, (*path, index)) for index, item in enumerate(value)]
-        if not isinstance(value, str) or "{{" not in value:
-            return value
-        result = expand(value, file, context)
+        match value:
+            case Mapping():
+                return {key: walk(item, (*path, key)) for key, item in value.items()}
+            case list():
+                return [walk(item, (*path, index)) for index, item in enumerate(value)]
+            case str(text) if "{{" in text:
+                return expand_value(text, path)
+        return value
+
+    def expand_value(text: str, path: KeyPath) -> str:
+        result = expand(text, file, context)
         for problem in result.problems:
             line = problem.place.line if problem.place else None
             problems.append(problem._replace(place=place(path, line or 1)))

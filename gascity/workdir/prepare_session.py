@@ -265,10 +265,9 @@ class _Preparation:
     def _missing_variables(self, delivery: Delivery | None) -> list[Problem]:
         """Report environment variables that the launch needs and that are not set."""
         environ = self.planner.environ
-        env = self.agent.setting("env")
-        own = env.value if isinstance(env.value, Mapping) else {}
-        missing = [name for value in own.values() for name in filled(str(value), environ.get)[1]]
-        problems = [_missing_variable(name, env.place) for name in dict.fromkeys(missing)]
+        own, place = self.agent.settings.env, self.agent.setting("env").place
+        missing = [name for value in own.values() for name in filled(value, environ.get)[1]]
+        problems = [_missing_variable(name, place) for name in dict.fromkeys(missing)]
         if delivery is None:
             return problems
         problems += [

@@ -232,8 +232,14 @@ def _add_target(requirements: Requirements, target: TargetFile, agent: str) -> N
     if wanted.kind == FILE and overlay is not None and overlay.entries is None:
         try:
             wanted = _with_servers(wanted, target)
-        except (DocumentError, UnicodeDecodeError) as error:
-            requirements.report_blocking(agent, [_bad_overlay(wanted, error)])
+        except DocumentError as error:
+            problem = Problem(
+                "bad-overlay",
+                f"cannot add MCP servers to this file: {error}",
+                Place(wanted.source, line=error.line, col=error.col),
+                "fix the overlay file",
+            )
+            requirements.report_blocking(agent, [problem])
             return
     if own:
         requirements.wanted[target.path] = wanted
@@ -241,22 +247,15 @@ def _add_target(requirements: Requirements, target: TargetFile, agent: str) -> N
         requirements.add(wanted)
 
 
-def _bad_overlay(wanted: WantedPath, error: DocumentError | UnicodeDecodeError) -> Problem:
-    line, col = (error.line, error.col) if isinstance(error, DocumentError) else (1, 1)
-    return Problem(
-        "bad-overlay",
-        f"cannot add MCP servers to this file: {error}",
-        Place(wanted.source, line=line, col=col),
-        "fix the overlay file",
-    )
-
-
 def _with_servers(wanted: WantedPath, target: TargetFile) -> WantedPath:
-    """Return an overlay file with the servers added to its text."""
+    """Return an overlay file with the servers added to its text. Raises DocumentError."""
     from gascity.mcp.documents import edit_servers
 
     puts = {name: entry.value for name, entry in target.entries.items()}
-    text = edit_servers(_content(wanted).decode(), target.shape, puts, ())
+    try:
+        text = edit_servers(_content(wanted).decode(), target.shape, puts, ())
+    except UnicodeDecodeError as error:
+        raise DocumentError(str(error)) from None
     return wanted._replace(data=text.encode(), copy_of="", stamp=None)
 
 

@@ -87,9 +87,10 @@ class _Merger:
 
     def _key(self, path: tuple[str, ...], base: Any, theirs: Any, ours: Any) -> tuple[Any, Any]:
         kind = list if _holds_hooks(path) and isinstance(theirs, list) else Mapping
-        if not isinstance(theirs, kind) or not (isinstance(base, kind) or isinstance(ours, kind)):
+        ours_fits, theirs_fits, base_fits = (isinstance(v, kind) for v in (ours, theirs, base))
+        if not theirs_fits or not (base_fits or ours_fits):
             return self._leaf(path, base, theirs, ours)
-        if ours is not _ABSENT and not isinstance(ours, kind):
+        if ours is not _ABSENT and not ours_fits:
             # We want a leaf where there is an object: take our keys out, then merge as a leaf.
             rest, _ = self._key(path, base, theirs, _ABSENT)
             return self._leaf(path, _ABSENT, rest, ours)
@@ -97,7 +98,7 @@ class _Merger:
             return ours, ours
         merge_children: Any = self._hooks if kind is list else self.objects
         value, written = merge_children(
-            path, base if isinstance(base, kind) else {}, theirs, {} if ours is _ABSENT else ours
+            path, base if base_fits else {}, theirs, {} if ours is _ABSENT else ours
         )
         if ours is _ABSENT:
             # Drop an object that is empty without our keys, unless the user had it empty.
@@ -137,14 +138,16 @@ class _Merger:
 
 
 def _over(path: tuple[str, ...], low: Any, high: Any) -> Any:
-    if _holds_hooks(path) and isinstance(high, list):
-        entries = _by_identity(low if isinstance(low, list) else ())
-        return list({**entries, **_by_identity(high)}.values())
-    if not isinstance(high, Mapping):
-        return high
-    below = low if isinstance(low, Mapping) else {}
-    added = {key: _over((*path, key), below.get(key), value) for key, value in high.items()}
-    return {**below, **added}
+    match high, low:
+        case list(), list() if _holds_hooks(path):
+            return list({**_by_identity(low), **_by_identity(high)}.values())
+        case list(), _ if _holds_hooks(path):
+            return list(_by_identity(high).values())
+        case Mapping(), _:
+            below = low if isinstance(low, Mapping) else {}
+            added = {key: _over((*path, key), below.get(key), value) for key, value in high.items()}
+            return {**below, **added}
+    return high
 
 
 def _holds_hooks(path: tuple[str, ...]) -> bool:
@@ -155,12 +158,15 @@ def _by_identity(entries: Iterable[Any]) -> dict[bytes, Any]:
     return {_identity(entry): entry for entry in entries}
 
 
-def _identity(entry: object) -> bytes:
+def _identity(entry: Any) -> bytes:
     """Return the identity of a hook entry: its matcher and commands, or else all of it."""
-    if not isinstance(entry, Mapping):
-        return canonical(entry)
-    inner = entry.get(_HOOKS)
-    actions = [entry, *(inner if isinstance(inner, list) else ())]
+    match entry:
+        case {"hooks": list(inner)}:
+            actions = [entry, *inner]
+        case Mapping():
+            actions = [entry]
+        case _:
+            return canonical(entry)
     commands = [
         action["command"]
         for action in actions

@@ -259,6 +259,7 @@ class _Servers:
 
     def __init__(self, record: PathRecord | None, current: Mapping[str, object]) -> None:
         self.current = current
+        self.tables = {name: value for name, value in current.items() if isinstance(value, Mapping)}
         self.managed = dict(record.entries or {}) if record else {}
         self.replaced = dict(record.replaced or {}) if record else {}
         self.puts: dict[str, object] = {}
@@ -266,19 +267,26 @@ class _Servers:
 
     def is_modified(self, name: str) -> bool:
         """Return whether the user changed a managed server."""
-        now = self.current.get(name)
-        if name not in self.managed or now is None:
+        if name not in self.managed or self.current.get(name) is None:
             return False
-        return not _has_values(now, self.managed[name])
+        # It must have every value that we wrote; it may have more.
+        now, managed = self.tables.get(name, {}), self.managed[name]
+        same = all(
+            key in now and documents.digest(now[key]) == hashed for key, hashed in managed.items()
+        )
+        return name not in self.tables or not same
 
     def put(self, name: str, value: Mapping[str, object]) -> None:
         """Write a server. Stores the user's one that it replaces, keeps keys a provider added."""
         now = self.current.get(name)
         if now is not None and name not in self.managed:
             self.replaced[name] = now
-        added = _added_keys(now, self.managed[name]) if name in self.managed else {}
-        if now is None or documents.digest(now) != documents.digest({**added, **value}):
-            self.puts[name] = {**added, **value}
+        new = dict(value)
+        if name in self.managed:
+            added = self.tables.get(name, {}).items()
+            new = {**{key: item for key, item in added if key not in self.managed[name]}, **value}
+        if now is None or documents.digest(now) != documents.digest(new):
+            self.puts[name] = new
         self.managed[name] = {key: documents.digest(item) for key, item in value.items()}
 
     def release(self, name: str) -> None:
@@ -313,19 +321,6 @@ def _with_servers(
     if servers.puts or servers.drops:
         text = documents.edit_servers(text, shape, servers.puts, servers.drops)
     return _EditedServers(text, servers.managed, servers.replaced)
-
-
-def _has_values(now: object, managed: Mapping[str, str]) -> bool:
-    """Return whether a server still has every value that we wrote; it may have more."""
-    return isinstance(now, Mapping) and all(
-        key in now and documents.digest(now[key]) == hashed for key, hashed in managed.items()
-    )
-
-
-def _added_keys(now: object, managed: Mapping[str, str]) -> dict[str, object]:
-    if not isinstance(now, Mapping):
-        return {}
-    return {str(key): value for key, value in now.items() if key not in managed}
 
 
 def unmerge_document(path: str, record: PathRecord, draft: DecisionDraft) -> None:

@@ -308,8 +308,7 @@ def record_from_json(fields: Mapping[str, object]) -> PathRecord:
     raw = {**_DEFAULTS, **fields}
     for name in ("agents", "copied", "stamp", "original"):
         raw[name] = tuple(raw[name]) if raw[name] else _DEFAULTS[name]
-    shape = raw["shape"]
-    if isinstance(shape, list):
-        provider, form, key, list_name = shape
+    if raw["shape"]:
+        provider, form, key, list_name = raw["shape"]
         raw["shape"] = Shape(provider, form, tuple(key), list_name)
     return PathRecord(**raw)
