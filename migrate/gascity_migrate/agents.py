@@ -13,11 +13,17 @@ from gascity.source.disk import is_below, read_plain
 from gascity.toml import positions
 from gascity.toml.edit import literal, set_fields
 from gascity.toml.rewrite import change_value, remove_key, replace_statement, take_tables
-from gascity_migrate.draft import INCLUDED, PACK, Draft, Manifest, PackFiles
-from gascity_migrate.manifests import FRAGMENTS, fragments_text, pool_text
+from gascity_migrate.draft import CITY, INCLUDED, PACK, Draft, Manifest, PackFiles
+from gascity_migrate.manifests import fragments_text, pool_text
 from gascity_migrate.names import Names, agent_folders, distinct_names, renamed_reference
-from gascity_migrate.paths import is_template, own_path
-from gascity_migrate.v1_tables import TranslatedAgent, V1AgentTable, translate
+from gascity_migrate.paths import is_template, path_in_file
+from gascity_migrate.v1_tables import (
+    TranslatedAgent,
+    V1AgentTable,
+    list_at,
+    translate,
+    unique,
+)
 
 NOTHING_SET = "# Nothing is set for this agent."
 _GENERATED_PACKS = ".gc/system/packs/"  # v1 generated these packs at run time
@@ -31,15 +37,18 @@ class Table(NamedTuple):
     manifest: Manifest
     text: str
 
+    def place(self, *path: str, of_value: bool = False) -> Place:
+        return self.manifest.place((*self.agent.at, *path), of_value=of_value)
+
 
 class SharedSettings(NamedTuple):
     """Settings of a pack that apply to all its agents.
 
-    Every agent with fragments of its own appends `shared` before them; if `always` is set, so do
-    the agents without any. `scopes` maps agent names to scopes.
+    Every agent with fragments of its own appends `fragments` before them; if `always` is set, so
+    do the agents without any. `scopes` maps agent names to scopes.
     """
 
-    shared: Sequence[str] = ()
+    fragments: Sequence[str] = ()
     always: bool = False
     scopes: Mapping[str, str] = {}
 
@@ -55,23 +64,21 @@ class AgentFolder(NamedTuple):
 
 
 def take_agents(
-    draft: Draft, home: PackFiles, common: SharedSettings
+    draft: Draft, home: PackFiles, shared: SharedSettings
 ) -> tuple[list[AgentFolder], Names]:
     """Remove a pack's agent tables from its manifests; return their directories and names."""
     tables = _tables(draft, home)
-    pairs = [(table.agent.dir, table.agent.name) for table in tables]
-    taken = agent_folders(draft.absolute(home.root))
-    names = distinct_names(pairs, taken)
+    existing = agent_folders(draft.absolute(home.root))
+    names = distinct_names(((table.agent.dir, table.agent.name) for table in tables), existing)
     folders = []
-    draft.problems += _case_clashes(tables, names, taken)
+    draft.problems += _case_clashes(tables, names, existing)
     for table in tables:
         if is_name(table.agent.name):
-            folders.append(_folder(draft, home, table, names, common))
+            folders.append(_folder(draft, table, names, shared))
         else:
             words = f"`{table.agent.name}` is not a valid agent name"
-            place = table.manifest.place((*table.agent.at, "name"), of_value=True)
             hint = "use letters, digits, - and _, starting with a letter or digit"
-            draft.problems.append(Problem("bad-name", words, place, hint))
+            draft.report("bad-name", words, table.place("name", of_value=True), hint)
     return folders, names
 
 
@@ -83,7 +90,7 @@ def _case_clashes(tables: Sequence[Table], names: Names, taken: Iterable[str]) -
         existing = known.setdefault(name.lower(), name)
         if existing != name:
             words = f"`{existing}` and `{name}` differ only in case and need the same directory"
-            place = table.manifest.place((*table.agent.at, "name"), of_value=True)
+            place = table.place("name", of_value=True)
             yield Problem("case-clash", words, place, "rename one of them")
 
 
@@ -95,8 +102,10 @@ def _tables(draft: Draft, home: PackFiles) -> list[Table]:
         for agent in manifest.v1.agents:
             table = Table(agent, manifest, texts[agent.at])
             earlier = effective.get((agent.dir, agent.name))
-            if earlier is not None and (earlier.manifest.kind, manifest.kind) != (PACK, "city"):
-                draft.problems.append(_duplicate(table, earlier))
+            if earlier is not None and (earlier.manifest.kind, manifest.kind) != (PACK, CITY):
+                where = f"{earlier.manifest.file}:{earlier.manifest.line(earlier.agent.at)}"
+                words = f"agent `{agent.name}` is already defined at {where}"
+                draft.report("duplicate-name", words, table.place(), "keep one, or rename one")
                 continue
             if earlier is not None:
                 reason = f"overridden by the agent of this name in {manifest.file}"
@@ -110,46 +119,32 @@ def _take_texts(manifest: Manifest) -> dict[KeyPath, str]:
     texts: dict[KeyPath, str] = {}
     for array in ("agent", "agents"):
         if isinstance(manifest.raw.get(array), list):
-            text, tables = take_tables(manifest.text, array)
-            manifest.change(text, "agents are directories")
+            rest, tables = take_tables(manifest.text, array)
+            manifest.change(rest, "agents are directories")
             texts |= {(array, index): text for index, text in enumerate(tables)}
     return texts
 
 
-def _duplicate(table: Table, earlier: Table) -> Problem:
-    line = earlier.manifest.line(earlier.agent.at)
-    words = f"agent `{table.agent.name}` is already defined at {earlier.manifest.file}:{line}"
-    return Problem(
-        "duplicate-name", words, table.manifest.place(table.agent.at), "keep one, or rename one"
-    )
-
-
-def _folder(
-    draft: Draft, home: PackFiles, table: Table, names: Names, common: SharedSettings
-) -> AgentFolder:
-    agent = table.agent
+def _folder(draft: Draft, table: Table, names: Names, shared: SharedSettings) -> AgentFolder:
+    agent, home = table.agent, table.manifest.home
     name = names[agent.dir, agent.name]
     path = home.under(f"agents/{name}")
     city_rigs = draft.rigs if home.is_city else None
     translated = translate(agent.table, rigs=city_rigs)
-    rigs = translated.values.get("rigs") if translated.written.get("rigs") == "dir" else None
-    rig = agent.dir if rigs else ""
     old = f"{agent.dir}/{agent.name}" if agent.dir else agent.name
-    new = f"{rig}/{name}" if rig else name
+    new = f"{agent.dir}/{name}" if translated.written.get("rigs") == "dir" else name
     if home.is_city and new != old:
         draft.renamed[old] = new
     _record_not_carried(draft, table, translated)
     _note_unknown_rig(draft, table, translated)
-    _take_files(draft, home, table, translated, path)
-    text = _agent_toml(table.text, agent.table, translated, _fragments(translated, common))
-    text = _rewrite_script_path(
-        draft, home, table, _rename_dependencies(text, agent, names, city_rigs)
-    )
-    scope = common.scopes.get(agent.name)
+    _take_files(draft, table, translated, path)
+    text = _agent_toml(table, translated, shared)
+    text = _rename_dependencies(text, agent, names, city_rigs)
+    text = _rewrite_script_path(draft, table, text)
+    scope = shared.scopes.get(agent.name)
     if scope and not {"scope", "rigs"} & translated.values.keys():
         text = set_fields(text, {"scope": scope})
-    place = table.manifest.place(agent.at)
-    return AgentFolder(path, name, text, table.manifest.new_mode, place)
+    return AgentFolder(path, name, text, table.manifest.new_mode, table.place())
 
 
 def _record_not_carried(draft: Draft, table: Table, translated: TranslatedAgent) -> None:
@@ -160,9 +155,9 @@ def _record_not_carried(draft: Draft, table: Table, translated: TranslatedAgent)
             reasons[translated.written.get(name, name)] = AGENT_NOT_ACTED_ON[name]
         elif not any(name in keys for keys in (AGENT.keys, AGENT.aliases, AGENT.prefixes)):
             reasons[name] = "unknown setting; copied unchanged"
-    for spelled in reasons:
+    for spelled, reason in reasons.items():
         at = (*table.agent.at, *spelled.split("."))
-        draft.record_not_carried(table.manifest, at, reasons[spelled])
+        draft.record_not_carried(table.manifest, at, reason)
 
 
 def _note_config_dir(draft: Draft, table: Table, prompt: str | None) -> None:
@@ -172,41 +167,38 @@ def _note_config_dir(draft: Draft, table: Table, prompt: str | None) -> None:
         return
     texts = (table.text.encode(), (read_plain(prompt) or b"") if prompt else b"")
     if any(b".ConfigDir" in text for text in texts):
-        words = f"agent `{table.agent.name}` uses `.ConfigDir`, which was {directory}/ "
-        where = f"{table.manifest.file}:{table.manifest.line(table.agent.at)}"
-        draft.notes.append(f"{where}: {words}and is the city's directory now")
+        words = f"agent `{table.agent.name}` uses `.ConfigDir`, which was {directory}/"
+        draft.note(table.manifest, table.agent.at, f"{words} and is the city's directory now")
 
 
 def _note_unknown_rig(draft: Draft, table: Table, translated: TranslatedAgent) -> None:
     """Note a `dir` that may name a rig which the city does not declare (yet)."""
-    home = table.agent.dir
-    if draft.rigs is None or home in draft.rigs or not is_rig_name(home):
+    name, directory = table.agent.name, table.agent.dir
+    if draft.rigs is None or directory in draft.rigs or not is_rig_name(directory):
         return
     effects = {"rigs": "belongs to it", "work_dir": "works in the directory of that name"}
-    for name in effects.keys() & {key for key, old in translated.written.items() if old == "dir"}:
-        where = f"{table.manifest.file}:{table.manifest.line((*table.agent.at, 'dir'))}"
-        words = f"the city has no rig `{home}`; agent `{table.agent.name}` {effects[name]}"
-        draft.notes.append(f"{where}: {words}")
+    for key, effect in effects.items():
+        if translated.written.get(key) == "dir":
+            words = f"the city has no rig `{directory}`; agent `{name}` {effect}"
+            draft.note(table.manifest, (*table.agent.at, "dir"), words)
 
 
 # Files of an agent
 
 
-def _take_files(
-    draft: Draft, home: PackFiles, table: Table, translated: TranslatedAgent, path: str
-) -> None:
+def _take_files(draft: Draft, table: Table, translated: TranslatedAgent, path: str) -> None:
+    home = table.manifest.home
     prompt = None
     for field in _IN_FOLDER:
         written = translated.values.get(field)
         if written in (None, ""):
             continue
-        at = (*table.agent.at, *translated.written.get(field, field).split("."))
-        place = table.manifest.place(at, of_value=True)
+        at = translated.path(field)
+        place = table.place(*at, of_value=True)
         if not isinstance(written, str):
-            words = f"`{at[-1]}` should be a path"
-            draft.problems.append(Problem("bad-type", words, place))
+            draft.report("bad-type", f"`{at[-1]}` should be a path", place)
             continue
-        source = _check_source(draft, home, table.manifest, written, field, place)
+        source = _check_source(draft, table.manifest, written, field, place)
         if source is None:
             continue
         source = draft.real(source, home)
@@ -222,31 +214,31 @@ def _take_files(
 
 
 def _check_source(
-    draft: Draft, home: PackFiles, manifest: Manifest, written: str, field: str, place: Place
+    draft: Draft, manifest: Manifest, written: str, field: str, place: Place
 ) -> str | None:
-    source = draft.find(written, home, manifest)
+    """Return the absolute path of an agent's file; None if it cannot be used."""
+    source = draft.find(written, manifest)
     if source is None:
         words = f"`{written}` names a pack that the city does not contain"
-        draft.problems.append(Problem("missing-file", words, place))
+        draft.report("missing-file", words, place)
         return None
     shown = draft.shown(source)
+    is_right_kind, kind = (
+        (os.path.isdir, "directory") if field == "overlay_dir" else (os.path.isfile, "file")
+    )
     if not os.path.exists(source) and shown.startswith(_GENERATED_PACKS):
-        draft.record_not_carried(
-            manifest, place.path, f"{shown} does not exist; v1 generated it at run time"
-        )
+        reason = f"{shown} does not exist; v1 generated it at run time"
+        draft.record_not_carried(manifest, place.path, reason)
     elif not os.path.exists(source):
         hint = "create it or remove the key, then run `city migrate` again"
-        draft.problems.append(Problem("missing-file", f"{shown} does not exist", place, hint))
-    elif not (os.path.isdir if field == "overlay_dir" else os.path.isfile)(source):
-        wanted = "a directory" if field == "overlay_dir" else "a file"
-        code = "not-a-directory" if field == "overlay_dir" else "not-a-file"
-        draft.problems.append(Problem(code, f"{shown} should be {wanted}", place))
+        draft.report("missing-file", f"{shown} does not exist", place, hint)
+    elif not is_right_kind(source):
+        draft.report(f"not-a-{kind}", f"{shown} should be a {kind}", place)
     elif not os.access(source, os.R_OK):
-        draft.problems.append(Problem("unreadable", f"{shown} cannot be read", place))
+        draft.report("unreadable", f"{shown} cannot be read", place)
     elif draft.holds_manifest(source):
         words = f"{shown} cannot be moved: it is or contains a file that defines agents"
-        hint = "give the agent its own file or directory"
-        draft.problems.append(Problem("bad-value", words, place, hint))
+        draft.report("bad-value", words, place, "give the agent its own file or directory")
     else:
         return source
     return None
@@ -270,7 +262,7 @@ def _check_prompts(draft: Draft, source: str, target: str, place: Place) -> None
         existing = draft.absolute(f"{folder}/{name}")
         if name != prompt and os.path.lexists(existing) and existing != source:
             words = f"{folder}/{name} already exists besides {draft.shown(source)}"
-            draft.problems.append(Problem("target-exists", words, place, "keep one of them"))
+            draft.report("target-exists", words, place, "keep one of them")
 
 
 def _new_file_name(source: str, field: str) -> str:
@@ -280,26 +272,20 @@ def _new_file_name(source: str, field: str) -> str:
     return "prompt.template.md" if is_template(source) else "prompt.md"
 
 
-def _fragments(translated: TranslatedAgent, common: SharedSettings) -> list[str]:
-    """Return the fragments to write in agent.toml; none if the agent only has shared ones."""
-    own = translated.values.get(FRAGMENTS)
-    listed = own if isinstance(own, list) else []
-    return list(dict.fromkeys([*common.shared, *listed])) if listed or common.always else []
-
-
 # Text of agent.toml
 
 
-def _agent_toml(
-    text: str, table: Mapping[str, object], translated: TranslatedAgent, fragments: list[str]
-) -> str:
+def _agent_toml(table: Table, translated: TranslatedAgent, shared: SharedSettings) -> str:
     """Return the table as agent.toml: without keys that the directory replaces, keys renamed."""
-    dropped = (name for name, _ in translated.dropped)
-    for key in ("name", *_IN_FOLDER, *dropped, *translated.unset):
-        path = tuple(translated.written.get(key, key).split("."))
-        text = remove_key(text, path) if path[0] in table else text
-    text = _replace_dir(text, translated) if "dir" in table else text
-    text = pool_text(text, (), translated, _IN_FOLDER) if "pool" in table else text
+    text, keys = table.text, table.agent.table
+    for key in ("name", *_IN_FOLDER, *(name for name, _ in translated.dropped), *translated.unset):
+        path = translated.path(key)
+        text = remove_key(text, path) if path[0] in keys else text
+    text = _replace_dir(text, translated) if "dir" in keys else text
+    text = pool_text(text, (), translated, _IN_FOLDER) if "pool" in keys else text
+    # Without fragments of its own, the agent gets the shared ones from the city's defaults.
+    listed = translated.fragments
+    fragments = unique((*shared.fragments, *listed)) if listed or shared.always else []
     return fragments_text(text, (), fragments)
 
 
@@ -309,18 +295,17 @@ def _replace_dir(text: str, translated: TranslatedAgent) -> str:
     if mark is None:
         return text
     keys = [name for name, spelled in translated.written.items() if spelled == "dir"]
-    return replace_statement(
-        text, mark, [f"{name} = {literal(translated.values[name])}" for name in keys]
-    )
+    statements = [f"{name} = {literal(translated.values[name])}" for name in keys]
+    return replace_statement(text, mark, statements)
 
 
-def _rewrite_script_path(draft: Draft, home: PackFiles, table: Table, text: str) -> str:
+def _rewrite_script_path(draft: Draft, table: Table, text: str) -> str:
     """Rewrite the path of the setup script, which is not moved, for the new agent.toml."""
     written = table.agent.table.get("session_setup_script")
     if not isinstance(written, str):
         return text
-    folder = f"agents/{table.agent.name}/agent.toml"
-    new = own_path(draft, home, table.manifest, written, draft.absolute(home.under(folder)))
+    file = table.manifest.home.under(f"agents/{table.agent.name}/agent.toml")
+    new = path_in_file(draft, table.manifest, written, draft.absolute(file))
     return change_value(text, ("session_setup_script",), new) if new != written else text
 
 
@@ -328,10 +313,7 @@ def _rename_dependencies(
     text: str, agent: V1AgentTable, names: Names, rigs: Collection[str] | None
 ) -> str:
     """Rename the agents listed in `depends_on`."""
-    references = agent.table.get("depends_on")
-    if not isinstance(references, list):
-        return text
-    for index, old in reversed(list(enumerate(references))):
+    for index, old in enumerate(list_at(agent.table, "depends_on")):
         if isinstance(old, str):
             new = renamed_reference(names, old, agent.dir, rigs)
             text = change_value(text, ("depends_on", index), new) if new != old else text
@@ -343,13 +325,9 @@ def write_agents(draft: Draft, folders: Sequence[AgentFolder]) -> None:
     nonempty = {target.rpartition("/")[0] for _, target in draft.files.requests()}
     for folder in folders:
         text = folder.text.lstrip("\r\n")
-        if not text.strip() and folder.path not in nonempty and not _has_files(draft, folder.path):
+        if not text.strip() and folder.path not in nonempty and not draft.names_in(folder.path):
             text = NOTHING_SET + "\n"
         if text.strip():
             reason = f"from the table of agent {folder.name}"
             target = f"{folder.path}/agent.toml"
             draft.files.write(target, text.encode(), folder.mode, reason, folder.place)
-
-
-def _has_files(draft: Draft, path: str) -> bool:
-    return os.path.isdir(draft.absolute(path)) and bool(os.listdir(draft.absolute(path)))

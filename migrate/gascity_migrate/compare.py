@@ -14,13 +14,12 @@ from gascity.model.secrets import HIDDEN, is_secret
 from gascity.prompts import is_template
 from gascity.source.catalogues import read_fragments, read_overlay
 from gascity.source.disk import Disk
-from gascity_migrate.draft import Draft, Migration, read_manifests
+from gascity_migrate.draft import Migration
 from gascity_migrate.files import COPY, MOVE, Change
-from gascity_migrate.manifests import shared_fragments
+from gascity_migrate.v1_tables import FRAGMENTS
 
 SESSIONS = "named sessions"
 EXPANDED = "prompt is expanded"
-FRAGMENTS = "append_fragments"
 
 
 class ExpectedChanges(NamedTuple):
@@ -50,12 +49,10 @@ class ExpectedChanges(NamedTuple):
         return False
 
 
-def changes_intended_by(root: str, plan: Migration) -> ExpectedChanges:
-    """Return the differences that a plan intends; call it before the files change."""
-    draft = Draft(root)
-    read_manifests(draft)
+def changes_intended_by(plan: Migration) -> ExpectedChanges:
+    """Return the differences that a plan intends."""
     ended = [item for item in plan.not_carried if item.key == "named_session"]
-    return ExpectedChanges(plan.renamed, tuple(shared_fragments(draft.city)), len(ended))
+    return ExpectedChanges(plan.renamed, plan.shared, len(ended))
 
 
 def _renamed(value: object, names: Mapping[str, str]) -> object:

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
 
 from gascity.model.fields import AGENT, Kind
 from gascity.model.names import is_name
@@ -10,7 +9,6 @@ from gascity.model.problems import KeyPath, Place, Problem, warning
 from gascity.source.dialects import PackTree, TableAgent
 from gascity_migrate.names import (
     MachineFile,
-    Names,
     agent_folders,
     as_import,
     binding_for,
@@ -21,13 +19,15 @@ from gascity_migrate.names import (
     renamed_reference,
 )
 from gascity_migrate.v1_tables import (
+    FRAGMENTS,
     INCLUDES,
     SHARED_PROMPTS,
     Include,
     V1AgentTable,
     V1Manifest,
     lives_in_rig,
-    read_v1_parts,
+    table_at,
+    text_at,
     translate,
     unique,
 )
@@ -48,20 +48,22 @@ def read(tree: PackTree) -> PackTree:
     The manifests of one city are read together: each may name agents of the others, and all are
     v1 if one is.
     """
-    v1 = read_v1_parts(tree.manifest, tree.file)
-    city = own_manifests(tree.root) if _is_own(tree) else {}
+    v1 = V1Manifest(tree.manifest, tree.file)
+    city = list(own_manifests(tree.root).values()) if _is_own(tree) else []
     mark = _first_mark(tree, v1)
-    if mark is None and not any(other.marks for other in city.values()):
+    if mark is None and not any(manifest.marks for manifest in city):
         return tree
-    agents = _agents(tree, v1, city.values())
-    manifest = _ManifestConverter(tree, v1, agents.names, agents.rigs)
-    warnings = (problem.softened() for problem in (*v1.problems, *agents.problems))
+    agents, problems = _valid_agents(v1)
+    city_agents = [agent for manifest in city for agent in manifest.agents]
+    converter = _Converter(tree, v1, (*city_agents, *agents))
+    tables = [converter.agent(agent) for agent in agents]
+    warnings = (problem.softened() for problem in (*v1.problems, *problems))
     return tree._replace(
-        manifest=manifest.converted(),
-        agents=(*tree.agents, *agents.tables),
-        extra_asset_dirs=(*tree.extra_asset_dirs, *_asset_dirs(tree.root, agents.tables)),
+        manifest=converter.manifest(),
+        agents=(*tree.agents, *tables),
+        extra_asset_dirs=(*tree.extra_asset_dirs, *_asset_dirs(tree.root, tables)),
         problems=(*tree.problems, *([_v1_warning(tree, mark)] if mark else ()), *warnings),
-        moved={**tree.moved, **manifest.moved},
+        moved={**tree.moved, **converter.moved},
     )
 
 
@@ -72,12 +74,8 @@ def _is_own(tree: PackTree) -> bool:
 
 def _asset_dirs(root: str, agents: Iterable[TableAgent]) -> Iterator[tuple[str, str]]:
     """Yield v1's fragment directories: `prompts/shared`, and `shared` next to each prompt."""
-    prompts = [agent.table.get("prompt") for agent in agents]
-    beside = (
-        os.path.normpath(os.path.join(os.path.dirname(prompt), "shared"))
-        for prompt in prompts
-        if isinstance(prompt, str) and prompt
-    )
+    prompts = filter(None, (text_at(agent.table, "prompt") for agent in agents))
+    beside = (os.path.normpath(f"{os.path.dirname(prompt) or '.'}/shared") for prompt in prompts)
     for name in dict.fromkeys((SHARED_PROMPTS, *beside)):
         if name[0] not in "./" and os.path.isdir(os.path.join(root, name)):
             yield "template-fragments", name
@@ -88,12 +86,12 @@ def _first_mark(tree: PackTree, v1: V1Manifest) -> KeyPath | None:
     for mark in v1.marks:
         if mark[0] not in _KEPT:
             return mark
-    is_schema_1 = _table(tree.manifest, "pack").get("schema") == 1
+    is_schema_1 = table_at(tree.manifest, "pack").get("schema") == 1
     return ("pack", "schema") if is_schema_1 and any(_asset_dirs(tree.root, ())) else None
 
 
 def _v1_warning(tree: PackTree, mark: KeyPath) -> Problem:
-    name = _table(tree.manifest, "pack").get("name") or os.path.basename(tree.root)
+    name = table_at(tree.manifest, "pack").get("name") or os.path.basename(tree.root)
     words = f"pack `{name}` uses the v1 layout and is converted in memory"
     hint = "run `city migrate` to convert its files"
     if tree.file.startswith("/"):  # outside the city
@@ -101,159 +99,119 @@ def _v1_warning(tree: PackTree, mark: KeyPath) -> Problem:
     return warning("first-layout", words, Place(tree.file, mark), hint)
 
 
-class _Agents(NamedTuple):
-    tables: list[TableAgent]
-    names: Names
-    rigs: frozenset[str] | None
-    problems: list[Problem]
-
-
-class _PackContext(NamedTuple):
-    """Context of a pack that is needed to convert one of its agent tables.
-
-    `imported_dirs` are the directories of the packs it imports, relative to the city. `rigs` are
-    the city's rigs if the manifest belongs to the city.
-    """
-
-    names: Names
-    folders: set[str]
-    city_agents: tuple[str, ...] | None
-    tree: PackTree
-    imported_dirs: list[str]
-    rigs: frozenset[str] | None
-
-
-def _agents(tree: PackTree, v1: V1Manifest, city: Iterable[V1Manifest]) -> _Agents:
-    """Return the agents of one file; `city` are all files that share its agent names."""
+def _valid_agents(v1: V1Manifest) -> tuple[list[V1AgentTable], list[Problem]]:
+    """Return the agents of one file without those that have an invalid or a duplicate name."""
     valid: dict[tuple[str, str], V1AgentTable] = {}
     problems = []
     for agent in v1.agents:
-        problem = _invalid_name(agent, tree.file)
-        if problem is None and valid.setdefault((agent.dir, agent.name), agent) is not agent:
-            problem = _duplicate(agent, tree.file)
-        problems += [problem] if problem else []
-    folders = agent_folders(tree.root)
-    city_pairs = [(agent.dir, agent.name) for other in city for agent in other.agents]
-    context = _PackContext(
-        distinct_names((*city_pairs, *valid), folders),
-        folders,
-        v1.city_agents,
-        tree,
-        _imported_dirs(tree, v1, os.path.dirname(tree.file)),
-        declared_rigs(tree.root) if _is_own(tree) else None,
-    )
-    tables = [_agent(agent, context) for agent in valid.values()]
-    return _Agents(tables, context.names, context.rigs, problems)
+        place = Place(v1.file, (*agent.at, "name"), of_value=True)
+        if not is_name(agent.name):
+            words = f"`{agent.name}` is not a valid agent name"
+            hint = "use letters, digits, - and _, starting with a letter or digit"
+            problems.append(Problem("bad-name", words, place, hint))
+        elif valid.setdefault((agent.dir, agent.name), agent) is not agent:
+            words = f"agent `{agent.name}` is declared twice"
+            problems.append(Problem("duplicate-name", words, place, "keep one of them"))
+    return list(valid.values()), problems
 
 
-def _imported_dirs(tree: PackTree, v1: V1Manifest, home: str) -> list[str]:
-    if os.path.isabs(home):
-        return []  # the pack is outside the city
-    imports = _table(tree.manifest, "imports")
-    sources = [_table(imports, name).get("source") for name in imports]
-    sources += [as_import(include.source, v1.packs)["source"] for include in v1.includes]
-    return [
-        os.path.normpath(os.path.join(home, source))
-        for source in sources
-        if isinstance(source, str) and source.startswith("../")
-    ]
+class _Converter:
+    """Converts one v1 manifest; `moved` maps new key paths to the original ones.
 
+    `agents` are those of all files that share its agent names. `rigs` are the city's rigs if the
+    manifest belongs to the city.
+    """
 
-def _agent(agent: V1AgentTable, context: _PackContext) -> TableAgent:
-    translated = translate(agent.table, rigs=context.rigs)
-    table, written = translated.values, translated.written
-    depends = table.get("depends_on")
-    if isinstance(depends, list):
-        table["depends_on"] = [
-            renamed_reference(context.names, reference, agent.dir, context.rigs)
-            if isinstance(reference, str)
-            else reference
-            for reference in depends
-        ]
-    if context.city_agents is not None and "rigs" not in table:
-        # In v1 only this list sets the scope: agents that are not in it belong to rigs.
-        table.setdefault("scope", "city" if agent.name in context.city_agents else "rig")
-    for key in _PATHS:
-        if isinstance(path := table.get(key), str):
-            table[key] = _city_path(path, context)
-    return TableAgent(
-        context.names[agent.dir, agent.name],
-        table,
-        agent.at,
-        written,
-        f"agents/{agent.name}" if agent.name in context.folders else "",
-    )
-
-
-def _city_path(path: str, context: _PackContext) -> str:
-    """Return a path into an imported pack relative to the city; other paths stay in the pack."""
-    path = _path_in_city(path, context.tree)
-    if not path.startswith("../"):
-        return path
-    target = os.path.normpath(os.path.join(os.path.dirname(context.tree.file), path))
-    inside = any(target.startswith(f"{pack}/") for pack in context.imported_dirs)
-    return f"//{target}" if inside and not target.startswith("../") else path
-
-
-def _path_in_city(path: str, tree: PackTree) -> str:
-    """Return a path relative to the city; in an included file it is relative to that file."""
-    inside = os.path.normpath(os.path.join(os.path.dirname(tree.file), path))
-    if "//" in path or os.path.isabs(path) or not _is_own(tree):
-        return path
-    return inside if os.path.lexists(f"{tree.root}/{inside}") else path
-
-
-def _invalid_name(agent: V1AgentTable, file: str) -> Problem | None:
-    if is_name(agent.name):
-        return None
-    return Problem(
-        "bad-name",
-        f"`{agent.name}` is not a valid agent name",
-        Place(file, (*agent.at, "name"), of_value=True),
-        "use letters, digits, - and _, starting with a letter or digit",
-    )
-
-
-def _duplicate(agent: V1AgentTable, file: str) -> Problem:
-    return Problem(
-        "duplicate-name",
-        f"agent `{agent.name}` is declared twice",
-        Place(file, (*agent.at, "name"), of_value=True),
-        "keep one of them",
-    )
-
-
-class _ManifestConverter:
-    """Converts one v1 manifest; `moved` maps new key paths to the original ones."""
-
-    def __init__(
-        self, tree: PackTree, v1: V1Manifest, names: Names, rigs: frozenset[str] | None
-    ) -> None:
+    def __init__(self, tree: PackTree, v1: V1Manifest, agents: Iterable[V1AgentTable]) -> None:
         self.tree = tree
         self.v1 = v1
-        self.names = names
-        self.rigs = rigs
-        self.machine_file = read_machine_file(tree.root) if _is_own(tree) else MachineFile({}, {})
+        self.is_own = _is_own(tree)
+        self.folders = agent_folders(tree.root)
+        self.names = distinct_names(((agent.dir, agent.name) for agent in agents), self.folders)
+        self.rigs = declared_rigs(tree.root) if self.is_own else None
+        self.machine_file = read_machine_file(tree.root) if self.is_own else MachineFile({}, {})
+        self.imported_dirs = self._imported_dirs()
         self.moved: dict[KeyPath, KeyPath] = {}
 
-    def converted(self) -> dict[str, object]:
-        current = {
-            key: value for key, value in self.tree.manifest.items() if not self._is_dropped(key)
-        }
+    def _imported_dirs(self) -> list[str]:
+        """Return the directories of imported packs next to this one, relative to the city."""
+        home = os.path.dirname(self.tree.file)
+        if os.path.isabs(home):
+            return []  # the pack is outside the city
+        imports = table_at(self.tree.manifest, "imports")
+        sources = [text_at(imports, name, "source") for name in imports]
+        sources += [as_import(each.source, self.v1.packs)["source"] for each in self.v1.includes]
+        return [
+            os.path.normpath(os.path.join(home, source))
+            for source in sources
+            if source.startswith("../")
+        ]
+
+    # Agents
+
+    def agent(self, agent: V1AgentTable) -> TableAgent:
+        translated = translate(agent.table, rigs=self.rigs)
+        table = translated.values
+        if isinstance(table.get("depends_on"), list):
+            table["depends_on"] = self._rename(table["depends_on"], agent.dir)
+        if self.v1.city_agents is not None and "rigs" not in table:
+            # In v1 only this list sets the scope: agents that are not in it belong to rigs.
+            table.setdefault("scope", "city" if agent.name in self.v1.city_agents else "rig")
+        for key in _PATHS:
+            if isinstance(path := table.get(key), str):
+                table[key] = self._agent_path(path)
+        return TableAgent(
+            self.names[agent.dir, agent.name],
+            table,
+            agent.at,
+            translated.written,
+            f"agents/{agent.name}" if agent.name in self.folders else "",
+        )
+
+    def _agent_path(self, path: str) -> str:
+        """Return a path into an imported pack relative to the city; others stay in the pack."""
+        path = self._path_in_city(path)
+        if not path.startswith("../"):
+            return path
+        target = os.path.normpath(os.path.join(os.path.dirname(self.tree.file), path))
+        inside = any(target.startswith(f"{pack}/") for pack in self.imported_dirs)
+        return f"//{target}" if inside and not target.startswith("../") else path
+
+    def _path_in_city(self, path: str) -> str:
+        """Return a path relative to the city; in an included file it is relative to that file."""
+        inside = os.path.normpath(os.path.join(os.path.dirname(self.tree.file), path))
+        if "//" in path or os.path.isabs(path) or not self.is_own:
+            return path
+        return inside if os.path.lexists(f"{self.tree.root}/{inside}") else path
+
+    def _rename(self, reference: object, directory: str) -> object:
+        """Return a reference from an agent in `directory`, or a list of them, with new names."""
+        if isinstance(reference, list):
+            return [self._rename(item, directory) for item in reference]
+        if not isinstance(reference, str):
+            return reference
+        return renamed_reference(self.names, reference, directory, self.rigs)
+
+    # The other tables
+
+    def manifest(self) -> dict[str, object]:
+        """Return the manifest without v1 keys."""
+        old = self.tree.manifest
+        current = {key: old[key] for key in old if not self._is_dropped(key)}
         for key, dropped in (
             ("pack", ("includes", "city_agents")),
             ("workspace", (*INCLUDES, "default_rig_includes", "global_fragments")),
         ):
             if isinstance(table := current.get(key), Mapping):
-                current[key] = {name: value for name, value in table.items() if name not in dropped}
+                current[key] = {name: table[name] for name in table if name not in dropped}
         if self.machine_file.workspace and self.tree.file == "city.toml":
-            current["workspace"] = {**_table(current, "workspace"), **self.machine_file.workspace}
-        self._imports(current)
-        self._defaults(current)
-        if isinstance(patches := current.get("patches"), Mapping):
+            workspace = table_at(current, "workspace")
+            current["workspace"] = {**workspace, **self.machine_file.workspace}
+        self._convert_imports(current)
+        self._convert_defaults(current)
+        if "agent" in (patches := table_at(current, "patches")):
             at: KeyPath = ("patches", "agent")
-            tables = self._patches(patches.get("agent"), at, at)
-            current["patches"] = {**patches, "agent": tables} if "agent" in patches else patches
+            current["patches"] = {**patches, "agent": self._patches(patches["agent"], at, at, "")}
         if isinstance(rigs := current.get("rigs"), list):
             current["rigs"] = [self._rig(rig, index) for index, rig in enumerate(rigs)]
         if isinstance(sessions := current.get("named_session"), list):
@@ -265,15 +223,15 @@ class _ManifestConverter:
             return os.path.normpath(self.v1.formulas_dir or ".") == "formulas"
         return ((key,) in self.v1.marks and key not in _KEPT) or key in ("agent", "agents")
 
-    def _imports(self, current: dict[str, object]) -> None:
+    def _convert_imports(self, current: dict[str, object]) -> None:
         own = [include for include in self.v1.includes if include.owner in ("pack", "city")]
         if own and isinstance(imports := current.get("imports", {}), Mapping):
             current["imports"] = self._bind(own, imports, ("imports",))
         rigs = [include for include in self.v1.includes if include.owner == "default-rig"]
         if rigs:
-            defaults = _table(current, "defaults")
-            rig = _table(defaults, "rig")
-            bound = self._bind(rigs, _table(rig, "imports"), ("defaults", "rig", "imports"))
+            defaults = table_at(current, "defaults")
+            rig = table_at(defaults, "rig")
+            bound = self._bind(rigs, table_at(rig, "imports"), ("defaults", "rig", "imports"))
             current["defaults"] = {**defaults, "rig": {**rig, "imports": bound}}
 
     def _bind(
@@ -289,7 +247,7 @@ class _ManifestConverter:
                 self.moved[(*at, binding)] = include.at
         return {**bound, **imports}
 
-    def _defaults(self, current: dict[str, object]) -> None:
+    def _convert_defaults(self, current: dict[str, object]) -> None:
         """Merge `[agents]` under `[agent_defaults]` and add the global fragments."""
         defaults = current.get("agent_defaults", {})
         if not isinstance(defaults, Mapping):
@@ -298,66 +256,51 @@ class _ManifestConverter:
         merged = {**v1_defaults, **defaults}
         for key in v1_defaults.keys() - defaults.keys():
             self.moved["agent_defaults", key] = ("agents", key)
-        own = merged.get("append_fragments", [])
+        own = merged.get(FRAGMENTS, [])
         if self.v1.global_fragments and isinstance(own, list):
-            key = "append_fragments"
-            merged[key] = unique((*self.v1.global_fragments, *own))
+            merged[FRAGMENTS] = unique((*self.v1.global_fragments, *own))
             if not own:
-                self.moved["agent_defaults", key] = ("workspace", "global_fragments")
+                self.moved["agent_defaults", FRAGMENTS] = ("workspace", "global_fragments")
         if merged:
             current["agent_defaults"] = merged
 
-    def _patches(self, entries: object, at: KeyPath, target: KeyPath, skip: int = 0) -> object:
+    def _patches(
+        self, entries: object, at: KeyPath, target: KeyPath, rig: str, skip: int = 0
+    ) -> object:
         """Convert the patches at `at`, which move to `target` after `skip` other patches."""
         if not isinstance(entries, list):
             return entries
         return [
-            self._patch(entry, (*at, index), (*target, index + skip))
+            self._patch(entry, (*at, index), (*target, index + skip), rig)
             for index, entry in enumerate(entries)
         ]
 
-    def _patch(self, entry: object, at: KeyPath, target: KeyPath) -> object:
+    def _patch(self, entry: object, at: KeyPath, target: KeyPath, rig: str) -> object:
         if at != target:
             self.moved[target] = at
         if not isinstance(entry, Mapping):
             return entry
         translated = translate(entry, patch=True)
-        for key, spelled in translated.written.items():
-            self.moved[(*target, key)] = (*at, *spelled.split("."))
+        identity, values = translated.identity, translated.values
+        for key in translated.written:
+            self.moved[(*target, key)] = (*at, *translated.path(key))
         for key in ("prompt_template", *_PATHS):
-            if key != "prompt" and isinstance(path := translated.values.get(key), str):
-                translated.values[key] = _path_in_city(path, self.tree)
-        home = translated.identity.get("dir")
-        rig = home if isinstance(home, str) else self._rig_at(at)
-        for key in ("name", "agent"):
-            if key in translated.identity:
-                translated.identity[key] = self._rename(translated.identity[key], rig)
-        if "depends_on" in translated.values:
-            translated.values["depends_on"] = self._rename(translated.values["depends_on"], rig)
-        if self._is_work_dir(home):
-            del translated.identity["dir"]
-        return {**translated.identity, **translated.values}
+            if key != "prompt" and isinstance(path := values.get(key), str):
+                values[key] = self._path_in_city(path)
+        directory = identity.get("dir")
+        home = directory if isinstance(directory, str) else rig
+        for table, key in ((identity, "name"), (identity, "agent"), (values, "depends_on")):
+            if key in table:
+                table[key] = self._rename(table[key], home)
+        if self._is_work_dir(directory):
+            del identity["dir"]
+        return {**identity, **values}
 
-    def _rename(self, reference: object, home: str) -> object:
-        """Return a reference from `home`, or a list of them, with current agent names."""
-        if isinstance(reference, list):
-            return [self._rename(item, home) for item in reference]
-        if not isinstance(reference, str):
-            return reference
-        return renamed_reference(self.names, reference, home, self.rigs)
-
-    def _rig_at(self, at: KeyPath) -> str:
-        rigs = self.tree.manifest.get("rigs") if at[0] == "rigs" else None
-        index = at[1]
-        rig = rigs[index] if isinstance(rigs, list) and isinstance(index, int) else None
-        name = rig.get("name") if isinstance(rig, Mapping) else None
-        return name if isinstance(name, str) else ""
-
-    def _is_work_dir(self, home: object) -> bool:
+    def _is_work_dir(self, directory: object) -> bool:
         """Return whether a `dir` is only a working directory, so that the name identifies it."""
-        if not isinstance(home, str) or not any(home == directory for directory, _ in self.names):
+        if not isinstance(directory, str) or directory not in (home for home, _ in self.names):
             return False
-        return not lives_in_rig(home, self.rigs)
+        return not lives_in_rig(directory, self.rigs)
 
     def _rig(self, rig: object, index: int) -> object:
         if not isinstance(rig, Mapping):
@@ -368,17 +311,17 @@ class _ManifestConverter:
         bindable = isinstance(rig.get("imports", {}), Mapping)
         dropped = ("overrides", *INCLUDES) if bindable else ("overrides",)
         current = {key: value for key, value in rig.items() if key not in dropped}
-        if (name := self._rig_at(at)) in self.machine_file.paths:
+        if (name := text_at(rig, "name")) in self.machine_file.paths:
             current["path"] = self.machine_file.paths[name]
         for key in ("default_sling_target", "default_sling_targets"):
             if key in current:
                 current[key] = self._rename(current[key], name)
         if includes and bindable:
-            current["imports"] = self._bind(includes, _table(rig, "imports"), (*at, "imports"))
+            current["imports"] = self._bind(includes, table_at(rig, "imports"), (*at, "imports"))
         target = (*at, "patches")
-        overrides = self._patches(rig.get("overrides"), (*at, "overrides"), target)
+        overrides = self._patches(rig.get("overrides"), (*at, "overrides"), target, name)
         first = overrides if isinstance(overrides, list) else []
-        patches = self._patches(rig.get("patches"), target, target, len(first))
+        patches = self._patches(rig.get("patches"), target, target, name, len(first))
         if first and (patches is None or isinstance(patches, list)):
             current["patches"] = [*first, *(patches or ())]
         elif patches is not None:
@@ -388,12 +331,10 @@ class _ManifestConverter:
     def _session(self, session: object) -> object:
         if not isinstance(session, Mapping) or not isinstance(session.get("template"), str):
             return session
-        home = session.get("dir")
-        name = self._rename(session["template"], home if isinstance(home, str) else "")
-        kept = {key: session[key] for key in session if key != "dir" or not self._is_work_dir(home)}
-        return {**kept, "template": name}
-
-
-def _table(manifest: Mapping[str, object], key: str) -> Mapping[str, object]:
-    value = manifest.get(key)
-    return value if isinstance(value, Mapping) else {}
+        current = {
+            **session,
+            "template": self._rename(session["template"], text_at(session, "dir")),
+        }
+        if self._is_work_dir(session.get("dir")):
+            del current["dir"]
+        return current

@@ -8,13 +8,14 @@ from typing import NamedTuple
 from gascity.model.problems import KeyPath, Place, Problem
 from gascity.model.repositories import is_remote
 from gascity.source.disk import Disk, is_below
-from gascity.toml import positions, read
 from gascity.toml.positions import locate
 from gascity.toml.read import TomlError, parse
-from gascity.toml.rewrite import remove_key, replace_statement
+from gascity.toml.rewrite import remove_key
 from gascity_migrate.files import Change, Files
 from gascity_migrate.names import as_import, declared_rigs
-from gascity_migrate.v1_tables import V1Manifest, read_v1_parts
+from gascity_migrate.v1_tables import V1Manifest, table_at, tables_at, text_at
+
+CITY, PACK, INCLUDED, AGENT = "city", "pack", "included", "agent"
 
 
 class NotCarried(NamedTuple):
@@ -30,7 +31,8 @@ class Migration(NamedTuple):
     """A migration plan. If one of its problems is an error, it must not be applied.
 
     `notes` are messages for the user; `renamed` maps old to new qualified agent names. `folders`
-    are the new agent directories, in the order of the tables.
+    are the new agent directories, in the order of the tables. `shared` are the fragments that
+    precede every agent's own.
     """
 
     changes: tuple[Change, ...] = ()
@@ -39,13 +41,13 @@ class Migration(NamedTuple):
     problems: tuple[Problem, ...] = ()
     renamed: Mapping[str, str] = {}
     folders: tuple[str, ...] = ()
-
-
-CITY, PACK, INCLUDED = "city", "pack", "included"
+    shared: tuple[str, ...] = ()
 
 
 class Manifest:
     """A TOML file written by the user; `text` is its new content."""
+
+    home: "PackFiles"
 
     def __init__(self, file: str, kind: str, content: bytes, mode: int) -> None:
         """Raises TomlError."""
@@ -55,7 +57,7 @@ class Manifest:
         self.raw: Mapping[str, object] = parse(content)
         self.original = content.decode()
         self.text = self.original
-        self.v1: V1Manifest = read_v1_parts(self.raw, file)
+        self.v1 = V1Manifest(self.raw, file)
         self.reasons: dict[str, None] = {}
 
     def change(self, text: str, reason: str) -> None:
@@ -79,13 +81,16 @@ class Manifest:
 class PackFiles:
     """A pack, or the city: a directory with manifests, pack.toml before city.toml.
 
-    `root` is relative to the city, "" for the city itself.
+    `root` is relative to the city, "" for the city itself. `agent_files` are the agent.toml files
+    of existing agent directories.
     """
 
     def __init__(self, root: str, manifests: Iterable[Manifest]) -> None:
         self.root = root
         self.manifests = list(manifests)
-        self.folders: list[Manifest] = []  # agent.toml of existing agent directories
+        self.agent_files: list[Manifest] = []
+        for manifest in self.manifests:
+            manifest.home = self
 
     @property
     def is_city(self) -> bool:
@@ -97,16 +102,16 @@ class PackFiles:
 
     @property
     def name(self) -> str:
-        table = self.pack.raw.get("pack") if self.pack else None
-        name = table.get("name") if isinstance(table, Mapping) else None
-        return name if isinstance(name, str) else ""
+        return text_at(self.pack.raw, "pack", "name") if self.pack else ""
+
+    @property
+    def is_schema_1(self) -> bool:
+        return self.pack is not None and table_at(self.pack.raw, "pack").get("schema") == 1
 
     @property
     def is_v1(self) -> bool:
         """Whether any of its manifests is v1, by content or by `schema = 1`."""
-        table = self.pack.raw.get("pack") if self.pack else None
-        is_schema_1 = isinstance(table, Mapping) and table.get("schema") == 1
-        return is_schema_1 or self.has_marks
+        return self.is_schema_1 or self.has_marks
 
     @property
     def has_marks(self) -> bool:
@@ -151,6 +156,14 @@ class Draft:
         return self.homes[0]
 
     @property
+    def city_toml(self) -> Manifest:
+        return next(manifest for manifest in self.city.manifests if manifest.kind == CITY)
+
+    @property
+    def manifests(self) -> list[Manifest]:
+        return [manifest for home in self.homes for manifest in home.manifests]
+
+    @property
     def is_pack(self) -> bool:
         """Whether this is a pack that is not part of a city."""
         return bool(self.disk.overrides)
@@ -160,6 +173,11 @@ class Draft:
 
     def shown(self, path: str) -> str:
         return self.disk.shown(path)
+
+    def names_in(self, path: str) -> list[str]:
+        """Return the sorted names in a directory of the city; none if it does not exist."""
+        directory = self.absolute(path)
+        return sorted(os.listdir(directory)) if os.path.isdir(directory) else []
 
     def read(self, file: str, kind: str) -> Manifest | None:
         """Read a manifest; None if it does not exist or is invalid, which adds a problem."""
@@ -173,16 +191,26 @@ class Draft:
             mode = 0 if path in self.disk.overrides else stat.S_IMODE(os.stat(path).st_mode)
             return Manifest(file, kind, data, mode)
         except TomlError as error:
-            place = Place(file, line=error.line, col=error.col)
-            self.problems.append(Problem(error.code, error.message, place, error.hint))
+            self.report_invalid(file, error)
             return None
+
+    def report(self, code: str, words: str, place: Place | None, hint: str | None = None) -> None:
+        self.problems.append(Problem(code, words, place, hint))
+
+    def report_invalid(self, file: str, error: TomlError) -> None:
+        place = Place(file, line=error.line, col=error.col)
+        self.report(error.code, error.message, place, error.hint)
 
     def record_not_carried(self, manifest: Manifest, path: KeyPath, reason: str) -> None:
         """Record that a key has no effect any more."""
         name = ".".join(part for part in path if isinstance(part, str))
         self.not_carried.append(NotCarried(manifest.file, manifest.line(path), name, reason))
 
-    def find(self, written: str, home: PackFiles, manifest: Manifest) -> str | None:
+    def note(self, manifest: Manifest, path: KeyPath, words: str) -> None:
+        """Add a message about a key for the user."""
+        self.notes.append(f"{manifest.file}:{manifest.line(path)}: {words}")
+
+    def find(self, written: str, manifest: Manifest) -> str | None:
         """Return the absolute path of a v1 path setting; None if it names an unknown pack.
 
         `x` is relative to the pack, `./x` to the file's directory, `//x` to the city, and
@@ -195,15 +223,13 @@ class Draft:
             return os.path.normpath(written)
         pack, separator, inside = written.partition("//")
         if separator and not written.startswith("."):
-            named = next((other for other in self.homes if other.name == pack), None)
+            named = next((home for home in self.homes if home.name == pack), None)
             return os.path.normpath(f"{self.absolute(named.root)}/{inside}") if named else None
-        base = self.absolute(home.root)
-        own = os.path.dirname(self.absolute(manifest.file))
-        if written.startswith("./") or written.startswith("../"):
-            base = own
-        path = os.path.normpath(f"{base}/{written}")
-        beside = os.path.normpath(f"{own}/{written}")
-        if manifest.kind == INCLUDED and home.has_marks and os.path.lexists(beside):
+        beside = os.path.normpath(f"{os.path.dirname(self.absolute(manifest.file))}/{written}")
+        if written.startswith(("./", "../")):
+            return beside
+        path = os.path.normpath(f"{self.absolute(manifest.home.root)}/{written}")
+        if manifest.kind == INCLUDED and manifest.home.has_marks and os.path.lexists(beside):
             return beside
         return path if os.path.lexists(path) or not os.path.lexists(beside) else beside
 
@@ -224,17 +250,15 @@ class Draft:
 
     def holds_manifest(self, path: str) -> bool:
         """Return whether the path is a manifest or a directory that contains one."""
-        files = [manifest.file for home in self.homes for manifest in home.manifests]
-        return any(is_below(self.absolute(file), path) for file in files)
+        return any(is_below(self.absolute(manifest.file), path) for manifest in self.manifests)
 
     def belongs(self, path: str, home: PackFiles) -> bool:
         """Return whether a file belongs to this pack and not to a pack nested in it."""
-        if not is_below(path, self.absolute(home.root)):
-            return False
-        nearest = max(
-            (pack.root for pack in self.homes if is_below(path, self.absolute(pack.root))), key=len
-        )
-        return nearest == home.root
+        around = [pack for pack in self.homes if is_below(path, self.absolute(pack.root))]
+        return home in around and all(len(pack.root) <= len(home.root) for pack in around)
+
+
+# Finding the files of the city and of the packs inside it that it uses.
 
 
 def read_manifests(draft: Draft) -> None:
@@ -242,19 +266,28 @@ def read_manifests(draft: Draft) -> None:
     city = draft.read("city.toml", CITY)
     if city is None:
         if not draft.problems:
-            words = f"no city.toml in {draft.root}"
             hint = "to create a city here, run `city init`"
-            draft.problems.append(Problem("no-city", words, None, hint))
+            draft.report("no-city", f"no city.toml in {draft.root}", None, hint)
         return
     pack = draft.read("pack.toml", PACK)
-    included = _included(draft, city)
-    manifests = [item for item in (pack, city, *included) if item is not None]
-    draft.homes.append(PackFiles("", manifests))
+    draft.homes.append(PackFiles("", [*([pack] if pack else ()), city, *_included(draft, city)]))
     for home in draft.homes:  # grows while packs are found
         for manifest in home.manifests:
             draft.problems += manifest.v1.problems
             for path, source in _sources(manifest):
-                _follow(draft, home, manifest, path, source)
+                _follow(draft, manifest, path, source)
+    if not draft.problems:
+        _read_agent_files(draft)
+
+
+def _read_agent_files(draft: Draft) -> None:
+    for home in draft.homes:
+        for name in draft.names_in(home.under("agents")):
+            file = home.under(f"agents/{name}/agent.toml")
+            if name[0] not in "._" and os.path.isfile(draft.absolute(file)):
+                if manifest := draft.read(file, AGENT):
+                    manifest.home = home
+                    home.agent_files.append(manifest)
 
 
 def _included(draft: Draft, city: Manifest) -> Iterator[Manifest]:
@@ -265,35 +298,25 @@ def _included(draft: Draft, city: Manifest) -> Iterator[Manifest]:
         place = city.place(("include", index))
         if not is_below(path, draft.root):
             words = f"`{written}` is outside the city"
-            hint = "move the file into the city"
-            draft.problems.append(Problem("path-leaves-pack", words, place, hint))
+            draft.report("path-leaves-pack", words, place, "move the file into the city")
         elif not os.path.lexists(path):
-            words = f"{draft.shown(path)} does not exist"
-            draft.problems.append(Problem("missing-file", words, place))
+            draft.report("missing-file", f"{draft.shown(path)} does not exist", place)
         elif (manifest := draft.read(draft.shown(path), INCLUDED)) is not None:
             yield manifest
 
 
 def drop_emptied(draft: Draft) -> None:
     """Remove included files that are now empty, and their entries in city.toml."""
-    city = next(manifest for manifest in draft.city.manifests if manifest.kind == CITY)
-    for index in reversed(range(len(city.v1.files))):
-        path = os.path.normpath(city.v1.files[index].lstrip("/"))
-        included = next(
-            (
-                manifest
-                for manifest in draft.city.manifests
-                if (manifest.kind, manifest.file) == (INCLUDED, path)
-            ),
-            None,
-        )
-        if included is None or included.text.strip() or not included.original.strip():
+    city = draft.city_toml
+    included = {item.file: item for item in draft.city.manifests if item.kind == INCLUDED}
+    for index, file in reversed(list(enumerate(city.v1.files))):
+        manifest = included.get(os.path.normpath(file.lstrip("/")))
+        if manifest is None or manifest.text.strip() or not manifest.original.strip():
             continue
-        draft.city.manifests.remove(included)
-        draft.files.discard(included.file, "the file is empty now")
-        mark = positions.value_mark(city.text, ("include", index))
-        text = replace_statement(city.text, mark, ()) if mark else city.text
-        if read.parse(text.encode()).get("include") == []:
+        draft.city.manifests.remove(manifest)
+        draft.files.discard(manifest.file, "the file is empty now")
+        text = remove_key(city.text, ("include", index))
+        if parse(text.encode()).get("include") == []:
             text = remove_key(text, ("include",))
         city.change(text, "an included file is empty now")
 
@@ -303,28 +326,22 @@ def _sources(manifest: Manifest) -> Iterator[tuple[KeyPath, str]]:
     raw, v1 = manifest.raw, manifest.v1
     for include in v1.includes:
         yield include.at, as_import(include.source, v1.packs)["source"]
-    yield from _imports(raw.get("imports"), ("imports",))
-    default = raw.get("defaults")
-    rig = default.get("rig") if isinstance(default, Mapping) else None
-    if isinstance(rig, Mapping):
-        yield from _imports(rig.get("imports"), ("defaults", "rig", "imports"))
-    rigs = raw.get("rigs")
-    for index, entry in enumerate(rigs if isinstance(rigs, list) else ()):
-        if isinstance(entry, Mapping):
-            yield from _imports(entry.get("imports"), ("rigs", index, "imports"))
+    imports: list[tuple[KeyPath, Mapping[str, object]]] = [
+        (("imports",), table_at(raw, "imports")),
+        (("defaults", "rig", "imports"), table_at(raw, "defaults", "rig", "imports")),
+    ]
+    for index, rig in tables_at(raw, "rigs"):
+        imports.append((("rigs", index, "imports"), table_at(rig, "imports")))
+    for at, tables in imports:
+        for binding in tables:
+            if source := text_at(tables, binding, "source"):
+                yield (*at, binding), source
 
 
-def _imports(tables: object, at: KeyPath) -> Iterator[tuple[KeyPath, str]]:
-    for binding, table in tables.items() if isinstance(tables, Mapping) else ():
-        source = table.get("source") if isinstance(table, Mapping) else None
-        if isinstance(source, str) and source:
-            yield (*at, binding), source
-
-
-def _follow(draft: Draft, home: PackFiles, manifest: Manifest, at: KeyPath, source: str) -> None:
+def _follow(draft: Draft, manifest: Manifest, at: KeyPath, source: str) -> None:
     if is_remote(source) or source.startswith("builtin:"):
         return
-    path = directory(draft, home, source)
+    path = _directory(draft, manifest.home, source)
     if not os.path.isfile(f"{path}/pack.toml"):
         if os.path.isfile(f"{path}/topology.toml"):
             reason = f"{draft.shown(path)}/topology.toml is not supported"
@@ -333,18 +350,17 @@ def _follow(draft: Draft, home: PackFiles, manifest: Manifest, at: KeyPath, sour
         return  # loading the city reports a missing pack
     real = os.path.realpath(path)
     if not is_below(real, os.path.realpath(draft.root)) or not is_below(path, draft.root):
-        _outside(draft, manifest, at, path)
+        _note_outside(draft, manifest, at, path)
         return
     root = draft.shown(path)
-    known = {os.path.realpath(draft.absolute(pack_files.root)) for pack_files in draft.homes}
+    known = {os.path.realpath(draft.absolute(home.root)) for home in draft.homes}
     if real in known or root.partition("/")[0] == ".gc":
         return
-    pack = draft.read(f"{root}/pack.toml", PACK)
-    if pack is not None:
+    if pack := draft.read(f"{root}/pack.toml", PACK):
         draft.homes.append(PackFiles(root, [pack]))
 
 
-def directory(draft: Draft, home: PackFiles, source: str) -> str:
+def _directory(draft: Draft, home: PackFiles, source: str) -> str:
     """Return the absolute directory of a local source."""
     if source.startswith("//"):
         return os.path.normpath(draft.absolute(source.lstrip("/")))
@@ -352,16 +368,15 @@ def directory(draft: Draft, home: PackFiles, source: str) -> str:
     return os.path.normpath(os.path.join(base, os.path.expanduser(source)))
 
 
-def _outside(draft: Draft, manifest: Manifest, at: KeyPath, path: str) -> None:
+def _note_outside(draft: Draft, manifest: Manifest, at: KeyPath, path: str) -> None:
     """Note a v1 pack outside the city, which is not migrated."""
-    data = draft.disk.read(f"{path}/pack.toml")
     try:
-        other = Manifest(f"{path}/pack.toml", PACK, data or b"", 0)
+        pack = parse(draft.disk.read(f"{path}/pack.toml") or b"")
     except TomlError:
         return
-    if other.v1.marks:
-        home = "pack" if draft.is_pack else "city"
-        words = f"{path} is outside the {home} and is not migrated"
+    if V1Manifest(pack, path).marks:
+        kind = "pack" if draft.is_pack else "city"
+        words = f"{path} is outside the {kind} and is not migrated"
         note = f"{manifest.file}:{manifest.line(at)}: {words}"
         if note not in draft.outside:
             draft.outside.append(note)

@@ -4,109 +4,90 @@ import os
 import posixpath
 
 from gascity.model.names import is_name
-from gascity.model.problems import Place, Problem
+from gascity.model.problems import Place
 from gascity.source.disk import read_plain
 from gascity.toml import read
 from gascity.toml.read import TomlError
 from gascity.toml.rewrite import change_value, remove_key, remove_tables, rename_key, take_tables
 from gascity_migrate.draft import Draft, Manifest, PackFiles
-from gascity_migrate.v1_tables import Entry
+from gascity_migrate.v1_tables import Entry, table_at
 
 _MANIFESTS = {"doctor": "doctor.toml", "commands": "command.toml"}
 _CALLED = {"doctor": "checks", "commands": "commands"}
-_SCRIPT = "run.sh"
 
 
 def move_entries(draft: Draft, home: PackFiles) -> None:
     """Convert a pack's doctor checks, commands, formulas and orders."""
     for manifest in home.manifests:
-        for kind, entries in (
-            ("doctor", manifest.v1.doctor),
-            ("commands", manifest.v1.commands),
-        ):
+        for kind, entries in manifest.v1.entries.items():
             if entries:
                 text, texts = take_tables(manifest.text, kind)
                 manifest.change(text, f"{_CALLED[kind]} are directories")
                 for entry in entries:
-                    _entry(draft, home, manifest, kind, entry, texts[int(entry.at[1])])
-        _formulas(draft, home, manifest)
-    _orders(draft, home)
+                    _move_entry(draft, manifest, kind, entry, texts[int(entry.at[1])])
+        _move_formulas_dir(draft, manifest)
+    _move_orders(draft, home)
 
 
-def _entry(
-    draft: Draft, home: PackFiles, manifest: Manifest, kind: str, entry: Entry, text: str
-) -> None:
+def _move_entry(draft: Draft, manifest: Manifest, kind: str, entry: Entry, text: str) -> None:
     """Write `doctor/<name>/doctor.toml` or `commands/<name>/command.toml`; keep the script."""
-    name, script = entry.table.get("name"), entry.table.get("script")
-    words = name.split() if isinstance(name, str) else []
+    words = entry.name.split()
     if not words or not all(map(is_name, words)):
         place = manifest.place((*entry.at, "name"), of_value=True)
-        draft.problems.append(Problem("bad-name", f"`{name}` is not a valid name", place))
+        draft.report("bad-name", f"`{entry.name}` is not a valid name", place)
         return
-    leaf = home.under("/".join((kind, *words)))
-    place = manifest.place(entry.at)
+    leaf = manifest.home.under("/".join((kind, *words)))
     text = remove_key(text, ("name",))
-    if isinstance(script, str):
-        text = _run(draft, home, manifest, leaf, text, script)
-    if kind == "commands":
-        text = _help(draft, home, manifest, entry, leaf, text)
-    reason = f"{_CALLED[kind]} are directories"
+    script = draft.find(entry.script, manifest) if entry.script is not None else None
+    if script is not None:
+        text = _script_text(text, posixpath.relpath(draft.shown(script), leaf))
+    if kind == "commands" and entry.long_description is not None:
+        _write_help(draft, manifest, entry.long_description, entry, leaf)
+        text = remove_key(text, ("long_description",))
     if text.strip() or not os.path.isdir(draft.absolute(leaf)):
-        target = f"{leaf}/{_MANIFESTS[kind]}"
+        target, reason = f"{leaf}/{_MANIFESTS[kind]}", f"{_CALLED[kind]} are directories"
+        place = manifest.place(entry.at)
         draft.files.write(target, text.encode(), manifest.new_mode, reason, place)
 
 
-def _run(
-    draft: Draft, home: PackFiles, manifest: Manifest, leaf: str, text: str, script: str
-) -> str:
+def _script_text(text: str, path: str) -> str:
     """Replace `script` by `run`, whose path is relative to the entry's directory."""
-    source = draft.find(script, home, manifest)
-    if source is None:
-        return text
-    relative = posixpath.relpath(draft.shown(source), leaf)
-    if relative == _SCRIPT:
+    if path == "run.sh":
         return remove_key(text, ("script",))
-    return rename_key(change_value(text, ("script",), relative), ("script",), "run")
+    return rename_key(change_value(text, ("script",), path), ("script",), "run")
 
 
-def _help(
-    draft: Draft, home: PackFiles, manifest: Manifest, entry: Entry, leaf: str, text: str
-) -> str:
+def _write_help(draft: Draft, manifest: Manifest, text: str, entry: Entry, leaf: str) -> None:
     """Move the long description to help.md: the file it names, or the text itself."""
-    long = entry.table.get("long_description")
-    if not isinstance(long, str):
-        return text
+    target, reason = f"{leaf}/help.md", "help of a command"
     place = manifest.place((*entry.at, "long_description"), of_value=True)
-    named = draft.find(long, home, manifest) if long and "\n" not in long else None
+    named = draft.find(text, manifest) if text and "\n" not in text else None
     if named is not None and os.path.isfile(named):
-        keeps = not draft.belongs(named, home)
-        draft.files.take(named, f"{leaf}/help.md", "help of a command", place, keeps=keeps)
-    elif long:
-        content = (long if long.endswith("\n") else long + "\n").encode()
-        draft.files.write(f"{leaf}/help.md", content, manifest.new_mode, "help of a command", place)
-    return remove_key(text, ("long_description",))
+        keeps = not draft.belongs(named, manifest.home)
+        draft.files.take(named, target, reason, place, keeps=keeps)
+    elif text:
+        content = (text if text.endswith("\n") else text + "\n").encode()
+        draft.files.write(target, content, manifest.new_mode, reason, place)
 
 
 # Formulas and orders
 
 
-def _formulas(draft: Draft, home: PackFiles, manifest: Manifest) -> None:
-    written = manifest.v1.formulas_dir
+def _move_formulas_dir(draft: Draft, manifest: Manifest) -> None:
+    written, home = manifest.v1.formulas_dir, manifest.home
     if not written:
         return
     at = ("formulas", "dir")
-    source = draft.find(written, home, manifest)
-    target = draft.absolute(home.under("formulas"))
-    if source is None or not os.path.isdir(source) or not draft.belongs(source, home):
-        if source != target:
-            draft.record_not_carried(
-                manifest, at, f"{written} is not a directory of the pack; use formulas/"
-            )
-    elif source != target:
-        _move_formulas(draft, home, source, manifest.place(at))
+    source = draft.find(written, manifest)
+    if source != draft.absolute(home.under("formulas")):
+        if source is not None and os.path.isdir(source) and draft.belongs(source, home):
+            _move_formulas(draft, home, source, manifest.place(at))
+        else:
+            reason = f"{written} is not a directory of the pack; use formulas/"
+            draft.record_not_carried(manifest, at, reason)
     text = remove_key(manifest.text, at)
-    left = read.parse(text.encode()).get("formulas")
-    text = remove_tables(text, ("formulas",)) if left == {} else text
+    if read.parse(text.encode()).get("formulas") == {}:
+        text = remove_tables(text, ("formulas",))
     manifest.change(text, "formulas are in formulas/")
 
 
@@ -122,29 +103,23 @@ def _move_formulas(draft: Draft, home: PackFiles, source: str, place: Place) -> 
             draft.files.take(f"{directory}/{name}", target, "orders are in orders/", place)
 
 
-def _orders(draft: Draft, home: PackFiles) -> None:
-    formulas = [
-        posixpath.normpath(manifest.v1.formulas_dir or "formulas") for manifest in home.manifests
-    ]
-    for directory in (
-        *(f"{manifest}/orders" for manifest in sorted({"formulas", *formulas})),
-        "orders",
-    ):
-        path = draft.absolute(home.under(directory))
-        for name in sorted(os.listdir(path)) if os.path.isdir(path) else ():
-            file = f"{path}/{name}/order.toml"
-            if os.path.isfile(file) and name[0] not in "._":
-                _order(draft, file, home.under(f"orders/{name}.toml"))
+def _move_orders(draft: Draft, home: PackFiles) -> None:
+    formulas = {manifest.v1.formulas_dir or "formulas" for manifest in home.manifests}
+    parents = sorted({"formulas", *map(posixpath.normpath, formulas)})
+    for directory in (*(f"{parent}/orders" for parent in parents), "orders"):
+        for name in draft.names_in(home.under(directory)):
+            path = draft.absolute(home.under(f"{directory}/{name}"))
+            if os.path.isfile(f"{path}/order.toml") and name[0] not in "._":
+                _order(draft, f"{path}/order.toml", home.under(f"orders/{name}.toml"))
             elif directory == "orders" and name.endswith(".toml"):
-                _gate(draft, f"{path}/{name}")
+                _gate(draft, path)
     for directory, kind in (("automations", "automation"), ("plugins", "plugin")):
-        path = draft.absolute(home.under(f"formulas/{directory}"))
-        for name in sorted(os.listdir(path)) if os.path.isdir(path) else ():
-            if os.path.isfile(f"{path}/{name}/{kind}.toml"):
-                draft.notes.append(
-                    f"{draft.shown(path)}/{name}/{kind}.toml is not read; rewrite it as "
-                    f"{home.under(f'orders/{name}.toml')} with an [order] table"
-                )
+        for name in draft.names_in(home.under(f"formulas/{directory}")):
+            file = home.under(f"formulas/{directory}/{name}/{kind}.toml")
+            if os.path.isfile(draft.absolute(file)):
+                target = home.under(f"orders/{name}.toml")
+                words = f"is not read; rewrite it as {target} with an [order] table"
+                draft.notes.append(f"{file} {words}")
 
 
 def _order(draft: Draft, file: str, target: str) -> None:
@@ -175,16 +150,14 @@ def _gate(draft: Draft, file: str) -> None:
 
 def _triggered(draft: Draft, file: str) -> str | None:
     """Return the text of an order with `gate` renamed to `trigger`; None if it has no `gate`."""
-    data = read_plain(file)
+    data = read_plain(file) or b""
     try:
-        raw = read.parse(data or b"")
+        document = read.parse(data)
     except TomlError as error:
-        place = Place(draft.shown(file), line=error.line, col=error.col)
-        draft.problems.append(Problem(error.code, error.message, place, error.hint))
+        draft.report_invalid(draft.shown(file), error)
         return None
-    text = original = (data or b"").decode()
+    text = data.decode()
     for path in (("order",), ()):
-        table = raw.get("order") if path else raw
-        if isinstance(table, dict) and "gate" in table and "trigger" not in table:
+        if "trigger" not in table_at(document, *path):
             text = rename_key(text, (*path, "gate"), "trigger")
-    return text if text != original else None
+    return text if text != data.decode() else None

@@ -86,7 +86,7 @@ def apply_migration(root: str, environ: Mapping[str, str], plan: Migration) -> s
 
     Raises and restores all files if the plan is out of date or the converted city differs.
     """
-    expected = changes_intended_by(root, plan)
+    expected = changes_intended_by(plan)
     original = open_city(root, environ, disk=disk_of(root), dialects=True)
     before = read_configuration(original, shared_overlays(plan.changes))
 

@@ -381,15 +381,8 @@ _MAX_BYTES = 1024 * 1024
 _MAX_NOTES = 50
 
 
-class CityFiles(NamedTuple):
-    """Symlinks and other files of a city, as absolute paths."""
-
-    links: tuple[str, ...]
-    files: tuple[str, ...]
-
-
-def walk(root: str) -> CityFiles:
-    """Return the city's files, without those of git repositories inside it."""
+def walk(root: str) -> tuple[list[str], list[str]]:
+    """Return the symlinks and the other files of a city, without git repositories inside it."""
     links: list[str] = []
     files: list[str] = []
     for directory, folders, names in os.walk(root):
@@ -402,7 +395,7 @@ def walk(root: str) -> CityFiles:
         for name in sorted([*names, *linked]):
             path = f"{directory}/{name}"
             (links if os.path.islink(path) else files).append(path)
-    return CityFiles(tuple(links), tuple(files))
+    return links, files
 
 
 def follow_links(

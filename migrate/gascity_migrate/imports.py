@@ -1,18 +1,19 @@
 """Converts packs included without a name to imports with a binding."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from gascity.model.document_text import insert_block, newline
-from gascity.model.problems import KeyPath, Problem
+from gascity.model.problems import KeyPath
 from gascity.model.repositories import is_remote
 from gascity.toml.edit import declare_rig, key_text, literal, set_fields
 from gascity.toml.rewrite import remove_key, remove_tables, table_begin
-from gascity_migrate.draft import PACK, Draft, Manifest, PackFiles
+from gascity_migrate.draft import Draft, Manifest, PackFiles
 from gascity_migrate.names import as_import, binding_for, without_credentials
-from gascity_migrate.v1_tables import INCLUDES, Include, NamedPack
+from gascity_migrate.v1_tables import INCLUDES, Include, NamedPack, table_at, tables_at
 
 _REASON = "packs are imported by name"
+_DEFAULT_IMPORTS = ("defaults", "rig", "imports")
 
 
 class NewImport(NamedTuple):
@@ -27,21 +28,16 @@ def bind_includes(draft: Draft) -> list[NewImport]:
     new_imports: list[NewImport] = []
     for home in draft.homes:
         packs = [pack for manifest in home.manifests for pack in manifest.v1.packs]
-        known = dict(pair for manifest in home.manifests for pair in _imports(manifest.raw))
+        known: dict[str, object] = {}
+        for manifest in home.manifests:
+            known |= table_at(manifest.raw, "imports")
         for manifest in home.manifests:
             bound = _bind(draft, manifest, packs, known)
             new_imports += bound if home.is_city else ()
-            _drop_packs(draft, home, manifest)
+            _drop_packs(draft, manifest)
             _report_credentials(draft, manifest)
         _move_default_imports(draft, home)
     return new_imports
-
-
-def _imports(table: Mapping[str, object], *path: str) -> Iterator[tuple[str, object]]:
-    value: object = table
-    for part in (*path, "imports"):
-        value = value.get(part) if isinstance(value, Mapping) else None
-    yield from value.items() if isinstance(value, Mapping) else ()
 
 
 def _bind(
@@ -57,16 +53,16 @@ def _bind(
         else:
             (default if include.owner == "default-rig" else own).append(include)
     new = _new_imports(own, packs, known)
-    bound = [NewImport(binding, "") for binding in new]
-    for path in manifest.v1.marks:
-        if _is_include(path):
-            manifest.change(remove_key(manifest.text, path), _REASON)
+    for path in filter(_is_include, manifest.v1.marks):
+        manifest.change(remove_key(manifest.text, path), _REASON)
     manifest.change(_add(manifest.text, ("imports",), new), _REASON)
-    existing = dict(_imports(manifest.raw, "defaults", "rig"))
+    existing = dict(table_at(manifest.raw, *_DEFAULT_IMPORTS))
     defaults = _new_imports(default, packs, existing)
-    manifest.change(_add(manifest.text, ("defaults", "rig", "imports"), defaults), _REASON)
-    for index, includes in rigs.items():
-        bound += _bind_rig(draft, manifest, index, includes, packs)
+    manifest.change(_add(manifest.text, _DEFAULT_IMPORTS, defaults), _REASON)
+    bound = [NewImport(binding, "") for binding in new]
+    for index, rig in tables_at(manifest.raw, "rigs"):
+        if index in rigs:
+            bound += _bind_rig(draft, manifest, index, rig, rigs[index], packs)
     return bound
 
 
@@ -100,54 +96,53 @@ def _dotted(source: str) -> str:
 
 def _add(text: str, path: KeyPath, tables: Mapping[str, Mapping[str, str]]) -> str:
     """Insert imports before the existing ones, because v1 read includes first."""
-    if not tables:
-        return text
-    begin = table_begin(text, path)
+    begin = table_begin(text, path) if tables else None
     if begin is None:
-        prefix = ".".join(str(part) for part in path)
-        flat = {f"{prefix}.{b}.{k}": v for b, table in tables.items() for k, v in table.items()}
-        return set_fields(text, flat)
-    return insert_block(text, begin, _blocks(text, path, tables))
-
-
-def _blocks(text: str, path: KeyPath, tables: Mapping[str, Mapping[str, str]]) -> str:
+        return set_fields(text, _flat(key_text(*path), tables))
     end = newline(text)
-    prefix = ".".join(part for part in path if isinstance(part, str))
     blocks = []
     for binding, table in tables.items():
         lines = [f"{name} = {literal(value)}" for name, value in table.items()]
-        blocks.append(end.join([f"[{prefix}.{key_text(binding)}]", *lines]))
-    return (end * 2).join(blocks)
+        blocks.append(end.join([f"[{key_text(*path, binding)}]", *lines]))
+    return insert_block(text, begin, (end * 2).join(blocks))
+
+
+def _flat(prefix: str, tables: Mapping[str, Mapping[str, object]]) -> dict[str, object]:
+    """Return tables as dotted keys, so that they are added to those that exist."""
+    return {
+        f"{prefix}.{binding}.{name}": value
+        for binding, table in tables.items()
+        for name, value in table.items()
+    }
 
 
 def _bind_rig(
     draft: Draft,
     manifest: Manifest,
-    index: str | int,
+    index: int,
+    rig: Mapping[str, object],
     includes: Sequence[Include],
     packs: Sequence[NamedPack],
 ) -> list[NewImport]:
-    rigs = manifest.raw["rigs"]
-    rig = rigs[index] if isinstance(rigs, list) and isinstance(index, int) else {}
-    if isinstance(rig.get("imports"), list):
-        words = f"rig `{includes[0].rig}` has both `includes` and a list of `imports`"
-        hint = "rewrite the list as [rigs.imports.NAME] tables, then run `city migrate` again"
-        place = manifest.place(("rigs", index, "imports"))
-        draft.problems.append(Problem("bad-value", words, place, hint))
-        return []
-    new = _new_imports(includes, packs, dict(_imports(rig)))
+    name = includes[0].rig
     path: KeyPath = ("rigs", index, "imports")
+    if isinstance(rig.get("imports"), list):
+        words = f"rig `{name}` has both `includes` and a list of `imports`"
+        hint = "rewrite the list as [rigs.imports.NAME] tables, then run `city migrate` again"
+        draft.report("bad-value", words, manifest.place(path), hint)
+        return []
+    new = _new_imports(includes, packs, dict(table_at(rig, "imports")))
     if table_begin(manifest.text, path) is None:
-        flat = {f"imports.{b}.{k}": v for b, table in new.items() for k, v in table.items()}
-        manifest.change(declare_rig(manifest.text, includes[0].rig, flat), _REASON)
+        manifest.change(declare_rig(manifest.text, name, _flat("imports", new)), _REASON)
     else:
         manifest.change(_add(manifest.text, path, new), _REASON)
-    return [NewImport(binding, includes[0].rig) for binding in new]
+    return [NewImport(binding, name) for binding in new]
 
 
-def _drop_packs(draft: Draft, home: PackFiles, manifest: Manifest) -> None:
+def _drop_packs(draft: Draft, manifest: Manifest) -> None:
     """Remove `[packs]`: its sources are now in the imports. Report packs that are not used."""
-    used = {include.source for other in home.manifests for include in other.v1.includes}
+    all_includes = [each for layer in manifest.home.manifests for each in layer.v1.includes]
+    used = {include.source for include in all_includes}
     for pack in manifest.v1.packs:
         if pack.name not in used:
             draft.record_not_carried(manifest, pack.at, "no pack or rig includes it")
@@ -169,19 +164,14 @@ def _report_credentials(draft: Draft, manifest: Manifest) -> None:
 def _move_default_imports(draft: Draft, home: PackFiles) -> None:
     """Move `[defaults.rig.imports]` from pack.toml to city.toml."""
     pack = home.pack
-    tables = dict(_imports(pack.raw, "defaults", "rig")) if pack else {}
-    if pack is None or not tables:
+    imports = table_at(pack.raw, *_DEFAULT_IMPORTS) if pack else {}
+    if pack is None or not imports:
         return
     if not home.is_city or draft.is_pack:
         draft.record_not_carried(pack, ("defaults",), "only a city can set the imports of new rigs")
     else:
-        city = next(manifest for manifest in home.manifests if manifest.kind != PACK)
-        existing = dict(_imports(city.raw, "defaults", "rig"))
-        flat = {
-            f"defaults.rig.imports.{binding}.{name}": value
-            for binding, table in tables.items()
-            if binding not in existing and isinstance(table, Mapping)
-            for name, value in table.items()
-        }
-        city.change(set_fields(city.text, flat), _REASON)
+        city = draft.city_toml
+        existing = table_at(city.raw, *_DEFAULT_IMPORTS)
+        new = {name: table_at(imports, name) for name in imports if name not in existing}
+        city.change(set_fields(city.text, _flat("defaults.rig.imports", new)), _REASON)
     pack.change(remove_tables(pack.text, ("defaults",)), _REASON)

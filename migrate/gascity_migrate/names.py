@@ -1,12 +1,20 @@
 """Maps v1 names of agents and packs to current ones; reads the names that a city declares."""
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from gascity.source.disk import read_plain
 from gascity.toml.read import TomlError, parse
-from gascity_migrate.v1_tables import NamedPack, V1Manifest, lives_in_rig, read_v1_parts
+from gascity_migrate.v1_tables import (
+    NamedPack,
+    V1Manifest,
+    lives_in_rig,
+    table_at,
+    tables_at,
+    text_at,
+    texts_at,
+)
 
 _FULL = 40  # digits of a commit that is written whole
 _HEX = frozenset("0123456789abcdef")
@@ -131,14 +139,14 @@ def declared_rigs(root: str) -> frozenset[str] | None:
     if not os.path.isfile(f"{root}/city.toml"):
         return None
     files = ("city.toml", "city.local.toml", *_included(root))
-    tables = [_parse(os.path.join(root, file)) for file in files]
-    return frozenset(name for table in tables for name in _names(table))
+    rigs = (rig for file in files for _, rig in tables_at(_parse(f"{root}/{file}"), "rigs"))
+    return frozenset(filter(None, (text_at(rig, "name") for rig in rigs)))
 
 
 def own_manifests(root: str) -> dict[str, V1Manifest]:
     """Return the v1 parts of a city's manifests, in the order in which agents get names."""
     files = ("pack.toml", "city.toml", *_included(root))
-    return {file: read_v1_parts(_parse(f"{root}/{file}"), file) for file in files}
+    return {file: V1Manifest(_parse(f"{root}/{file}"), file) for file in files}
 
 
 def agent_folders(root: str) -> set[str]:
@@ -151,9 +159,8 @@ def agent_folders(root: str) -> set[str]:
 
 
 def _included(root: str) -> list[str]:
-    listed = _parse(f"{root}/city.toml").get("include")
-    written = listed if isinstance(listed, list) else ()
-    return [os.path.normpath(file.lstrip("/")) for file in written if isinstance(file, str)]
+    written = texts_at(_parse(f"{root}/city.toml"), "include")
+    return [os.path.normpath(file.lstrip("/")) for file in written]
 
 
 def _parse(path: str) -> Mapping[str, object]:
@@ -164,39 +171,17 @@ def _parse(path: str) -> Mapping[str, object]:
         return {}
 
 
-def _names(table: Mapping[str, object]) -> Iterator[str]:
-    rigs = table.get("rigs")
-    for rig in rigs if isinstance(rigs, list) else ():
-        name = rig.get("name") if isinstance(rig, Mapping) else None
-        if isinstance(name, str):
-            yield name
-
-
 def read_machine_file(root: str) -> MachineFile:
     """Read a city's machine-local file; empty if it does not exist or is invalid."""
     document = _parse(f"{root}/{_MACHINE_FILE}")
     if not document:
         return MachineFile({}, {})
-    values = {key: document.get(spelled) for key, spelled in _MACHINE_KEYS.items()}
-    configured = _configured_workspace(root)
-    workspace = {
-        key: value
-        for key, value in values.items()
-        if isinstance(value, str) and value and value != configured.get(key)
-    }
-    rigs = document.get("rig")
-    tables = [rig for rig in (rigs if isinstance(rigs, list) else ()) if isinstance(rig, Mapping)]
-    paths = [(rig.get("name"), rig.get("path")) for rig in tables]
+    # `[workspace] name` defaults to the name of the pack or the directory.
+    name = table_at(_parse(f"{root}/pack.toml"), "pack").get("name") or os.path.basename(root)
+    configured = {"name": name, **table_at(_parse(f"{root}/city.toml"), "workspace")}
+    values = {key: text_at(document, spelled) for key, spelled in _MACHINE_KEYS.items()}
+    rigs = [(text_at(rig, "name"), text_at(rig, "path")) for _, rig in tables_at(document, "rig")]
     return MachineFile(
-        workspace,
-        {name: path for name, path in paths if isinstance(name, str) and isinstance(path, str)},
+        {key: value for key, value in values.items() if value and value != configured.get(key)},
+        {name: path for name, path in rigs if name and path},
     )
-
-
-def _configured_workspace(root: str) -> Mapping[str, object]:
-    """Return `[workspace]`; the name defaults to that of the pack or the directory."""
-    workspace = _parse(f"{root}/city.toml").get("workspace")
-    pack = _parse(f"{root}/pack.toml").get("pack")
-    named = pack.get("name") if isinstance(pack, Mapping) else None
-    own = workspace if isinstance(workspace, Mapping) else {}
-    return {"name": named or os.path.basename(root), **own}

@@ -1,7 +1,7 @@
 """Converts rigs: `overrides` become patches, paths move to the machine-local file."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from gascity.model.document_text import insert_block, line_end, newline
 from gascity.model.problems import KeyPath
@@ -19,6 +19,7 @@ from gascity.toml.rewrite import (
 )
 from gascity_migrate.draft import CITY, INCLUDED, Draft, Manifest
 from gascity_migrate.names import read_machine_file
+from gascity_migrate.v1_tables import table_at, tables_at, text_at
 
 LOCAL = "city.local.toml"
 _LOCAL_HEAD = "# This machine's layer over city.toml. Not for git.\n"
@@ -29,11 +30,9 @@ def rename_overrides(draft: Draft, manifest: Manifest) -> None:
     for at in manifest.v1.overrides:
         text = _renamed(manifest.text, at)
         if text is None:
-            line = manifest.line(at)
-            draft.notes.append(
-                f"{manifest.file}:{line}: `overrides` is kept: it cannot be merged with `patches`, "
-                "which uses a different syntax; it still applies, before `patches`"
-            )
+            words = "`overrides` is kept: it cannot be merged with `patches`, "
+            words += "which uses a different syntax; it still applies, before `patches`"
+            draft.note(manifest, at, words)
         else:
             manifest.change(text, "`overrides` is now `patches`")
 
@@ -86,7 +85,7 @@ def move_paths(draft: Draft) -> None:
         local.change(text, "paths of rigs are specific to this machine")
         draft.city.manifests.append(local)
     else:
-        mode = next(manifest.new_mode for manifest in draft.city.manifests if manifest.kind == CITY)
+        mode = draft.city_toml.new_mode
         draft.files.write(LOCAL, text.encode(), mode, "paths of rigs are specific to this machine")
     _ignore_local(draft)
 
@@ -103,36 +102,28 @@ def _without_path(text: str, index: int, *, keep: bool) -> tuple[str, str]:
 
 def _end_of_path(text: str, name: str) -> int | None:
     """Return the offset after a rig's path for a comment; None inside an inline table."""
-    rigs = read.parse(text.encode())["rigs"]
-    named = (isinstance(rig, Mapping) and rig.get("name") == name for rig in rigs)
-    index = list(named).index(True)
+    rigs = tables_at(read.parse(text.encode()), "rigs")
+    index = next(index for index, rig in rigs if rig.get("name") == name)
     mark = positions.value_mark(text, ("rigs", index, "path"))
     return mark.end if mark and mark.kind == "key" else None
 
 
 def _with_machine_file(draft: Draft, text: str) -> str:
     machine_file = read_machine_file(draft.root)
-    own = read.parse(text.encode()).get("workspace")
-    existing = own if isinstance(own, Mapping) else {}
-    fields = {
-        f"workspace.{key}": machine_file.workspace[key]
-        for key in machine_file.workspace
-        if key not in existing
-    }
-    text = set_fields(text, fields)
-    for name in machine_file.paths:
+    known = table_at(read.parse(text.encode()), "workspace")
+    new = {f"workspace.{k}": v for k, v in machine_file.workspace.items() if k not in known}
+    text = set_fields(text, new)
+    for name, path in machine_file.paths.items():
         if name in (draft.rigs or ()) and "path" not in (rig_entry(text, name) or {}):
-            text = declare_rig(text, name, {"path": machine_file.paths[name]})
+            text = declare_rig(text, name, {"path": path})
     return text
 
 
 def _paths(manifest: Manifest) -> Iterator[tuple[int, str, str]]:
-    rigs = manifest.raw.get("rigs") if manifest.kind in (CITY, INCLUDED) else None
-    for index, rig in enumerate(rigs if isinstance(rigs, list) else ()):
-        if isinstance(rig, Mapping):
-            name, path = rig.get("name"), rig.get("path")
-            if isinstance(name, str) and isinstance(path, str):
-                yield index, name, path
+    rigs = tables_at(manifest.raw, "rigs") if manifest.kind in (CITY, INCLUDED) else []
+    for index, rig in rigs:
+        if isinstance(rig.get("name"), str) and isinstance(rig.get("path"), str):
+            yield index, text_at(rig, "name"), text_at(rig, "path")
 
 
 def _ignore_local(draft: Draft) -> None:

@@ -1,6 +1,6 @@
-"""Finds the v1 parts of a manifest and translates agent tables to current settings. Pure."""
+"""Reads the v1 parts of a manifest, and translates agent tables to current settings. Pure."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from gascity.model.names import is_rig_name
@@ -9,9 +9,46 @@ from gascity.model.tables import AGENT_NOT_ACTED_ON
 
 SHARED_PROMPTS = "prompts/shared"
 OVERLAYS = "overlays"  # directories of overlays, each named by some agent's overlay_dir
+FRAGMENTS = "append_fragments"
 
 # All v1 spellings of the list of included packs, in the order in which v1 read them.
 INCLUDES = ("topology", "pack", "topologies", "packs", "includes")
+
+
+# Parts of a parsed document. A value of the wrong type counts as missing: decoding reports it.
+
+
+def table_at(value: object, *path: str) -> Mapping[str, object]:
+    """Return the table at a key path, or an empty one."""
+    for key in path:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value if isinstance(value, Mapping) else {}
+
+
+def list_at(value: object, *path: str) -> list[object]:
+    """Return the list at a key path, or an empty one."""
+    items = table_at(value, *path[:-1]).get(path[-1])
+    return items if isinstance(items, list) else []
+
+
+def tables_at(value: object, *path: str) -> list[tuple[int, Mapping[str, object]]]:
+    """Return the tables of the list at a key path, each with its index."""
+    items = enumerate(list_at(value, *path))
+    return [(index, item) for index, item in items if isinstance(item, Mapping)]
+
+
+def text_at(value: object, *path: str) -> str:
+    """Return the string at a key path, or an empty one."""
+    text = table_at(value, *path[:-1]).get(path[-1])
+    return text if isinstance(text, str) else ""
+
+
+def texts_at(value: object, *path: str) -> list[str]:
+    """Return the strings in the list at a key path."""
+    return [item for item in list_at(value, *path) if isinstance(item, str)]
+
+
+# The v1 parts of a manifest.
 
 
 class V1AgentTable(NamedTuple):
@@ -54,231 +91,167 @@ class PatchTable(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """One `[[doctor]]` or `[[commands]]`."""
+    """One `[[doctor]]` or `[[commands]]`; `script` and `long_description` are None if not set."""
 
-    table: Mapping[str, object]
+    name: str
+    script: str | None
+    long_description: str | None
     at: KeyPath
 
 
-class V1Manifest(NamedTuple):
-    """All v1 parts of one file, in file order.
+class V1Manifest:
+    """All v1 parts of pack.toml, city.toml or a file that city.toml includes, in file order.
 
     `marks` are the key paths that only v1 has; a file without any is not v1. `patches` are all
     patches, since some of their keys may be v1 keys. `defaults` is `[agents]` if that is a table:
     the v1 name of `[agent_defaults]`. `overrides` are the key paths of `rigs.overrides`, the v1
-    name of a rig's patches.
+    name of a rig's patches. Values of the wrong type become problems in `file`; all other parts
+    are still read.
     """
 
-    agents: tuple[V1AgentTable, ...]
-    defaults: Mapping[str, object] | None
-    packs: tuple[NamedPack, ...]
-    includes: tuple[Include, ...]
-    files: tuple[str, ...]
-    global_fragments: tuple[str, ...]
-    city_agents: tuple[str, ...] | None
-    patches: tuple[PatchTable, ...]
-    overrides: tuple[KeyPath, ...]
-    formulas_dir: str
-    doctor: tuple[Entry, ...]
-    commands: tuple[Entry, ...]
-    marks: tuple[KeyPath, ...]
-    problems: tuple[Problem, ...]
-
-
-def read_v1_parts(manifest: Mapping[str, object], file: str) -> V1Manifest:
-    """Return the v1 parts of pack.toml, city.toml or a file that city.toml includes.
-
-    Values of the wrong type become problems in `file`; all other parts are still returned.
-    """
-    return _V1Reader(file).read(manifest)
-
-
-class _V1Reader:
-    """Collects the v1 parts of one file; call `read` once."""
-
-    def __init__(self, file: str) -> None:
+    def __init__(self, manifest: Mapping[str, object], file: str) -> None:
         self.file = file
         self.agents: list[V1AgentTable] = []
         self.defaults: Mapping[str, object] | None = None
         self.packs: list[NamedPack] = []
         self.includes: list[Include] = []
-        self.files: tuple[str, ...] = ()
-        self.global_fragments: tuple[str, ...] = ()
-        self.city_agents: tuple[str, ...] | None = None
+        self.files: list[str] = []
+        self.global_fragments: list[str] = []
+        self.city_agents: list[str] | None = None
         self.patches: list[PatchTable] = []
         self.overrides: list[KeyPath] = []
         self.formulas_dir = ""
-        self.doctor: list[Entry] = []
-        self.commands: list[Entry] = []
+        self.entries: dict[str, list[Entry]] = {"doctor": [], "commands": []}
         self.marks: list[KeyPath] = []
         self.problems: list[Problem] = []
+        for key in manifest:
+            if key in _READERS:
+                _READERS[key](self, manifest, key)
 
-    def read(self, manifest: Mapping[str, object]) -> V1Manifest:
-        readers: Mapping[str, Callable[[object], None]] = {
-            "agent": self._agent,
-            "agents": self._agents,
-            "packs": lambda value: self._packs(value, "packs"),
-            "topologies": lambda value: self._packs(value, "topologies"),
-            "pack": self._pack,
-            "workspace": self._workspace,
-            "include": self._files,
-            "rigs": self._rigs,
-            "patches": self._patches,
-            "formulas": self._formulas,
-            "doctor": lambda value: self._entries(value, "doctor", self.doctor),
-            "commands": lambda value: self._entries(value, "commands", self.commands),
-        }
-        for key, value in manifest.items():
-            if key in readers:
-                readers[key](value)
-        return V1Manifest(
-            tuple(self.agents),
-            self.defaults,
-            tuple(self.packs),
-            tuple(self.includes),
-            self.files,
-            self.global_fragments,
-            self.city_agents,
-            tuple(self.patches),
-            tuple(self.overrides),
-            self.formulas_dir,
-            tuple(self.doctor),
-            tuple(self.commands),
-            tuple(self.marks),
-            tuple(self.problems),
-        )
-
-    def _agent(self, value: object) -> None:
+    def _read_agents(self, manifest: Mapping[str, object], key: str) -> None:
+        value = manifest[key]
         if isinstance(value, list):
-            self._agent_tables(value, "agent")
+            for index, table in enumerate(value):
+                self._read_agent(table, key, index)
             return
-        self.marks.append(("agent",))
-        self._wrong_type(("agent",), "an array of tables", "write [[agent]]")
-
-    def _agents(self, value: object) -> None:
-        if isinstance(value, list):
-            self._agent_tables(value, "agents")
-            return
-        self.marks.append(("agents",))
-        if isinstance(value, Mapping):
+        self.marks.append((key,))
+        if key == "agent":
+            self._wrong_type((key,), "an array of tables", "write [[agent]]")
+        elif isinstance(value, Mapping):
             self.defaults = value
         else:
-            self._wrong_type(("agents",), "a table", "write [agent_defaults]")
+            self._wrong_type((key,), "a table", "write [agent_defaults]")
 
-    def _agent_tables(self, entries: list[object], key: str) -> None:
-        for index, entry in enumerate(entries):
-            at: KeyPath = (key, index)
-            self.marks.append(at)
-            if not isinstance(entry, Mapping):
-                self._wrong_type(at, "a table", f"write [[{key}]]")
-                continue
-            name, home = entry.get("name"), entry.get("dir")
-            if name is None:
-                words = "an agent needs a `name`"
-                self.problems.append(Problem("missing-key", words, Place(self.file, at)))
-            elif not isinstance(name, str):
-                self._wrong_type((*at, "name"), "a string")
-            elif home is not None and not isinstance(home, str):
-                self._wrong_type((*at, "dir"), "a string")
-            else:
-                self.agents.append(V1AgentTable(name, home or "", entry, at))
+    def _read_agent(self, table: object, key: str, index: int) -> None:
+        at: KeyPath = (key, index)
+        self.marks.append(at)
+        if not isinstance(table, Mapping):
+            self._wrong_type(at, "a table", f"write [[{key}]]")
+            return
+        name, directory = table.get("name"), table.get("dir", "")
+        if name is None:
+            words = "an agent needs a `name`"
+            self.problems.append(Problem("missing-key", words, Place(self.file, at)))
+        elif not isinstance(name, str):
+            self._wrong_type((*at, "name"), "a string")
+        elif not isinstance(directory, str):
+            self._wrong_type((*at, "dir"), "a string")
+        else:
+            self.agents.append(V1AgentTable(name, directory, table, at))
 
-    def _packs(self, value: object, key: str) -> None:
+    def _read_packs(self, manifest: Mapping[str, object], key: str) -> None:
         """Read `[packs]`, called `[topologies]` in early releases."""
         self.marks.append((key,))
-        if not isinstance(value, Mapping):
+        if not isinstance(manifest[key], Mapping):
             self._wrong_type((key,), "a table")
-        for name, entry in _table(value).items():
-            table = _table(entry)
-            values = [table.get(part, "") for part in ("source", "ref", "path")]
-            source, ref, path = (part if isinstance(part, str) else "" for part in values)
+        for name, table in table_at(manifest, key).items():
+            source, ref, path = (text_at(table, part) for part in ("source", "ref", "path"))
             if source:
                 self.packs.append(NamedPack(name, source, ref, path, (key, name)))
             else:
                 words, place = f"`{key}.{name}` needs a `source`", Place(self.file, (key, name))
                 self.problems.append(Problem("missing-key", words, place))
 
-    def _pack(self, value: object) -> None:
-        for key, item in _table(value).items():
-            at: KeyPath = ("pack", key)
-            if key == "includes":
-                self._include(item, at, "pack")
-            elif key == "city_agents":
-                self.marks.append(at)
-                self.city_agents = self._strings(item, at)
+    def _read_pack(self, manifest: Mapping[str, object], key: str) -> None:
+        for name, value in table_at(manifest, key).items():
+            if name == "includes":
+                self._read_includes(value, (key, name), "pack")
+            elif name == "city_agents":
+                self.city_agents = self._marked_strings(value, (key, name))
 
-    def _workspace(self, value: object) -> None:
-        table = _table(value)
-        for key in (*INCLUDES, "default_rig_includes"):
-            if key in table:
-                owner = "default-rig" if key == "default_rig_includes" else "city"
-                self._include(table[key], ("workspace", key), owner)
+    def _read_workspace(self, manifest: Mapping[str, object], key: str) -> None:
+        table = table_at(manifest, key)
+        for name in (*INCLUDES, "default_rig_includes"):
+            if name in table:
+                owner = "default-rig" if name == "default_rig_includes" else "city"
+                self._read_includes(table[name], (key, name), owner)
         if "global_fragments" in table:
-            at: KeyPath = ("workspace", "global_fragments")
-            self.marks.append(at)
-            self.global_fragments = self._strings(table["global_fragments"], at)
+            at = (key, "global_fragments")
+            self.global_fragments = self._marked_strings(table["global_fragments"], at)
 
-    def _include(self, value: object, at: KeyPath, owner: str, rig: str = "") -> None:
-        self.marks.append(at)
+    def _read_includes(self, value: object, at: KeyPath, owner: str, rig: str = "") -> None:
         if isinstance(value, str):
+            self.marks.append(at)
             self.includes.append(Include(value, at, owner, rig))
             return
-        for index, source in enumerate(self._strings(value, at)):
+        for index, source in enumerate(self._marked_strings(value, at)):
             self.includes.append(Include(source, (*at, index), owner, rig))
 
-    def _files(self, value: object) -> None:
-        self.files = self._strings(value, ("include",))
+    def _read_files(self, manifest: Mapping[str, object], key: str) -> None:
+        self.files = self._strings(manifest[key], (key,))
 
-    def _rigs(self, value: object) -> None:
-        for index, entry in enumerate(value if isinstance(value, list) else ()):
-            if not isinstance(entry, Mapping):
-                continue
-            at: KeyPath = ("rigs", index)
-            name = entry.get("name")
-            rig = name if isinstance(name, str) else ""
-            for key in INCLUDES:
-                if key in entry:
-                    self._include(entry[key], (*at, key), "rig", rig)
-            if "overrides" in entry:
-                self.marks.append((*at, "overrides"))
-                self.overrides.append((*at, "overrides"))
-            for key in ("overrides", "patches"):
-                self._patch_tables(entry.get(key), (*at, key), rig)
+    def _read_rigs(self, manifest: Mapping[str, object], key: str) -> None:
+        for index, table in tables_at(manifest, key):
+            rig = text_at(table, "name")
+            for name in INCLUDES:
+                if name in table:
+                    self._read_includes(table[name], (key, index, name), "rig", rig)
+            if "overrides" in table:
+                self.marks.append((key, index, "overrides"))
+                self.overrides.append((key, index, "overrides"))
+            for name in ("overrides", "patches"):
+                self._read_patch_tables(table, name, (key, index, name), rig)
 
-    def _patches(self, value: object) -> None:
-        if isinstance(value, Mapping):
-            self._patch_tables(value.get("agent"), ("patches", "agent"))
+    def _read_patches(self, manifest: Mapping[str, object], key: str) -> None:
+        self._read_patch_tables(table_at(manifest, key), "agent", (key, "agent"))
 
-    def _patch_tables(self, value: object, at: KeyPath, rig: str = "") -> None:
-        """Collect patch tables; decoding reports wrong types, since patches are not only v1."""
-        for index, entry in enumerate(value if isinstance(value, list) else ()):
-            if isinstance(entry, Mapping):
-                here = (*at, index)
-                self.patches.append(PatchTable(entry, here, rig))
-                if "pool" in entry:
-                    self.marks.append((*here, "pool"))
+    def _read_patch_tables(
+        self, around: Mapping[str, object], key: str, at: KeyPath, rig: str = ""
+    ) -> None:
+        for index, table in tables_at(around, key):
+            self.patches.append(PatchTable(table, (*at, index), rig))
+            if "pool" in table:
+                self.marks.append((*at, index, "pool"))
 
-    def _formulas(self, value: object) -> None:
-        directory = value.get("dir") if isinstance(value, Mapping) else None
-        if isinstance(directory, str):
-            self.marks.append(("formulas", "dir"))
-            self.formulas_dir = directory
+    def _read_formulas(self, manifest: Mapping[str, object], key: str) -> None:
+        if isinstance(table_at(manifest, key).get("dir"), str):
+            self.marks.append((key, "dir"))
+            self.formulas_dir = text_at(manifest, key, "dir")
 
-    def _entries(self, value: object, key: str, entries: list[Entry]) -> None:
+    def _read_entries(self, manifest: Mapping[str, object], key: str) -> None:
+        value = manifest[key]
         if not isinstance(value, list):
             return  # city.toml has an unrelated table [doctor]
         self.marks.append((key,))
-        for index, entry in enumerate(value):
-            if isinstance(entry, Mapping):
-                entries.append(Entry(entry, (key, index)))
+        for index, table in enumerate(value):
+            if isinstance(table, Mapping):
+                script, long = (
+                    _text_or_none(table, name) for name in ("script", "long_description")
+                )
+                entry = Entry(text_at(table, "name"), script, long, (key, index))
+                self.entries[key].append(entry)
             else:
                 self._wrong_type((key, index), "a table", f"write [[{key}]]")
 
-    def _strings(self, value: object, at: KeyPath) -> tuple[str, ...]:
+    def _marked_strings(self, value: object, at: KeyPath) -> list[str]:
+        self.marks.append(at)
+        return self._strings(value, at)
+
+    def _strings(self, value: object, at: KeyPath) -> list[str]:
         if isinstance(value, list) and all(isinstance(item, str) for item in value):
-            return tuple(value)
+            return value
         self._wrong_type(at, "a list of strings")
-        return ()
+        return []
 
     def _wrong_type(self, at: KeyPath, wanted: str, hint: str | None = None) -> None:
         name = ".".join(part for part in at if isinstance(part, str))
@@ -286,10 +259,28 @@ class _V1Reader:
         self.problems.append(Problem("bad-type", words, Place(self.file, at), hint))
 
 
-def _table(value: object) -> Mapping[str, object]:
-    """Return the value if it is a table, else an empty one; decoding reports the wrong type."""
-    return value if isinstance(value, Mapping) else {}
+_READERS = {
+    "agent": V1Manifest._read_agents,
+    "agents": V1Manifest._read_agents,
+    "packs": V1Manifest._read_packs,
+    "topologies": V1Manifest._read_packs,
+    "pack": V1Manifest._read_pack,
+    "workspace": V1Manifest._read_workspace,
+    "include": V1Manifest._read_files,
+    "rigs": V1Manifest._read_rigs,
+    "patches": V1Manifest._read_patches,
+    "formulas": V1Manifest._read_formulas,
+    "doctor": V1Manifest._read_entries,
+    "commands": V1Manifest._read_entries,
+}
 
+
+def _text_or_none(table: Mapping[str, object], key: str) -> str | None:
+    value = table.get(key)
+    return value if isinstance(value, str) else None
+
+
+# One agent table or patch.
 
 # Keys that identify the agent; they are not settings.
 _AGENT_IDENTITY = frozenset(("name", "dir"))
@@ -305,14 +296,13 @@ _POOL = {
     "on_death": "on_death",
 }
 # The v1 spelling first: its fragments come first in the prompt.
-_FRAGMENTS = {
+_FRAGMENT_KEYS = {
     "append_fragments": ("inject_fragments", "append_fragments"),
     "append_fragments_append": ("inject_fragments_append", "append_fragments_append"),
 }
-_EDITS = ("", "_append")
+_CURRENT_KEYS = {old: current for current, names in _FRAGMENT_KEYS.items() for old in names}
 # Lists of a patch for which an empty value has a meaning.
 _CLEARED = frozenset(("args", "inject_fragments"))
-_CURRENT_KEYS = {old: current for current, names in _FRAGMENTS.items() for old in names}
 _TOMBSTONES = {
     "shadow": "not needed: imported agents have qualified names",
     "pre_sync": "worktrees start from the local branch; to fetch first, use `pre_start`",
@@ -320,7 +310,7 @@ _TOMBSTONES = {
         key + edit: AGENT_NOT_ACTED_ON[key]
         for key in ("skills", "mcp")
         if key in AGENT_NOT_ACTED_ON
-        for edit in _EDITS
+        for edit in ("", "_append")
     },
 }
 
@@ -340,13 +330,22 @@ class TranslatedAgent(NamedTuple):
     dropped: tuple[tuple[str, str], ...]
     unset: tuple[str, ...] = ()
 
+    def path(self, key: str) -> tuple[str, ...]:
+        """Return where the table writes a current key."""
+        return tuple(self.written.get(key, key).split("."))
+
+    @property
+    def fragments(self) -> list[object]:
+        return list_at(self.values, FRAGMENTS)
+
 
 class _Pair(NamedTuple):
-    """A value with its current key and its dotted v1 key."""
+    """A value with its current key and its dotted v1 key, and why it is dropped, if it is."""
 
     key: str
     spelled: str
     value: object
+    dropped: str = ""
 
 
 def translate(
@@ -359,26 +358,20 @@ def translate(
     to patches/. Its `dir` only selects the agent. `rigs` are the names of the existing rigs, or
     None if they are not known; any other `dir` is a working directory.
     """
-    dropped: list[tuple[str, str]] = []
-    identity_keys = _PATCH_IDENTITY if patch else _AGENT_IDENTITY
     unset = tuple(_unset(table, patch))
-    table = _without(table, unset)
-    result = TranslatedAgent({}, {}, {}, (), unset)
-    for key, value in table.items():
-        if key in identity_keys:
-            result.identity[key] = value
-        if key in _TOMBSTONES:
-            dropped.append((key, _TOMBSTONES[key]))
-        elif key not in identity_keys or (key == "dir" and not patch):
-            if key == "dir":
-                pairs = _convert_dir(table, value, rigs, dropped)
-            else:
-                pairs = _convert_key(table, key, value, patch, dropped)
-            for pair in pairs:
-                result.values[pair.key] = pair.value
-                if pair.spelled != pair.key:
-                    result.written[pair.key] = pair.spelled
-    return result._replace(dropped=tuple(dropped))
+    table = {key: value for key, value in table.items() if key not in unset}
+    if pool := table_at(table, "pool"):
+        table["pool"] = {key: pool[key] for key in pool if f"pool.{key}" not in unset}
+    identity = _PATCH_IDENTITY if patch else _AGENT_IDENTITY
+    pairs = list(_convert(table, patch, rigs))
+    kept = [pair for pair in pairs if not pair.dropped]
+    return TranslatedAgent(
+        {pair.key: pair.value for pair in kept},
+        {pair.key: pair.spelled for pair in kept if pair.spelled != pair.key},
+        {key: value for key, value in table.items() if key in identity},
+        tuple((pair.spelled, pair.dropped) for pair in pairs if pair.dropped),
+        unset,
+    )
 
 
 def _unset(table: Mapping[str, object], patch: bool) -> Iterator[str]:
@@ -392,43 +385,34 @@ def _unset(table: Mapping[str, object], patch: bool) -> Iterator[str]:
             yield key
 
 
-def _without(table: Mapping[str, object], unset: Collection[str]) -> Mapping[str, object]:
-    left = {key: value for key, value in table.items() if key not in unset}
-    if isinstance(pool := left.get("pool"), Mapping):
-        left["pool"] = {key: value for key, value in pool.items() if f"pool.{key}" not in unset}
-    return left
-
-
-def _convert_key(
-    table: Mapping[str, object],
-    key: str,
-    value: object,
-    patch: bool,
-    dropped: list[tuple[str, str]],
+def _convert(
+    table: Mapping[str, object], patch: bool, rigs: Collection[str] | None
 ) -> Iterator[_Pair]:
-    if key == "pool" and isinstance(value, Mapping):
-        yield from _convert_pool(table, value, dropped)
-    elif key in _CURRENT_KEYS:
-        yield from _merge_fragments(table, key, value)
-    elif key == "prompt_template" and not patch and "prompt" not in table:
-        yield _Pair("prompt", key, value)
-    else:
-        yield _Pair(key, key, value)
-
-
-def _convert_pool(
-    table: Mapping[str, object], pool: Mapping[str, object], dropped: list[tuple[str, str]]
-) -> Iterator[_Pair]:
-    """Yield the settings of `pool` as agent settings; the agent's own value takes precedence."""
-    unknown: dict[str, object] = {}
-    for key, value in pool.items():
-        current_key = _POOL.get(key)
-        if current_key is None:
-            unknown[key] = value
-        elif current_key in table:
-            dropped.append((f"pool.{key}", f"overridden by `{current_key}`"))
+    for key, value in table.items():
+        if key in _TOMBSTONES:
+            yield _Pair(key, key, value, _TOMBSTONES[key])
+        elif key == "dir" and not patch:
+            yield from _convert_dir(table, value, rigs)
+        elif key in (_PATCH_IDENTITY if patch else _AGENT_IDENTITY):
+            continue
+        elif key == "pool" and isinstance(value, Mapping):
+            yield from _convert_pool(table, value)
+        elif key in _CURRENT_KEYS:
+            yield from _merge_fragments(table, key, value)
+        elif key == "prompt_template" and not patch and "prompt" not in table:
+            yield _Pair("prompt", key, value)
         else:
-            yield _Pair(current_key, f"pool.{key}", value)
+            yield _Pair(key, key, value)
+
+
+def _convert_pool(table: Mapping[str, object], pool: Mapping[str, object]) -> Iterator[_Pair]:
+    """Yield the settings of `pool` as agent settings; the agent's own value takes precedence."""
+    for key, value in pool.items():
+        if key in _POOL:
+            current_key = _POOL[key]
+            reason = f"overridden by `{current_key}`" if current_key in table else ""
+            yield _Pair(current_key, f"pool.{key}", value, reason)
+    unknown = {key: value for key, value in pool.items() if key not in _POOL}
     if unknown:
         yield _Pair("pool", "pool", unknown)
 
@@ -436,15 +420,14 @@ def _convert_pool(
 def _merge_fragments(table: Mapping[str, object], key: str, value: object) -> Iterator[_Pair]:
     """Merge both spellings into one list, at the position of the first."""
     current_key = _CURRENT_KEYS[key]
-    written = [name for name in table if name in _FRAGMENTS[current_key]]
+    written = [name for name in table if name in _FRAGMENT_KEYS[current_key]]
     if len(written) == 1:
         yield _Pair(current_key, key, value)
-        return
-    lists = [table[name] for name in _FRAGMENTS[current_key]]
-    if not all(isinstance(values, list) for values in lists):
+    elif not all(isinstance(table[name], list) for name in written):
         yield _Pair(key, key, value)
     elif key == written[0]:
-        yield _Pair(current_key, key, unique(item for values in lists for item in _items(values)))
+        lists = [list_at(table, name) for name in _FRAGMENT_KEYS[current_key]]
+        yield _Pair(current_key, key, unique(item for items in lists for item in items))
 
 
 def unique(items: Iterable[object]) -> list[object]:
@@ -456,30 +439,17 @@ def unique(items: Iterable[object]) -> list[object]:
     return result
 
 
-def _items(value: object) -> list[object]:
-    return value if isinstance(value, list) else []
-
-
 def _convert_dir(
-    table: Mapping[str, object],
-    directory: object,
-    rigs: Collection[str] | None,
-    dropped: list[tuple[str, str]],
+    table: Mapping[str, object], directory: object, rigs: Collection[str] | None
 ) -> Iterator[_Pair]:
     """Yield `dir` as the agent's rig if a rig has that name, else as its working directory."""
     if not isinstance(directory, str):
         yield _Pair("dir", "dir", directory)
-    elif not directory:
-        return
-    elif lives_in_rig(directory, rigs):
-        if "rigs" in table:
-            dropped.append(("dir", "overridden by `rigs`"))
-        else:
-            yield _Pair("rigs", "dir", [directory])
-    elif "work_dir" in table:
-        dropped.append(("dir", "overridden by `work_dir`"))
-    else:
-        yield _Pair("work_dir", "dir", directory)
+    elif directory:
+        in_rig = lives_in_rig(directory, rigs)
+        key = "rigs" if in_rig else "work_dir"
+        reason = f"overridden by `{key}`" if key in table else ""
+        yield _Pair(key, "dir", [directory] if in_rig else directory, reason)
 
 
 def lives_in_rig(directory: str, rigs: Collection[str] | None) -> bool:

@@ -101,3 +101,16 @@ def test_an_override_that_gave_an_agent_another_rig_is_listed(town: Path) -> Non
     build_tree(town, {"city.toml": MAYOR + rig, **PROMPT})
     (lost,) = migrated(town).not_carried
     assert (lost.line, lost.key) == (9, "rigs.overrides.dir")
+
+
+def test_templates_in_a_symlinked_agent_directory_of_a_pack_are_not_renamed(town: Path) -> None:
+    files = {
+        "city.toml": MAYOR + '[imports.guards]\nsource = "./packs/guards"\n',
+        "packs/guards/pack.toml": '[pack]\nname = "guards"\n',
+        "packs/guards/common/guard/prompt.md.tmpl": "You watch.\n",
+    }
+    build_tree(town, {**files, **PROMPT})
+    (town / "packs/guards/agents").mkdir()
+    (town / "packs/guards/agents/guard").symlink_to("../common/guard")
+    migrated(town)
+    assert (town / "packs/guards/agents/guard/prompt.md.tmpl").read_text() == "You watch.\n"

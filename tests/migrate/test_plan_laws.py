@@ -86,7 +86,7 @@ def test_a_migrated_city_is_the_one_it_was(tables: str, others: list[str], works
         assert plan.problems == ()
         before, meant = (
             read_configuration(open_city(root, os.environ, dialects=True)),
-            changes_intended_by(root, plan),
+            changes_intended_by(plan),
         )
         do(town, plan.changes)
         assert differences(before, read_configuration(open_city(root, os.environ)), meant) == []

@@ -5,7 +5,7 @@ import pytest
 from gascity.model.problems import Problem
 from gascity.toml.positions import locate
 from gascity.toml.read import parse
-from gascity_migrate.v1_tables import Include, NamedPack, V1AgentTable, read_v1_parts
+from gascity_migrate.v1_tables import Include, NamedPack, V1AgentTable, V1Manifest
 
 PACK = """\
 [pack]
@@ -79,54 +79,54 @@ nudge = "go"
 """
 
 
-def said(problems: tuple[Problem, ...]) -> list[tuple[str, tuple[str | int, ...]]]:
+def said(problems: list[Problem]) -> list[tuple[str, tuple[str | int, ...]]]:
     return [(problem.code, problem.place.path) for problem in problems if problem.place]
 
 
 def test_a_packs_manifest_is_taken_apart() -> None:
-    found = read_v1_parts(parse(PACK.encode()), "pack.toml")
+    found = V1Manifest(parse(PACK.encode()), "pack.toml")
     assert [(one.name, one.dir, one.at) for one in found.agents] == [
         ("harbour-master", "", ("agent", 0)),
         ("diver", "web", ("agent", 1)),
     ]
     assert found.agents[1].table == {"name": "diver", "dir": "web", "pool": {"max": 3}}
-    assert found.includes == (
+    assert found.includes == [
         Include("../core", ("pack", "includes", 0), "pack"),
         Include("https://example.org/r.git//dock#main", ("pack", "includes", 1), "pack"),
-    )
-    assert found.city_agents == ("harbour-master",)
+    ]
+    assert found.city_agents == ["harbour-master"]
     assert found.formulas_dir == "formulas"
-    assert [(one.table["name"], one.at) for one in found.doctor] == [("tools", ("doctor", 0))]
-    assert [(one.table["name"], one.at) for one in found.commands] == [("tide", ("commands", 0))]
-    assert found.problems == ()
+    assert [(one.name, one.at) for one in found.entries["doctor"]] == [("tools", ("doctor", 0))]
+    assert [(one.name, one.at) for one in found.entries["commands"]] == [("tide", ("commands", 0))]
+    assert found.problems == []
 
 
 def test_a_citys_manifest_is_taken_apart() -> None:
-    found = read_v1_parts(parse(CITY.encode()), "city.toml")
-    assert found.files == ("more.toml", "//crew.toml")
-    assert found.includes == (
+    found = V1Manifest(parse(CITY.encode()), "city.toml")
+    assert found.files == ["more.toml", "//crew.toml"]
+    assert found.includes == [
         Include("packs/oldest", ("workspace", "topology"), "city"),
         Include("packs/ferry", ("workspace", "includes", 0), "city"),
         Include("packs/crew", ("workspace", "default_rig_includes", 0), "default-rig"),
         Include("packs/ferry", ("rigs", 0, "includes", 0), "rig", "web"),
         Include("packs/crew", ("rigs", 1, "pack"), "rig", "app"),
-    )
-    assert found.packs == (
+    ]
+    assert found.packs == [
         NamedPack("crew", "https://example.org/crew.git", "v1", "packs/crew", ("packs", "crew")),
-    )
+    ]
     assert found.defaults == {"provider": "claude"}
-    assert found.global_fragments == ("manners",)
+    assert found.global_fragments == ["manners"]
     assert [(one.at, one.rig) for one in found.patches] == [
         (("patches", "agent", 0), ""),
         (("rigs", 0, "overrides", 0), "web"),
         (("rigs", 1, "patches", 0), "app"),
     ]
-    assert found.overrides == (("rigs", 0, "overrides"),)
+    assert found.overrides == [("rigs", 0, "overrides")]
 
 
 @pytest.mark.parametrize("text", [PACK, CITY])
 def test_every_mark_is_a_place_in_the_file(text: str) -> None:
-    found = read_v1_parts(parse(text.encode()), "pack.toml")
+    found = V1Manifest(parse(text.encode()), "pack.toml")
     for mark in found.marks:
         value: object = parse(text.encode())
         for part in mark:
@@ -134,14 +134,14 @@ def test_every_mark_is_a_place_in_the_file(text: str) -> None:
 
 
 def test_marks_of_a_pack_come_in_the_order_of_the_file() -> None:
-    lines = [locate(PACK, mark)[0] for mark in read_v1_parts(parse(PACK.encode()), "x").marks]
+    lines = [locate(PACK, mark)[0] for mark in V1Manifest(parse(PACK.encode()), "x").marks]
     assert lines == sorted(lines)
     assert len(lines) == 7
 
 
 def test_the_first_releases_called_the_list_agents() -> None:
-    found = read_v1_parts({"agents": [{"name": "diver"}]}, "pack.toml")
-    assert found.agents == (V1AgentTable("diver", "", {"name": "diver"}, ("agents", 0)),)
+    found = V1Manifest({"agents": [{"name": "diver"}]}, "pack.toml")
+    assert found.agents == [V1AgentTable("diver", "", {"name": "diver"}, ("agents", 0))]
     assert found.defaults is None
 
 
@@ -166,9 +166,9 @@ def test_todays_layout_leaves_no_mark() -> None:
         [[rigs.patches]]
         agent = "diver"
     """
-    found = read_v1_parts(parse(today.encode()), "pack.toml")
-    assert found.marks == ()
-    assert found.problems == ()
+    found = V1Manifest(parse(today.encode()), "pack.toml")
+    assert found.marks == []
+    assert found.problems == []
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ def test_what_has_the_wrong_shape_is_a_problem_and_the_rest_is_found(
 ) -> None:
     good = [{"name": "good"}]
     other = "agents" if "agent" in manifest else "agent"
-    found = read_v1_parts(manifest | ({} if other in manifest else {other: good}), "pack.toml")
+    found = V1Manifest(manifest | ({} if other in manifest else {other: good}), "pack.toml")
     assert said(found.problems) == [problem]
     assert all(one.place and one.place.file == "pack.toml" for one in found.problems)
     if other not in manifest:
@@ -205,4 +205,4 @@ def test_what_has_the_wrong_shape_is_a_problem_and_the_rest_is_found(
 
 @pytest.mark.parametrize("key", ["pack", "workspace", "rigs", "patches", "formulas", "global"])
 def test_what_todays_reader_reports_is_not_reported_twice(key: str) -> None:
-    assert read_v1_parts({key: 3}, "pack.toml").problems == ()
+    assert V1Manifest({key: 3}, "pack.toml").problems == []
