@@ -88,7 +88,7 @@ def _prompt(
 ) -> "RenderedPrompt":
     """Render the prompt, with the values of the session if one calls."""
     if session is None:
-        from gascity.cli.agent.prompt import render
+        from gascity.cli.agent.show import render
 
         return render(context, city, agent)
     from gascity.location import default_branch

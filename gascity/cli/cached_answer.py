@@ -14,7 +14,7 @@ class Report(NamedTuple):
     """An answer as JSON and as lines, with the text for stderr and the exit code."""
 
     value: Callable[[], Mapping[str, object]]
-    lines: Iterable[str]
+    lines: Callable[[], Iterable[str]]
     stderr: str = ""
     code: int = 0
 
@@ -36,7 +36,7 @@ def answer_and_cache(
 
 
 def _as_bytes(context: CommandContext, report: Report) -> CommandOutput:
-    text = to_json(report.value()) if context.as_json else "\n".join(report.lines)
+    text = to_json(report.value()) if context.as_json else "\n".join(report.lines())
     out = (text + "\n").encode("utf-8", "surrogateescape")
     err = (report.stderr + "\n").encode("utf-8", "surrogateescape") if report.stderr else b""
     return CommandOutput(out, err, report.code)

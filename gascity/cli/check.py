@@ -57,7 +57,7 @@ def _report(context: CommandContext, disk: Disk, verbose: bool, strict: bool) ->
     first = f"{findings.name}: {parts}; {summary(problems) or 'no problems'}"
     return Report(
         value,
-        [first, *_import_lines(imports)],
+        lambda: [first, *_import_lines(imports)],
         "" if context.as_json else context.problem_lines(problems),
         int(any(problem.is_error or strict for problem in problems)),
     )

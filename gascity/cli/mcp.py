@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from gascity.cli.agent.settings import may_reveal, reveal_option
+from gascity.cli.agent.explain import may_reveal, reveal_option
 from gascity.cli.command import LazyGroup, json_command
 from gascity.cli.context import CommandContext, agent_option, machine
 from gascity.cli.output import Column, json_row, plural, print_stderr

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gascity.cli.agent.settings import setting_json, value_text, where
+from gascity.cli.agent.explain import setting_json, value_text, where
 from gascity.cli.command import LazyGroup, json_command
 from gascity.cli.context import CommandContext, agent_option
 from gascity.cli.output import BOLD, DIM, Column, fact_lines, json_row, print_stderr, styled

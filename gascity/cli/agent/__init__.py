@@ -1,7 +1,5 @@
 """`city agent`: list, explain and edit agents."""
 
-import click
-
 from gascity.cli.command import LazyGroup
 
 _COMMANDS = {
@@ -22,7 +20,6 @@ _COMMANDS = {
     ),
 }
 
-
-@click.group(cls=LazyGroup, commands_at=_COMMANDS, page="how-to/agents")
-def agent() -> None:
-    """List, explain and edit agents."""
+agent = LazyGroup(
+    "agent", help="List, explain and edit agents.", commands_at=_COMMANDS, page="how-to/agents"
+)

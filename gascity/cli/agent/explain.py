@@ -1,10 +1,13 @@
-"""`city agent explain`: where each setting comes from and what it overrides."""
+"""`city agent explain`: where each setting comes from and what it overrides.
 
+Also settings as text and JSON, for other commands that show them.
+"""
+
+import sys
 from collections.abc import Iterator, Mapping
 
 import click
 
-from gascity.cli.agent.settings import may_reveal, reveal_option, setting_json, value_text, where
 from gascity.cli.command import json_command
 from gascity.cli.context import CommandContext, agent_argument
 from gascity.cli.output import BOLD, DIM, styled, wrap
@@ -13,6 +16,58 @@ from gascity.model.city import Agent
 from gascity.model.fields import AGENT
 from gascity.model.layers import Setting
 from gascity.model.names import did_you_mean
+from gascity.model.secrets import masked
+
+reveal_option = click.option("--reveal", is_flag=True, help="Show secrets (terminal only).")
+
+
+def may_reveal(reveal: bool) -> bool:
+    """Return whether to show secrets; UsageError if stdout is not a terminal."""
+    if reveal and not sys.stdout.isatty():
+        raise click.UsageError("--reveal needs a terminal")
+    return reveal
+
+
+def setting_json(setting: Setting, locator: Locator, reveal: bool) -> dict[str, object]:
+    """Return a setting as its JSON object."""
+    line, _ = locator.line_col(setting.place)
+    value = setting.value if reveal else masked(setting.value)
+    return {
+        "value": value,
+        "file": setting.place.file if setting.place else None,
+        "line": line,
+        "layer": setting.kind,
+    }
+
+
+def value_text(setting: Setting, reveal: bool = False) -> str:
+    """Return a value in TOML syntax."""
+    return _toml(setting.value if reveal else masked(setting.value))
+
+
+def _toml(value: object) -> str:
+    match value:
+        case None:
+            return "(unset)"
+        case bool():
+            return str(value).lower()
+        case str():
+            return '"' + value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+        case list() | tuple():
+            return f"[{', '.join(_toml(item) for item in value)}]"
+        case Mapping():
+            pairs = ", ".join(f"{key} = {_toml(item)}" for key, item in value.items())
+            return f"{{ {pairs} }}" if pairs else "{}"
+    return str(value)
+
+
+def where(setting: Setting, locator: Locator) -> str:
+    """Return `agents/mayor/agent.toml:3 (definition)`."""
+    place = setting.place
+    if place is None:
+        return setting.kind
+    line, _ = locator.line_col(place)
+    return f"{place.file}:{line} ({setting.kind})" if line else f"{place.file} ({setting.kind})"
 
 
 @json_command(
@@ -32,7 +87,7 @@ def explain_agent(context: CommandContext, agent: str, field: str | None, reveal
     revealed = may_reveal(reveal)
     chains = _chains(selected, field)
     locator = context.locator()
-    context.output(
+    return context.output(
         lambda: {
             "name": str(selected.name),
             "fields": {
@@ -42,7 +97,6 @@ def explain_agent(context: CommandContext, agent: str, field: str | None, reveal
         },
         lambda: _explain_lines(context, chains, locator, revealed),
     )
-    return 0
 
 
 def _chains(agent: Agent, field: str | None) -> dict[str, list[Setting]]:

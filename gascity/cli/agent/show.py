@@ -1,30 +1,35 @@
-"""`city agent show` and `emit`: an agent's settings and its rendered prompt."""
+"""`city agent show` and `emit`: an agent's settings, its rendered prompt and the prompt's size."""
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import click
 
-from gascity.cli.agent.list import agent_row, source_text
-from gascity.cli.agent.prompt import (
-    budget_json,
-    budget_problems,
-    excerpt,
-    prompt_json,
-    prompt_lines,
-    render,
-    spans_json,
-)
-from gascity.cli.agent.settings import may_reveal, reveal_option, setting_json, value_text, where
+from gascity.cli.agent.explain import may_reveal, reveal_option, setting_json, value_text, where
+from gascity.cli.agent.list import agent_row, maximum, source_text
 from gascity.cli.command import command, json_command
-from gascity.cli.context import CommandContext, agent_argument, pass_context
-from gascity.cli.output import DIM, fact_lines, styled, wrap
+from gascity.cli.context import CommandContext, agent_argument, machine, pass_context
+from gascity.cli.output import DIM, Column, fact_lines, json_row, printable, styled, wrap
 from gascity.cli.problems import Locator, problems_json
-from gascity.model.city import Agent
+from gascity.model.city import Agent, City
 from gascity.model.layers import PROVIDER_LAYER, Setting
-from gascity.model.problems import CityError
+from gascity.model.problems import CityError, Problem, warning
 from gascity.model.secrets import agent_secrets, mask_secrets
-from gascity.render.templates import RenderedPrompt
+from gascity.pipeline import list_skills, open_city
+from gascity.prompts import Prompts
+from gascity.render.templates import PromptPiece, RenderedPrompt
+from gascity.source.disk import Disk
+
+_EXCERPT = 500
+_CHARS_PER_TOKEN = 4
+
+
+def render(context: CommandContext, city: City, agent: Agent) -> RenderedPrompt:
+    """Render the prompt of the agent's first session."""
+    disk = Disk(city.root)
+    prompts = Prompts(city, disk, machine(), lambda: open_city(city.root, context.environ))
+    return prompts.of(agent)
 
 
 @json_command(
@@ -50,46 +55,41 @@ def show_agent(
     """Show an agent's settings, tools and prompt."""
     city, selected = context.agent(agent)
     revealed = may_reveal(reveal)
-    done = render(context, city, selected)
-    problems = [*selected.problems, *done.problems]
-    problems += budget_problems(city, selected, done) if budget else []
+    prompt = render(context, city, selected)
+    limits = list(_limits(city, selected, prompt)) if budget else []
+    problems = [*selected.problems, *prompt.problems, *_over_budget(selected, limits)]
     locator = context.locator()
     settings = selected.all_settings()
 
     def answer() -> Mapping[str, object]:
-        value = _answer(selected, done, settings, locator, revealed)
-        value |= {"spans": spans_json(done)} if rendered else {}
-        value |= {"budget": budget_json(city, selected, done)} if budget else {}
-        return {**value, "problems": problems_json(problems, locator)}
+        return {
+            **agent_row(selected),
+            "display_name": selected.settings.display_name,
+            "model": selected.settings.model,
+            "tools": _tools(selected),
+            "prompt": _prompt_json(prompt),
+            "fields": {name: setting_json(s, locator, revealed) for name, s in settings.items()},
+            **({"spans": [piece._asdict() for piece in prompt.pieces]} if rendered else {}),
+            **({"budget": _budget_json(prompt, limits)} if budget else {}),
+            "problems": problems_json(problems, locator),
+        }
 
     def lines() -> Iterator[str]:
-        if rendered or budget:
-            return prompt_lines(context, city, selected, done, rendered, budget)
-        return _show_lines(context, selected, settings, done, locator, revealed)
+        if rendered:
+            yield from _prompt_lines(context, prompt)
+        if budget:
+            yield from _budget_lines(context, selected, prompt, limits)
+        if not rendered and not budget:
+            yield from _fact_lines(context, selected)
+            yield from _tool_lines(selected)
+            yield from _settings_lines(context, settings, locator, revealed)
+            yield from _excerpt(selected, prompt)
 
     # A template may have put a secret into the prompt; only `emit` prints it.
     secrets = () if revealed else agent_secrets(selected.settings.env).values()
-    context.output(answer, lambda: (mask_secrets(line, secrets) for line in lines()))
-    if not context.as_json:
-        context.print_problems(problems)
-    return int(any(problem.is_error for problem in problems))
-
-
-def _answer(
-    agent: Agent,
-    done: RenderedPrompt,
-    settings: Mapping[str, Setting],
-    locator: Locator,
-    reveal: bool,
-) -> dict[str, object]:
-    return {
-        **agent_row(agent),
-        "display_name": agent.settings.display_name,
-        "model": agent.settings.model,
-        "tools": _tools(agent),
-        "prompt": prompt_json(done),
-        "fields": {name: setting_json(s, locator, reveal) for name, s in settings.items()},
-    }
+    return context.output(
+        answer, lambda: (mask_secrets(line, secrets) for line in lines()), problems
+    )
 
 
 def _tools(agent: Agent) -> dict[str, object]:
@@ -99,33 +99,21 @@ def _tools(agent: Agent) -> dict[str, object]:
     return {"allow": allow, "deny": list(tools.deny), "ask": list(tools.ask)}
 
 
-def _show_lines(
-    context: CommandContext,
-    agent: Agent,
-    settings: Mapping[str, Setting],
-    done: RenderedPrompt,
-    locator: Locator,
-    reveal: bool,
-) -> Iterator[str]:
-    row = agent_row(agent)
-    stateful = row["session_state"] == "stateful"
-    finishes = "closes its work" if stateful else "answers"
-    most = "no limit" if row["max"] is None else row["max"]
+def _fact_lines(context: CommandContext, agent: Agent) -> Iterator[str]:
+    settings, most = agent.settings, maximum(agent)
+    finishes = "closes its work" if settings.session_state == "stateful" else "answers"
     facts = {
         "Agent": str(agent.name),
-        "Name": agent.settings.display_name,
-        "Description": agent.settings.description,
-        "Provider": " ".join(filter(None, (agent.provider, agent.settings.model))),
-        "Execution": row["execution"],
-        "Session state": f"{row['session_state']} ({finishes})",
-        "Sessions": f"{row['min']} to {most}",
-        "Source": source_text(row),
+        "Name": settings.display_name,
+        "Description": settings.description,
+        "Provider": " ".join(filter(None, (agent.provider, settings.model))),
+        "Execution": settings.execution,
+        "Session state": f"{settings.session_state} ({finishes})",
+        "Sessions": f"{settings.min_active_sessions} to {'no limit' if most is None else most}",
+        "Source": source_text(agent),
     }
-    texts = [(name, str(fact or "")) for name, fact in facts.items()]
-    yield from fact_lines(texts, 15, context.width, "Agent", context.colour)
-    yield from _tool_lines(agent)
-    yield from _settings_lines(context, settings, locator, reveal)
-    yield from excerpt(agent, done)
+    texts = [(name, fact or "") for name, fact in facts.items()]
+    return fact_lines(texts, 15, context.width, "Agent", context.colour)
 
 
 def _tool_lines(agent: Agent) -> Iterator[str]:
@@ -161,6 +149,134 @@ def _settings_lines(
         yield "      " + styled(where(setting, locator), DIM, context.colour)
 
 
+def _prompt_json(prompt: RenderedPrompt) -> dict[str, object]:
+    """Return files, hash and length of the prompt; null if it cannot be rendered."""
+    from hashlib import sha256
+
+    known = not any(problem.is_error for problem in prompt.problems)
+    return {
+        "files": list(dict.fromkeys(piece.file for piece in prompt.pieces)),
+        "sha256": sha256(prompt.text.encode()).hexdigest() if known else None,
+        "chars": len(prompt.text) if known else None,
+    }
+
+
+def _excerpt(agent: Agent, prompt: RenderedPrompt) -> Iterator[str]:
+    """Yield the start of a prompt."""
+    file = agent.settings.prompt or "from the description"
+    size = len(prompt.text)
+    more = f"first {_EXCERPT} of {size:,} characters, " if size > _EXCERPT else ""
+    yield f"\nPrompt ({more}{file}):"
+    for line in printable(prompt.text[:_EXCERPT]).rstrip().splitlines():
+        yield f"  {line}".rstrip()
+
+
+def _prompt_lines(context: CommandContext, prompt: RenderedPrompt) -> Iterator[str]:
+    """Yield the whole prompt under headings with its sources."""
+    for piece in _merged(prompt):
+        heading = f"── {piece.file}:{piece.line} ({piece.kind}) "
+        yield styled(heading + "─" * max(0, context.width - len(heading)), DIM, context.colour)
+        yield printable(prompt.text[piece.start : piece.end]).rstrip("\n")
+
+
+def _merged(prompt: RenderedPrompt) -> list[PromptPiece]:
+    """Join neighbouring parts of one file; the line is that of the first."""
+    joined: list[PromptPiece] = []
+    for piece in prompt.pieces:
+        last = joined[-1] if joined else None
+        if last is not None and (last.file, last.kind) == (piece.file, piece.kind):
+            joined[-1] = last._replace(end=piece.end)
+        else:
+            joined.append(piece)
+    return joined
+
+
+class _PromptSource(NamedTuple):
+    """The characters of a prompt that come from one file."""
+
+    file: str
+    kind: str
+    chars: int
+
+    @property
+    def tokens(self) -> int:
+        return -(-self.chars // _CHARS_PER_TOKEN)
+
+
+class _PromptLimit(NamedTuple):
+    """A limit of the provider; it cuts off the rest."""
+
+    name: str
+    limit: int
+    used: int
+
+
+_BUDGET_COLUMNS: tuple[Column[_PromptSource], ...] = (
+    Column("file", lambda source: source.file),
+    Column("kind", lambda source: source.kind),
+    Column("chars", lambda source: source.chars, "CHARS", lambda source: f"{source.chars:,}"),
+    Column("tokens", lambda source: source.tokens, "TOKENS", lambda source: f"{source.tokens:,}"),
+    Column("", lambda source: source.kind, "KIND", lambda source: source.kind),
+    Column("", lambda source: source.file, "SOURCE"),
+)
+
+
+def _sources(prompt: RenderedPrompt) -> list[_PromptSource]:
+    chars: dict[tuple[str, str], int] = {}
+    for piece in prompt.pieces:
+        key = (piece.file, piece.kind)
+        chars[key] = chars.get(key, 0) + piece.end - piece.start
+    return [_PromptSource(file, kind, count) for (file, kind), count in chars.items()]
+
+
+def _limits(city: City, agent: Agent, prompt: RenderedPrompt) -> Iterator[_PromptLimit]:
+    provider = city.providers.get(agent.provider)
+    if provider is None:
+        return
+    most = provider.facts.limits.instruction_bytes
+    if most is not None:
+        yield _PromptLimit("instruction bytes", most, len(prompt.text.encode()))
+    listing = provider.facts.limits.skill_listing_chars
+    if listing is not None:
+        skills = [entry.skill for entry in list_skills(city, Disk(city.root), agent)]
+        used = sum(len(skill.name) + len(skill.description) + 4 for skill in skills)
+        yield _PromptLimit("skill listing", listing, used)
+
+
+def _over_budget(agent: Agent, limits: Sequence[_PromptLimit]) -> list[Problem]:
+    return [
+        warning(
+            "over-budget",
+            f"{name}: {used:,} exceed the limit of {limit:,} of `{agent.provider}`",
+            agent.setting("prompt").place,
+            "shorten it; the provider cuts off the rest",
+        )
+        for name, limit, used in limits
+        if used > limit
+    ]
+
+
+def _budget_json(prompt: RenderedPrompt, limits: Sequence[_PromptLimit]) -> dict[str, object]:
+    """Return characters and estimated tokens per source, and the provider's limits."""
+    return {
+        "sources": [json_row(_BUDGET_COLUMNS, source) for source in _sources(prompt)],
+        "chars": len(prompt.text),
+        "bytes": len(prompt.text.encode()),
+        "tokens": _PromptSource("", "", len(prompt.text)).tokens,
+        "limits": [{**limit._asdict(), "over": limit.used > limit.limit} for limit in limits],
+    }
+
+
+def _budget_lines(
+    context: CommandContext, agent: Agent, prompt: RenderedPrompt, limits: Sequence[_PromptLimit]
+) -> Iterator[str]:
+    total = _PromptSource("total", "", len(prompt.text))
+    yield from context.table(_BUDGET_COLUMNS, [*_sources(prompt), total])
+    yield f"Tokens are estimated at {_CHARS_PER_TOKEN} characters each."
+    for name, limit, used in limits:
+        yield f"{agent.provider}, {name}: {used:,} of {limit:,}"
+
+
 @command("emit", examples=("city agent emit mayor > prompt.md",), page="explanation/prompts")
 @agent_argument
 @pass_context
@@ -170,11 +286,11 @@ def emit_agent(context: CommandContext, agent: str) -> int:
     Prints the exact bytes that the agent gets, and nothing else.
     """
     city, selected = context.agent(agent)
-    done = render(context, city, selected)
-    errors = [problem for problem in (*selected.problems, *done.problems) if problem.is_error]
+    prompt = render(context, city, selected)
+    errors = [problem for problem in (*selected.problems, *prompt.problems) if problem.is_error]
     if errors:
         raise CityError(*errors)
     sys.stdout.flush()
-    sys.stdout.buffer.write(done.text.encode())
+    sys.stdout.buffer.write(prompt.text.encode())
     sys.stdout.buffer.flush()
     return 0

@@ -48,8 +48,11 @@ def list_all(context: CommandContext, agent: str | None, session: str | None) ->
 def _all_skills(context: CommandContext, disk: Disk) -> Report:
     locator = context.locator()
     rows = [skill_row(entry, locator) for entry in list_skills(context.city(disk=disk), disk)]
-    lines = skill_lines(rows, context.width, context.colour)
-    return Report(lambda: {"skills": rows}, lines, _note(rows))
+    return Report(
+        lambda: {"skills": rows},
+        lambda: skill_lines(rows, context.width, context.colour),
+        _note(rows),
+    )
 
 
 def _note(rows: list[dict[str, object]]) -> str:
