@@ -18,43 +18,25 @@ if TYPE_CHECKING:
     from typing import Any
 
 FLAG, TEXT, LIST, PRIORITY, FILE = "flag", "text", "list", "priority", "file"
+NEEDS_CLICK = (FLAG, FILE)  # kinds of options that the fast path does not handle
 PRIORITIES = (0, 4, 2)  # lowest number, highest number, default
-
-
-class SlingOption:
-    """One option. The fast path handles those with `fast`; any other one needs click."""
-
-    def __init__(
-        self, name: str, kind: str, help: str, *, metavar: str = "", fast: bool = False
-    ) -> None:
-        self.name = name
-        self.kind = kind
-        self.help = help
-        self.metavar = metavar
-        self.fast = fast
-
-    @property
-    def flag(self) -> str:
-        return f"--{self.name}"
-
-
+# Name, kind, placeholder and help of each option.
 OPTIONS = (
-    SlingOption("stdin", FLAG, "Read the text from standard input."),
-    SlingOption("file", FILE, "Read the text from a file."),
-    SlingOption(
+    ("stdin", FLAG, "", "Read the text from standard input."),
+    ("file", FILE, "", "Read the text from a file."),
+    (
         "session",
         TEXT,
+        "SESSION",
         "Session: latest, create, latest-or-create, or a session's name or id.",
-        metavar="SESSION",
-        fast=True,
     ),
-    SlingOption("rig", TEXT, "Rig to work in.", metavar="RIG", fast=True),
-    SlingOption("priority", PRIORITY, "Priority: 0 (highest) to 4 (lowest).", fast=True),
-    SlingOption("after", LIST, "Start after this work item is done.", metavar="WORK", fast=True),
-    SlingOption("wait", FLAG, "Wait until the work item finishes."),
-    SlingOption("no-start", FLAG, "Do not start the controller."),
+    ("rig", TEXT, "RIG", "Rig to work in."),
+    ("priority", PRIORITY, "", "Priority: 0 (highest) to 4 (lowest)."),
+    ("after", LIST, "WORK", "Start after this work item is done."),
+    ("wait", FLAG, "", "Wait until the work item finishes."),
+    ("no-start", FLAG, "", "Do not start the controller."),
 )
-_FAST = {option.flag: option for option in OPTIONS if option.fast}
+_FAST = {f"--{name}": (name, kind) for name, kind, _, _ in OPTIONS if kind not in NEEDS_CLICK}
 _unanswered = ""  # key of a request that the controller may have accepted without replying
 
 
@@ -114,7 +96,7 @@ def parse(words: Sequence[str]) -> tuple[dict[str, Any] | None, bool]:
             if not equals:
                 at += 1
                 value = words[at] if at < len(words) else ""
-            if not _set(request, _FAST[flag], value):
+            if not _set(request, *_FAST[flag], value):
                 return None, as_json
         elif word.startswith("-"):
             return None, as_json
@@ -127,18 +109,18 @@ def parse(words: Sequence[str]) -> tuple[dict[str, Any] | None, bool]:
     return request, as_json
 
 
-def _set(request: dict[str, Any], option: SlingOption, value: str) -> bool:
+def _set(request: dict[str, Any], name: str, kind: str, value: str) -> bool:
     if not value:
         return False
-    if option.kind == PRIORITY:
+    if kind == PRIORITY:
         lowest, highest, _ = PRIORITIES
         if len(value) != 1 or not str(lowest) <= value <= str(highest):
             return False
-        request[option.name] = int(value)
-    elif option.kind == LIST:
-        request[option.name].append(value)
+        request[name] = int(value)
+    elif kind == LIST:
+        request[name].append(value)
     else:
-        request[option.name] = value
+        request[name] = value
     return True
 
 

@@ -1,4 +1,4 @@
-"""Sessions, runs and work items as JSON objects, table rows and labelled facts."""
+"""Sessions, runs, work items and decisions as JSON objects, table rows and labelled facts."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -25,6 +25,7 @@ from gascity.model.work import (
     QUARANTINED,
     RATE_LIMITED,
     UNKNOWN,
+    Decision,
     Run,
     Session,
     Work,
@@ -219,6 +220,19 @@ def _queue_facts(work: Work, store: Store, word: Callable[[str], str]) -> Iterat
     if not waits and not delayed:
         ahead = store.position(work.id, now)
         yield "Queue", f"{ahead} ahead" if ahead else "next"
+
+
+# Decisions
+
+
+def decision_row(decision: Decision) -> dict[str, object]:
+    """Return a decision as its JSON object."""
+    return {**decision._asdict(), "at": timestamp(decision.at)}
+
+
+def repeats(decision: Decision) -> str:
+    """Return how often a decision was repeated, if it was."""
+    return f" (×{decision.times})" if decision.times > 1 else ""
 
 
 # Texts for agents

@@ -16,7 +16,6 @@ from gascity.cli.fast_sling import (
     OPTIONS,
     PRIORITIES,
     PRIORITY,
-    SlingOption,
     new_key,
     print_result,
     result_lines,
@@ -35,22 +34,19 @@ _LOG_SLACK = 200  # a log this much longer than the summary was cut
 
 def _sling_options(command: Command) -> Command:
     """Add all options of the shared table to a click command."""
-    for option in reversed(OPTIONS):
-        command = _click_option(option)(command)
+    lowest, highest, default = PRIORITIES
+    by_kind: dict[str, dict[str, Any]] = {
+        FLAG: {"is_flag": True},
+        FILE: {"type": click.Path(dir_okay=False)},
+        PRIORITY: {"type": click.IntRange(lowest, highest), "default": default},
+        LIST: {"multiple": True},
+    }
+    for name, kind, metavar, text in reversed(OPTIONS):
+        attributes = by_kind.get(kind, {})
+        command = click.option(f"--{name}", metavar=metavar or None, help=text, **attributes)(
+            command
+        )
     return command
-
-
-def _click_option(option: SlingOption) -> Callable[[Command], Command]:
-    if option.kind == FLAG:
-        return click.option(option.flag, is_flag=True, help=option.help)
-    if option.kind == FILE:
-        return click.option(option.flag, type=click.Path(dir_okay=False), help=option.help)
-    if option.kind == PRIORITY:
-        lowest, highest, default = PRIORITIES
-        allowed = click.IntRange(lowest, highest)
-        return click.option(option.flag, type=allowed, default=default, help=option.help)
-    repeated = option.kind == LIST
-    return click.option(option.flag, metavar=option.metavar, multiple=repeated, help=option.help)
 
 
 @json_command(

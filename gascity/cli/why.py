@@ -9,7 +9,7 @@ import click
 from gascity.cli.command import json_command
 from gascity.cli.context import CommandContext
 from gascity.cli.output import BOLD, fact_lines, styled, time_ago, timestamp, wrap
-from gascity.cli.records import LABEL, session_name, state_facts
+from gascity.cli.records import LABEL, decision_row, repeats, session_name, state_facts
 from gascity.cli.session.find import find_agent_or_session
 from gascity.control.blocked import blocked_as_shown, reason_note
 from gascity.control.decide.types import Blocked
@@ -59,9 +59,7 @@ def why(context: CommandContext, reference: str) -> int:
             "kind": subject.kind,
             "now": {_json_key(label): fact for label, fact in subject.facts},
             "blocked_by": [reason._asdict() for reason in subject.blocked_by],
-            "decisions": [
-                {**decision._asdict(), "at": timestamp(decision.at)} for decision in decisions
-            ],
+            "decisions": [decision_row(decision) for decision in decisions],
         },
         lambda: _lines(context, subject, decisions),
     )
@@ -151,8 +149,8 @@ def _lines(context: CommandContext, subject: _Subject, decisions: list[Decision]
     yield styled("Decisions, latest first:", BOLD, context.colour)
     now = time.time()
     for decision in decisions:
-        repeated = f" (×{decision.times})" if decision.times > 1 else ""
         reason = f": {decision.reason}" if decision.reason else ""
-        first, *rest = wrap(f"{decision.action}{reason}{repeated}", context.width - 8)
+        text = f"{decision.action}{reason}{repeats(decision)}"
+        first, *rest = wrap(text, context.width - 8)
         yield f"  {time_ago(decision.at, now):>4}  {first}"
         yield from (" " * 8 + line for line in rest)

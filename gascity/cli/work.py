@@ -38,21 +38,7 @@ from gascity.store.port import Store
 
 _PAGE = "how-to/work"
 _LISTED = 50
-_STATUSES = {status_word(status): status for status in (OPEN, CLAIMED, DONE, FAILED, CANCELLED)}
-_COMMANDS = {
-    "list": ("gascity.cli.work", "list_work", "List work items, newest first."),
-    "show": ("gascity.cli.work", "show_work", "Show a work item."),
-    "logs": ("gascity.cli.session.logs", "work_logs", "Show the log of a work item's last run."),
-    "done": ("gascity.cli.work", "done", "Mark a work item as done."),
-    "fail": ("gascity.cli.work", "fail", "Mark a work item as failed."),
-    "retry": ("gascity.cli.work", "retry", "Queue a failed or cancelled work item again."),
-    "cancel": ("gascity.cli.work", "cancel", "Cancel a work item and stop it if it runs."),
-}
-
-
-@click.group(cls=LazyGroup, commands_at=_COMMANDS, page=_PAGE)
-def work() -> None:
-    """List and manage work items."""
+_STATUSES = {status_word(status): status for status in (OPEN, CLAIMED, *FINISHED)}
 
 
 @json_command(
@@ -269,3 +255,14 @@ def retry(context: CommandContext, id: str) -> int:
 
 def _answer(context: CommandContext, item: Work, line: str) -> int:
     return context.output(lambda: {"work": [work_row(item, context.root)]}, lambda: [line])
+
+
+work = LazyGroup(
+    "work",
+    (list_work, show_work, done, fail, retry, cancel),
+    commands_at={
+        "logs": ("gascity.cli.session.logs", "work_logs", "Show the log of a work item's last run.")
+    },
+    help="List and manage work items.",
+    page=_PAGE,
+)

@@ -26,6 +26,7 @@ STOPPED, CRASHED, QUARANTINED, RATE_LIMITED, UNKNOWN = (
     "unknown",
 )
 LIVE = (STARTING, RUNNING, IDLE, DRAINING, STOPPING, UNKNOWN)  # count against every session limit
+STATES = (*LIVE[:-1], STOPPED, CRASHED, QUARANTINED, RATE_LIMITED, UNKNOWN)
 
 # Origin of a session: the pool, a [[named_session]] table, or a user.
 POOL, NAMED, MANUAL = "pool", "named", "manual"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gascity.cli.fast_sling import OPTIONS, parse, result_lines
+from gascity.cli.fast_sling import NEEDS_CLICK, OPTIONS, parse, result_lines
 from gascity.cli.sling import sling
 from tests.support.running import POOL, RunningCity
 
@@ -82,10 +82,10 @@ def test_both_ways_say_the_same(awake: RunningCity) -> None:
 
 def test_click_and_the_fast_path_have_the_same_options() -> None:
     flags = {flag for param in sling.params for flag in param.opts if flag.startswith("--")}
-    assert flags == {option.flag for option in OPTIONS} | {"--json"}
-    for option in OPTIONS:
-        request, _ = parse(["shell", "true", option.flag, "1"])
-        assert (request is not None) == option.fast
+    assert flags == {f"--{name}" for name, *_ in OPTIONS} | {"--json"}
+    for name, kind, *_ in OPTIONS:
+        request, _ = parse(["shell", "true", f"--{name}", "1"])
+        assert (request is None) == (kind in NEEDS_CLICK)
 
 
 @pytest.mark.parametrize(

@@ -13,30 +13,12 @@ from gascity.cli.session.find import session_command
 from gascity.control.status import is_over
 from gascity.model.durations import format_duration
 from gascity.model.names import parse_name
-from gascity.model.work import (
-    CRASHED,
-    DRAINING,
-    IDLE,
-    QUARANTINED,
-    RATE_LIMITED,
-    RUNNING,
-    STARTING,
-    STOPPED,
-    STOPPING,
-    UNKNOWN,
-    Run,
-    Session,
-    Work,
-)
+from gascity.model.work import STATES, Run, Session, Work
 from gascity.runtimes.port import handle_of
 
 _LABEL = 13
 _RUNS = 10  # runs in the table; JSON has all
 _ENDED = 10  # ended sessions that are listed without --all
-_STATES = (
-    *(STARTING, RUNNING, IDLE, DRAINING, STOPPING),
-    *(STOPPED, CRASHED, QUARANTINED, RATE_LIMITED, UNKNOWN),
-)
 
 
 @json_command(
@@ -54,8 +36,8 @@ _STATES = (
     "states",
     multiple=True,
     metavar="STATE",
-    type=click.Choice(_STATES),
-    help=f"Filter by state: {', '.join(_STATES)}.",
+    type=click.Choice(STATES),
+    help=f"Filter by state: {', '.join(STATES)}.",
 )
 @click.option("--all", "everything", is_flag=True, help="Include ended sessions.")
 def list_sessions(

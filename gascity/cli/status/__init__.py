@@ -12,7 +12,7 @@ import click
 from gascity.cli.command import json_command
 from gascity.cli.context import CommandContext, machine
 from gascity.cli.output import YELLOW, Column, T, json_row, plural, styled, time_ago, timestamp
-from gascity.cli.records import session_row
+from gascity.cli.records import decision_row, session_row
 from gascity.control.client import ControllerState, controller_state, send_request
 from gascity.control.status import (
     EMPTY_SNAPSHOT,
@@ -37,7 +37,6 @@ from gascity.store.port import Store, StoreError
 
 if TYPE_CHECKING:
     from gascity.control.decide.types import Pool
-    from gascity.control.run_config import RunConfig
     from gascity.model.city import City
 
 
@@ -101,10 +100,11 @@ class StatusReader:
 
     def changed(self) -> bool:
         """Return whether the state may have changed; cheap."""
-        before, self._controller = self._controller, controller_state(self._root)
-        previous, store = self._store, self._open()[0]
-        other = self._controller.pid != before.pid or previous is not store
-        return (store is not None and store.changed()) or other
+        pid, store = self._controller.pid, self._store
+        self._controller = controller_state(self._root)
+        self._open_store()
+        other = self._controller.pid != pid or self._store is not store
+        return (self._store is not None and self._store.changed()) or other
 
     def read(self) -> CityStatus:
         """Return the current state; what cannot be read is among its problems."""
@@ -112,21 +112,22 @@ class StatusReader:
         if answer is not None and "agents" in answer:
             return _decode_status(answer)
         pools = self._read_pools()
-        store, errors = self._open()
+        errors = self._open_store()
         snapshot = EMPTY_SNAPSHOT
         try:
-            snapshot = read_store_snapshot(pools, store) if store is not None else EMPTY_SNAPSHOT
+            if self._store is not None:
+                snapshot = read_store_snapshot(pools, self._store)
         except StoreError as error:
             errors = (Problem(error.code, error.message),)
         answer = status_object(pools, snapshot, self._controller)
         return _decode_status(answer, (*self._config, *errors))
 
-    def _open(self) -> tuple[Store | None, tuple[Problem, ...]]:
+    def _open_store(self) -> tuple[Problem, ...]:
         try:
             self._store = self._store or self._context.store_if_any()
         except StoreError as error:
-            return None, (Problem(error.code, error.message),)
-        return self._store, ()
+            return (Problem(error.code, error.message),)
+        return ()
 
     def _read_pools(self) -> "list[Pool]":
         """Return every agent's pool with what blocks it on this machine."""
@@ -140,19 +141,17 @@ class StatusReader:
                 self._pools, self._config = [], error.problems
                 return self._pools
             run_config = RunConfig(self.city, self._context.environ, machine())
-            configs = [run_config.agent(name) for name in self._names(run_config)]
+            self._open_store()
+            try:
+                names = listed_agents(run_config, self._store)
+            except StoreError:  # read() reports it
+                names = listed_agents(run_config, None)
             self._pools = [
                 config.pool._replace(blocked=agent_obstacles(run_config, config))
-                for config in configs
+                for config in map(run_config.agent, names)
                 if config
             ]
         return self._pools
-
-    def _names(self, run_config: "RunConfig") -> list[str]:
-        try:
-            return listed_agents(run_config, self._open()[0])
-        except StoreError:  # read() reports it
-            return listed_agents(run_config, None)
 
 
 _COLUMNS: tuple[Column[AgentStatus], ...] = (
@@ -211,14 +210,8 @@ def _answer(context: CommandContext, current: CityStatus) -> dict[str, object]:
         },
         "agents": [json_row(_COLUMNS, agent) for agent in current.agents],
         "counts": dict(current.counts),
-        "sessions": [
-            session_row(session, context.root)
-            for session in current.sessions
-            if not is_over(session)
-        ],
-        "decisions": [
-            {**decision._asdict(), "at": timestamp(decision.at)} for decision in current.decisions
-        ],
+        "sessions": [session_row(session, context.root) for session in _not_over(current)],
+        "decisions": [decision_row(decision) for decision in current.decisions],
         "problems": context.problems_json(current.problems),
     }
 
@@ -228,7 +221,7 @@ def _lines(context: CommandContext, current: CityStatus) -> Iterator[str]:
     style = YELLOW if not current.controller.running else ""
     yield "Controller: " + styled(text, style, context.colour and bool(style))
     yield f"Work:       {work_counts(current)}"
-    states = Counter(session.state for session in current.sessions if not is_over(session))
+    states = Counter(session.state for session in _not_over(current))
     yield "Sessions:   " + (", ".join(f"{n} {state}" for state, n in states.items()) or "none")
     busy = [agent for agent in current.agents if not agent.idle]
     if busy:
@@ -238,6 +231,10 @@ def _lines(context: CommandContext, current: CityStatus) -> Iterator[str]:
     if idle:
         yield ""
         yield f"{plural(idle, 'agent')} idle."
+
+
+def _not_over(current: CityStatus) -> list[Session]:
+    return [session for session in current.sessions if not is_over(session)]
 
 
 def controller_text(controller: ControllerState, now: float) -> str:
@@ -251,9 +248,6 @@ def controller_text(controller: ControllerState, now: float) -> str:
 
 def work_counts(current: CityStatus) -> str:
     """Return the number of work items per status; cancelled ones only if there are any."""
-    counts = [
-        f"{current.counts[status]} {status_word(status)}"
-        for status in (OPEN, CLAIMED, DONE, FAILED)
-    ]
-    cancelled = current.counts.get(CANCELLED)
-    return ", ".join([*counts, f"{cancelled} {CANCELLED}"] if cancelled else counts)
+    statuses = [OPEN, CLAIMED, DONE, FAILED]
+    statuses += [CANCELLED] if current.counts.get(CANCELLED) else []
+    return ", ".join(f"{current.counts[status]} {status_word(status)}" for status in statuses)

@@ -3,8 +3,9 @@
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from types import FrameType, TracebackType
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
 
 from gascity.cli.context import CommandContext
 from gascity.cli.output import (
@@ -20,7 +21,7 @@ from gascity.cli.output import (
     time_ago,
     truncate,
 )
-from gascity.cli.records import STATE_STYLES, age_start, session_name
+from gascity.cli.records import STATE_STYLES, age_start, repeats, session_name
 from gascity.cli.status import AgentStatus, CityStatus, StatusReader, controller_text, work_counts
 from gascity.cli.wait import lasting_blocks
 from gascity.control.blocked import ControllerAbsence
@@ -73,7 +74,8 @@ def watch_screen(context: CommandContext, until_idle: bool) -> int:
     idle = IdleCheck(context.root)
     current = reader.read()
     drawn_at = 0.0
-    with Screen() as screen:
+    screen = Screen()
+    with screen.full():
         while (ended := idle.ended(current) if until_idle else None) is None:
             now = time.time()
             if now - drawn_at >= _TICK or screen.resized:
@@ -124,43 +126,33 @@ class IdleCheck:
 
 
 class Screen:
-    """The terminal in full-screen mode; restored on exit."""
+    """The terminal while it shows the live view."""
 
     def __init__(self) -> None:
         self._lines: list[str] = []
         self.resized = True
 
-    def __enter__(self) -> "Screen":
+    @contextmanager
+    def full(self) -> Iterator[None]:
+        """Use the whole terminal; restore it at the end."""
         import signal
         import termios
 
-        self._keyboard = sys.stdin.fileno()
-        self._modes = termios.tcgetattr(self._keyboard)
-        quiet = termios.tcgetattr(self._keyboard)
+        keyboard = sys.stdin.fileno()
+        modes, quiet = termios.tcgetattr(keyboard), termios.tcgetattr(keyboard)
         # Ctrl-C and Ctrl-Z arrive as keys: a suspended view would keep the alternate screen.
         quiet[3] &= ~(termios.ICANON | termios.ECHO | termios.ISIG)
-        self._before = {
-            signal.SIGWINCH: signal.signal(signal.SIGWINCH, self._on_resize),
-            signal.SIGTERM: signal.signal(signal.SIGTERM, _leave),
-            signal.SIGHUP: signal.signal(signal.SIGHUP, _leave),
-        }
-        termios.tcsetattr(self._keyboard, termios.TCSADRAIN, quiet)
+        handlers = {signal.SIGWINCH: self._on_resize, signal.SIGTERM: _exit, signal.SIGHUP: _exit}
+        before = {number: signal.signal(number, new) for number, new in handlers.items()}
+        termios.tcsetattr(keyboard, termios.TCSADRAIN, quiet)
         self._write("\x1b[?1049h\x1b[?25l\x1b[?7l")  # alternate screen, no cursor, no wrapping
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        import signal
-        import termios
-
-        self._write("\x1b[?7h\x1b[?25h\x1b[?1049l")
-        termios.tcsetattr(self._keyboard, termios.TCSADRAIN, self._modes)
-        for number, before in self._before.items():
-            signal.signal(number, before)
+        try:
+            yield
+        finally:
+            self._write("\x1b[?7h\x1b[?25h\x1b[?1049l")
+            termios.tcsetattr(keyboard, termios.TCSADRAIN, modes)
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
     def _on_resize(self, number: int, at: FrameType | None) -> None:
         del number, at
@@ -189,9 +181,9 @@ class Screen:
         """Wait for a key; return whether it quits the view."""
         import select
 
-        if not select.select([self._keyboard], [], [], timeout)[0]:
-            return False
-        return os.read(self._keyboard, 1) in _QUIT
+        keyboard = sys.stdin.fileno()
+        ready = select.select([keyboard], [], [], timeout)[0]
+        return bool(ready) and os.read(keyboard, 1) in _QUIT
 
     @staticmethod
     def _write(text: str) -> None:
@@ -202,7 +194,7 @@ class Screen:
                 data = data[os.write(sys.stdout.fileno(), data) :]
 
 
-def _leave(number: int, at: FrameType | None) -> None:
+def _exit(number: int, at: FrameType | None) -> None:
     del at
     raise SystemExit(128 + number)
 
@@ -266,56 +258,57 @@ def _head(current: CityStatus, now: float) -> list[Line]:
     return [*lines, *([(problem.message, RED)] for problem in current.problems)]
 
 
+def _name_width(names: Iterable[str]) -> int:
+    return min(_MAX_NAME, max(map(len, names), default=0))
+
+
 def _agents(agents: Sequence[AgentStatus]) -> list[Line]:
-    busy = [one for one in agents if not one.idle]
-    names = min(_MAX_NAME, max((len(one.name) for one in busy), default=0))
-    bars = [_bar(one) for one in busy]
+    busy = [agent for agent in agents if not agent.idle]
+    names = _name_width(agent.name for agent in busy)
+    bars = [_bar(agent) for agent in busy]
     widest = max((len(full + empty) for full, empty in bars), default=0)
-    queues = max((min(one.queued, _MAX_BAR) for one in busy), default=0)
+    queues = max((min(agent.queued, _MAX_BAR) for agent in busy), default=0)
     lines: list[Line] = []
-    for one, (full, empty) in zip(busy, bars, strict=True):
-        most = "∞" if one.max is None else str(one.max)
-        queued = f"{one.queued} queued" if one.queued else ""
+    for agent, (full, empty) in zip(busy, bars, strict=True):
+        sessions = f"{agent.live}/{'∞' if agent.max is None else agent.max}"
+        queued = f"{agent.queued} queued" if agent.queued else ""
         lines.append(
             [
-                (f"  {truncate(one.name, names):<{names}}  ", ""),
+                (f"  {truncate(agent.name, names):<{names}}  ", ""),
                 (full, CYAN),
                 (empty, DIM),
-                (" " * (widest - len(full + empty)) + f" {f'{one.live}/{most}':<6}", ""),
-                (f"{'▪' * min(one.queued, _MAX_BAR):<{queues}}", YELLOW),
+                (" " * (widest - len(full + empty)) + f" {sessions:<6}", ""),
+                (f"{'▪' * min(agent.queued, _MAX_BAR):<{queues}}", YELLOW),
                 (f" {queued:<10}  " if queues else " ", ""),
-                (one.reason, DIM),
+                (agent.reason, DIM),
             ]
         )
     idle = len(agents) - len(busy)
-    if idle:
-        lines.append([(f"  {idle} idle", DIM)])
-    return lines
+    return [*lines, [(f"  {idle} idle", DIM)]] if idle else lines
 
 
-def _bar(one: AgentStatus) -> tuple[str, str]:
+def _bar(agent: AgentStatus) -> tuple[str, str]:
     """Return a bar of live and free sessions, scaled down if there are many."""
-    most = max(one.live, one.live if one.max is None else one.max)
-    if most <= _MAX_BAR:
-        return "█" * one.live, "░" * (most - one.live)
-    full = -(-one.live * _MAX_BAR // most)
-    return "█" * full, "░" * (_MAX_BAR - full)
+    size, full = max(agent.live, agent.max or 0), agent.live
+    if size > _MAX_BAR:
+        size, full = _MAX_BAR, -(-agent.live * _MAX_BAR // size)
+    return "█" * full, "░" * (size - full)
 
 
 def _sessions(sessions: Sequence[Session], now: float) -> list[Line]:
-    there = sorted(sessions, key=_place)
-    names = min(_MAX_NAME, max((len(session_name(one)) for one in there), default=0))
-    works = min(_MAX_NAME, max((len(one.work) for one in there), default=0))
+    ordered = sorted(sessions, key=_place)
+    names = _name_width(session_name(session) for session in ordered)
+    works = _name_width(session.work for session in ordered)
     lines: list[Line] = []
-    for one in there:
-        pale = DIM if is_over(one) else ""
-        age = time_ago(age_start(one), now)
+    for session in ordered:
+        pale = DIM if is_over(session) else ""
+        age = time_ago(age_start(session), now)
         lines.append(
             [
-                (f"  {truncate(session_name(one), names):<{names}}  ", pale),
-                (f"{one.state:<{_STATE_WIDTH}}", _STYLES.get(one.state, pale)),
-                (f"  {truncate(one.work, works) or '-':<{works}}  {age:<4}  ", pale),
-                (one.reason, DIM),
+                (f"  {truncate(session_name(session), names):<{names}}  ", pale),
+                (f"{session.state:<{_STATE_WIDTH}}", _STYLES.get(session.state, pale)),
+                (f"  {truncate(session.work, works) or '-':<{works}}  {age:<4}  ", pale),
+                (session.reason, DIM),
             ]
         )
     return lines
@@ -331,16 +324,16 @@ def _place(session: Session) -> tuple[bool, str, int, str]:
 def _decisions(
     decisions: Sequence[Decision], sessions: Sequence[Session], now: float
 ) -> list[Line]:
-    names = {one.id: session_name(one) for one in sessions}
-    rows = [(time_ago(one.at, now), names.get(one.subject, one.subject), one) for one in decisions]
-    subjects = min(_MAX_NAME, max((len(subject) for _, subject, _ in rows), default=0))
+    names = {session.id: session_name(session) for session in sessions}
+    subjects = [names.get(decision.subject, decision.subject) for decision in decisions]
+    width = _name_width(subjects)
     return [
         [
-            (f"  {age:<4}  {truncate(subject, subjects):<{subjects}}  ", ""),
-            (one.action, CYAN),
-            (f"  {one.reason}" + (f" (×{one.times})" if one.times > 1 else ""), DIM),
+            (f"  {time_ago(decision.at, now):<4}  {truncate(subject, width):<{width}}  ", ""),
+            (decision.action, CYAN),
+            (f"  {decision.reason}" + repeats(decision), DIM),
         ]
-        for age, subject, one in rows
+        for decision, subject in zip(decisions, subjects, strict=True)
     ]
 
 
@@ -349,15 +342,14 @@ def changes(before: CityStatus | None, after: CityStatus) -> Iterator[str]:
     running = after.controller.running
     if before is None or before.controller.running != running:
         yield f"controller  {'running' if running else 'not running'}"
-    agents = {one.name: one for one in before.agents} if before else {}
+    agents = {agent.name: agent for agent in before.agents} if before else {}
     for agent in after.agents:
         was = agents.get(agent.name)
         same = was is not None and (was.live, was.queued) == (agent.live, agent.queued)
         if not same and not (was is None and agent.idle):
-            yield _change_line(
-                agent.name, f"{agent.live} live, {agent.queued} queued", agent.reason
-            )
-    sessions = {one.id: one for one in before.sessions} if before else {}
+            words = f"{agent.live} live, {agent.queued} queued"
+            yield _change_line(agent.name, words, agent.reason)
+    sessions = {session.id: session for session in before.sessions} if before else {}
     for session in after.sessions:
         old = sessions.get(session.id)
         same = old is not None and (old.state, old.work) == (session.state, session.work)
