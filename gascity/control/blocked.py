@@ -11,7 +11,7 @@
 - ControllerAbsence: is the controller gone, or just restarting? (sling --wait, status --until-idle)
 
 `gascity/control/decide/reasons.py` has the codes and messages. The reconciler itself decides about
-its own limits (`decide/scale_up.py`), because only it knows the sessions it is about to start; the
+its own limits (`decide/reconcile.py`), because only it knows the sessions it is about to start; the
 scheduler keeps its answer as a note in the store, where `last_reported` finds it.
 
 Cheap to import: `city why` and `city sling --wait` load it without loading a city.

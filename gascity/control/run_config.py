@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from gascity.control.decide.types import Limits, NamedSlot, Pool
+from gascity.control.decide.outcome import Limits
+from gascity.control.decide.types import NamedSlot, Pool
 from gascity.model.city import Agent, City, Rig
 from gascity.model.machine import Machine
 from gascity.model.names import parse_name

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from gascity.control.decide.reconcile import reconcile
-from gascity.control.decide.session_state import is_ending, is_live
 from gascity.control.decide.types import (
     CreateSession,
     Demand,
@@ -16,6 +15,8 @@ from gascity.control.decide.types import (
     RunSession,
     StopSession,
     UpdateSession,
+    is_ending,
+    is_live,
 )
 from gascity.model.work import (
     DRAINING,

@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from gascity.control.decide.outcome import FINISH, REOPEN, Limits, RunEnd, decide_outcome
-from gascity.control.decide.session_state import is_ending, is_live
 from gascity.control.decide.types import (
     Action,
     Blocked,
@@ -22,6 +21,8 @@ from gascity.control.decide.types import (
     RunSession,
     StopSession,
     UpdateSession,
+    is_ending,
+    is_live,
 )
 from gascity.model.work import (
     CLAIMED,

@@ -4,8 +4,15 @@ import random
 from collections.abc import Callable
 
 from gascity.control.decide.outcome import RunEnd
-from gascity.control.decide.session_state import idle_deadlines, is_asleep, is_live, restart_blocker
-from gascity.control.decide.types import Blocked, NamedSlot, Pool
+from gascity.control.decide.types import (
+    Blocked,
+    NamedSlot,
+    Pool,
+    idle_deadlines,
+    is_asleep,
+    is_live,
+    restart_blocker,
+)
 from gascity.model.work import (
     CANCELLED,
     CLAIMED,

@@ -2,14 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from gascity.control.decide.session_state import (
-    BACKING_OFF,
-    backoff_end,
-    is_ending,
-    is_live,
-    is_new_manual,
-)
 from gascity.control.decide.types import (
+    BACKING_OFF,
     Action,
     Blocked,
     CreateSession,
@@ -21,6 +15,10 @@ from gascity.control.decide.types import (
     RunSession,
     StopSession,
     UpdateSession,
+    backoff_end,
+    is_ending,
+    is_live,
+    is_new_manual,
 )
 from gascity.model.work import (
     DRAINING,

@@ -9,8 +9,7 @@ session backs off, longer each time. A run that city stopped itself does not cou
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from gascity.control.decide.session_state import format_span
-from gascity.control.decide.types import Limits as Limits
+from gascity.control.decide.types import format_span
 from gascity.model.work import (
     CANCELLED,
     CLAIMED,
@@ -57,6 +56,13 @@ _FAULTS = {
 _FROM_OUTSIDE = {1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 9: "SIGKILL", 15: "SIGTERM"}
 _OURS = {"stop": "stopped", "restart": "restarted", "cancel": "cancelled"}
 _SIGNALS = range(129, 193)  # exit statuses that mean signals
+
+
+class Limits(NamedTuple):
+    """Limits of retries after failures, and of total attempts if runs are lost."""
+
+    retries: int = 0
+    max_attempts: int = 3
 
 
 class RunEnd(NamedTuple):

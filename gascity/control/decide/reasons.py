@@ -6,8 +6,7 @@ counts itself. The codes are documented in docs/reference/waiting.md and never c
 
 from collections.abc import Iterable
 
-from gascity.control.decide.session_state import backoff_end, format_span
-from gascity.control.decide.types import Blocked
+from gascity.control.decide.types import Blocked, backoff_end, format_span
 from gascity.model.work import QUARANTINED, RATE_LIMITED, Session, Work, status_word
 
 

@@ -1,8 +1,29 @@
-"""Value types of the reconciler: its inputs, the actions it may choose, and its result."""
+"""Value types of the reconciler: its inputs, the actions it may choose, and its result.
 
+Below them are predicates about a session's state, and the times at which it changes by itself.
+"""
+
+from collections.abc import Iterator
 from typing import NamedTuple
 
-from gascity.model.work import Session
+from gascity.model.work import (
+    CRASHED,
+    DRAINING,
+    IDLE,
+    LIVE,
+    MANUAL,
+    POOL,
+    QUARANTINED,
+    RATE_LIMITED,
+    RUNNING,
+    STARTING,
+    STOPPED,
+    STOPPING,
+    Session,
+)
+
+BACKING_OFF = (CRASHED, QUARANTINED, RATE_LIMITED)
+ASLEEP = "asleep"  # prefix of the reason; only work or mail wakes such a session
 
 
 class Blocked(NamedTuple):
@@ -37,13 +58,6 @@ class NamedSlot(NamedTuple):
 
     alias: str
     always: bool
-
-
-class Limits(NamedTuple):
-    """Limits of retries after failures, and of total attempts if runs are lost."""
-
-    retries: int = 0
-    max_attempts: int = 3
 
 
 class ObservedSession(NamedTuple):
@@ -144,3 +158,94 @@ class ReconcileResult(NamedTuple):
     blocked: tuple[Blocked, ...] = ()  # why queued items do not start
     reason: str = ""  # one line for `status`
     lacks_headroom: bool = False  # a shared cap prevented something
+
+
+# The state of a session
+
+
+def is_live(session: Session) -> bool:
+    return session.state in LIVE
+
+
+def is_new_manual(session: Session) -> bool:
+    """Return whether a user created it and it has not started yet."""
+    return session.state == STARTING and session.run == 0 and session.origin == MANUAL
+
+
+def is_ending(session: Session) -> bool:
+    return session.state in (DRAINING, STOPPING)
+
+
+def backoff_end(session: Session, now: float) -> float | None:
+    """Return when the current back-off ends; None if there is none."""
+    due = session.retry_at
+    return due if due is not None and due > now else None
+
+
+def is_kept(session: Session) -> bool:
+    """Return whether a user is attached or has pinned it, so that city must not end it."""
+    return session.attached or session.pinned is not None
+
+
+def is_busy(session: Session, now: float) -> bool:
+    """Return whether a stop would interrupt something."""
+    if session.work or (session.busy_until or 0.0) > now:
+        return True
+    return session.run != 0 and not session.interactive
+
+
+def restart_blocker(session: Session, now: float) -> str:
+    """Return why a restart must wait; empty if it need not."""
+    if session.attached:
+        return "a user is attached"
+    if session.pinned is not None:
+        return "the session is pinned"
+    if session.interactive and is_busy(session, now):
+        return (
+            f"the session is working on {session.work}" if session.work else "the session is busy"
+        )
+    return ""
+
+
+def is_asleep(session: Session) -> bool:
+    return session.state == STOPPED and session.reason.startswith(ASLEEP)
+
+
+def idle_deadlines(pool: Pool, session: Session) -> Iterator[float]:
+    """Yield when an idle session reaches its idle limits. Pool sessions end at once instead."""
+    if session.state == IDLE and session.origin != POOL and session.idle_since is not None:
+        for limit in (pool.idle_timeout, pool.sleep_after_idle):
+            if limit is not None:
+                yield session.idle_since + limit
+
+
+def timeout_at(pool: Pool, session: Session) -> float | None:
+    """Return when its run exceeds the time limit; a terminal has none."""
+    if pool.run_timeout is None or session.interactive or session.started is None:
+        return None
+    going = session.run != 0 and session.state in (RUNNING, DRAINING)
+    return session.started + pool.run_timeout if going else None
+
+
+def deadlines(pool: Pool, session: Session) -> Iterator[float]:
+    """Yield every time at which another decision may be due although nothing happened."""
+    overrun = timeout_at(pool, session)
+    if overrun is not None:
+        yield overrun
+    if session.retry_at is not None and session.state in (*BACKING_OFF, STOPPED, IDLE):
+        yield session.retry_at
+    if session.busy_until is not None and is_live(session):
+        yield session.busy_until
+    if is_kept(session):
+        return
+    if session.state == DRAINING and session.drain_by is not None:
+        yield session.drain_by
+    yield from idle_deadlines(pool, session)
+
+
+def format_span(seconds: float) -> str:
+    """Format a duration, short and rounded up: 8s, 12m, 3h, 2d."""
+    for size, unit, most in ((1, "s", 120), (60, "m", 120 * 60), (3600, "h", 48 * 3600)):
+        if seconds < most:
+            return f"{-int(-seconds // size)}{unit}"
+    return f"{-int(-seconds // 86400)}d"
