@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from gascity.control import paths
 from gascity.control.finish import RunFinisher
-from gascity.control.live_state import CONTROLLER, ActiveRun, LiveState
+from gascity.control.live_state import ActiveRun, LiveState
 from gascity.control.stop import SessionStopper
 from gascity.model.work import (
     CLAIMED,
@@ -36,7 +36,6 @@ from gascity.model.work import (
     ClaimToken,
     Run,
     Session,
-    StaleTokenError,
 )
 from gascity.runtimes.port import RunState, handle_of
 
@@ -99,7 +98,7 @@ def _handed(root: str, run: Run) -> tuple[str, ...]:
 
 
 def _adopt_run(live: LiveState, finisher: RunFinisher, stopper: SessionStopper, run: Run) -> None:
-    session = live.sessions.get(run.session) or live.store.session(run.session)
+    session = live.find_session(run.session)
     runtime = live.runtimes.get(run.runtime)
     if session is None or runtime is None or session.generation != run.generation:
         live.store.update_run(run.id, {"ended": live.now, "outcome": "lost"})
@@ -110,9 +109,8 @@ def _adopt_run(live: LiveState, finisher: RunFinisher, stopper: SessionStopper, 
     active = ActiveRun(run, runtime, handle_of(run), _handed(live.root, run))
     live.active_runs[session.id] = active
     if runtime.status(active.handle).state == RunState.HELD:
-        runtime.release(
-            active.handle
-        )  # committed, but the controller was killed before the release
+        # Committed, but the controller was killed before the release.
+        runtime.release(active.handle)
     finisher.check(session.id)
     if session.id not in live.active_runs:
         return
@@ -131,18 +129,8 @@ def _put_right(live: LiveState, session: Session) -> None:
         live.mark_dirty(session.agent)
         return
     if session.work:
-        work = live.store.work(session.work)
-        holder = (work.session, work.generation) if work else ("", 0)
-        if work is not None and work.status == CLAIMED:
-            if holder == (session.id, session.generation):
-                live.store.reopen(
-                    work.id,
-                    live.now,
-                    token=ClaimToken(session.id, session.generation),
-                    reason="the controller exited before the run started",
-                    uncounted=True,
-                    actor=CONTROLLER,
-                )
+        token = ClaimToken(session.id, session.generation)
+        live.release_item(token, session.work, "the controller exited before the run started")
     over = session.state == STOPPING or session.interactive
     live.change(
         session,
@@ -164,12 +152,5 @@ def _reopen_orphans(live: LiveState) -> None:
         if session is not None and session.id in live.active_runs and not session.work:
             live.change(session, state=RUNNING, work=work.id)  # it claimed the item itself
             continue
-        with suppress(StaleTokenError):
-            live.store.reopen(
-                work.id,
-                live.now,
-                token=ClaimToken(work.session, work.generation),
-                reason="its session no longer exists",
-                uncounted=True,
-                actor=CONTROLLER,
-            )
+        token = ClaimToken(work.session, work.generation)
+        live.release_item(token, work.id, "its session no longer exists")

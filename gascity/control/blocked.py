@@ -2,7 +2,6 @@
 
 - agent_obstacles: can any session of this agent start? (reconciler, sling, status, session new)
 - cost_obstacles: is a daily cost limit used up? (reconciler, sling)
-- headroom: how many more sessions do the caps allow? (reconciler)
 - blocked_now: why does this item not start right now? (sling)
 - last_reported: what did the controller last report about an agent? (why, sling)
 - blocked_as_shown: what does `city why` say about an item or an agent?
@@ -20,12 +19,13 @@ Cheap to import: `city why` and `city sling --wait` load it without loading a ci
 import errno
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from gascity.control.client import controller_state, is_starting
 from gascity.control.decide import reasons
-from gascity.control.decide.types import Blocked, Headroom
+from gascity.control.decide.types import Blocked, caps_of
 from gascity.model.work import CANCELLED, FAILED, IDLE, OPEN, Work
 from gascity.paths import which
 from gascity.store.port import Store
@@ -33,7 +33,6 @@ from gascity.store.port import Store
 if TYPE_CHECKING:
     from gascity.control.decide.types import Pool
     from gascity.control.run_config import AgentRunConfig, RunConfig
-    from gascity.control.session_index import SessionIndex
 
 LiveCount = Callable[[str], int]  # number of live sessions by cap
 
@@ -68,7 +67,7 @@ def agent_obstacles(run_config: "RunConfig", config: "AgentRunConfig") -> tuple[
 
 
 def _settings_obstacles(run_config: "RunConfig", config: "AgentRunConfig") -> Iterator[Blocked]:
-    agent, name = config.agent, str(config.agent.name)
+    agent, name = config.agent, config.name
     rig = run_config.city.rig_of(agent)
     if agent.settings.suspended:
         yield Blocked("suspended", f"`{name}` is suspended")
@@ -83,7 +82,7 @@ def _settings_obstacles(run_config: "RunConfig", config: "AgentRunConfig") -> It
         message = f'`{name}` has execution = "container", but no runtime supports containers'
         yield Blocked("no-container", message)
     output = config.provider.facts.headless.output if config.provider is not None else ""
-    limited = config.cost_per_item is not None or config.cost_per_day is not None
+    limited = config.limits.cost_per_item is not None or config.limits.cost_per_day is not None
     if limited and output in _OUTPUT_WITHOUT_COST:
         message = f"`{name}` has a cost limit, but provider `{agent.provider}` reports no cost"
         yield Blocked("cost-unknown", message)
@@ -129,20 +128,6 @@ def cost_obstacles(
     ]
 
 
-def headroom(
-    run_config: "RunConfig", config: "AgentRunConfig", sessions: "SessionIndex"
-) -> Headroom:
-    """Return how many more sessions the caps above the agent's own allow."""
-    caps = list(run_config.caps(config))
-    return Headroom(
-        tuple(
-            (limit - sessions.live_counts[cap], reasons.cap_full(cap, 0, limit))
-            for cap, limit in caps
-        ),
-        tuple(sessions.ending_counts[cap] for cap, _ in caps),
-    )
-
-
 # Obstacles to one item right now
 
 
@@ -159,7 +144,7 @@ def blocked_now(
     The controller passes its live counts. Without a controller they are counted from the store,
     and its last report is ignored because it may be out of date.
     """
-    name = str(config.agent.name)
+    name = config.name
     found = [reasons.depends_on_work(item) for item in store.unfinished_dependencies(work.id)]
     found += agent_obstacles(run_config, config)
     found += cost_obstacles(run_config, store, config, now)
@@ -176,7 +161,7 @@ def _full_caps(
     config: "AgentRunConfig",
     live_count: LiveCount | None,
 ) -> list[Blocked]:
-    name, maximum = str(config.agent.name), config.pool.maximum
+    name, maximum = config.name, config.pool.maximum
     sessions = store.sessions(agent=name, live=True)
     if any(session.state == IDLE for session in sessions):
         return []
@@ -191,12 +176,8 @@ def _full_caps(
 
 
 def _count_from_store(store: Store) -> LiveCount:
-    from gascity.control.session_index import SessionIndex
-
-    sessions = SessionIndex()
-    for session in store.sessions(live=True):
-        sessions.put(session)
-    return lambda cap: sessions.live_counts[cap]
+    counts = Counter(cap for session in store.sessions(live=True) for cap in caps_of(session))
+    return counts.__getitem__
 
 
 # Reports of the controller
@@ -314,7 +295,7 @@ class LastingBlocks:
         for cap, limit in self.run_config.caps(config):
             if limit == 0:
                 return reasons.cap_full(cap, 0, limit)
-        failure = self.start_failures.get(str(config.agent.name))
+        failure = self.start_failures.get(config.name)
         if failure is not None and not _is_transient(failure):
             return failure
         for name in config.depends_on:

@@ -7,7 +7,7 @@ from uuid import uuid4
 from gascity.control.blocked import LiveCount, blocked_now
 from gascity.control.decide.types import Blocked
 from gascity.control.run_config import AgentRunConfig, RunConfig
-from gascity.model.names import may_sling, parse_name, unknown_rig
+from gascity.model.names import may_sling, unknown_rig
 from gascity.model.problems import CityError, Problem
 from gascity.model.work import (
     HIGHEST,
@@ -103,7 +103,7 @@ def sling(
     depth = _delegated(run_config, store, config, request) if request.token else 0
     session = _session(store, config, request, now) if request.session else None
     new = NewWork(
-        agent=str(config.agent.name),
+        agent=config.name,
         title=_title(request.text),
         body=request.text,
         prefix=config.prefix,
@@ -125,7 +125,7 @@ def sling(
         store.position(work.id, now),
         permission_mode(config.provider, config.agent) if config.provider else "",
         blocked_now(run_config, store, config, work, now, live),
-        config.rig,
+        config.agent.name.rig,
     )
 
 
@@ -145,7 +145,7 @@ def _session(
     store: Store, config: AgentRunConfig, request: SlingRequest, now: float
 ) -> Session | None:
     """Return the session that the item is reserved for."""
-    name = str(config.agent.name)
+    name = config.name
     if request.session in ("latest", "latest-or-create"):
         sessions = store.sessions(agent=name)
         latest = max(sessions, key=lambda session: session.updated, default=None)
@@ -180,14 +180,14 @@ def _session(
 
 def _fresh(store: Store, config: AgentRunConfig, now: float) -> Session:
     """Return a new session that is stopped until its first item."""
-    bare = parse_name(str(config.agent.name)).bare
+    bare = config.agent.name.bare
     taken = {session.alias for session in store.sessions() if session.state in LIVE}
-    slots = {session.slot for session in store.sessions(agent=str(config.agent.name))}
+    slots = {session.slot for session in store.sessions(agent=config.name)}
     slot = next(n for n in range(1, len(slots) + 2) if n not in slots)
     names = (f"{bare}-{n}" for n in range(slot, slot + len(taken) + 1))
     return Session(
         id=str(uuid4()),
-        agent=str(config.agent.name),
+        agent=config.name,
         origin=MANUAL,
         slot=slot,
         alias=next(name for name in names if name not in taken),

@@ -12,7 +12,7 @@ from gascity.control.decide.outcome import (
     decide_outcome,
 )
 from gascity.control.live_state import CONTROLLER, ActiveRun, LiveState
-from gascity.control.run_config import AgentRunConfig, RunConfig
+from gascity.control.run_config import AgentRunConfig
 from gascity.control.start import mail_of
 from gascity.model.work import (
     FAILED,
@@ -37,21 +37,18 @@ _LAST_LINES = 20  # kept as the summary of plain-text output
 class CollectedOutput(NamedTuple):
     """Output and working directory state of an ended run."""
 
-    outcome: RunOutput
+    output: RunOutput
     commits: int
 
 
 class RunFinisher:
     """Detects ended runs and records their outcome."""
 
-    def __init__(self, live: LiveState, run_config: RunConfig) -> None:
+    def __init__(self, live: LiveState) -> None:
         self.live = live
-        self.run_config = run_config
         self.reading: set[str] = set()  # sessions whose ended run is being read
         self._over: list[ActiveRun] = []
-        self.to_restart: list[
-            tuple[str, str]
-        ] = []  # to be started again: session, and the item it had
+        self.to_restart: list[tuple[str, str]] = []  # session, and the item that it had
 
     def take_finished(self) -> list[ActiveRun]:
         """Return the runs that were recorded since the last call, for housekeeping."""
@@ -71,7 +68,7 @@ class RunFinisher:
         seen = active.runtime.status(active.handle)
         if seen.state in (RunState.RUNNING, RunState.HELD):
             return False
-        record = live.sessions.get(session) or live.store.session(session)
+        record = live.find_session(session)
         if record is None:
             live.active_runs.pop(session)
             return False
@@ -86,14 +83,14 @@ class RunFinisher:
 
     def _read(self, active: ActiveRun, seen: RunStatus) -> None:
         """Read the run's output; long logs and git in a worker thread."""
-        config = self.run_config.agent(self._agent(active))
-        form = _form(config)
-        base, workdir = self._branch(active)
-        environ, now = self.live.environ, self.live.now
+        record = self.live.sessions.get(active.run.session)
+        config = self.live.run_config.agent(record.agent) if record else None
         facts = config.provider.facts if config and config.provider else None
+        form = facts.headless.output if facts else "text"
         limited = (facts and facts.limits.rate_limit_pattern) or ""
-
-        logs = active.runtime.logs
+        work = self._work(active)
+        base, workdir = (work.base, work.workdir) if work else ("", "")
+        environ, now, logs = self.live.environ, self.live.now, active.runtime.logs
 
         def job() -> CollectedOutput:
             text = _output(form, logs, active.run.log)
@@ -102,21 +99,14 @@ class RunFinisher:
 
         if not base and (form == "text" or (logs.size(active.run.log) or 0) < _AT_ONCE):
             self._finish(active, seen, job())
-        else:
-            self.reading.add(active.run.session)
-            self.live.workers.put(job, lambda collected: self._was_read(active, seen, collected))
+            return
 
-    def _was_read(self, active: ActiveRun, seen: RunStatus, collected: object) -> None:
-        self.reading.discard(active.run.session)
-        self._finish(active, seen, collected)
+        def then(collected: CollectedOutput) -> None:
+            self.reading.discard(active.run.session)
+            self._finish(active, seen, collected)
 
-    def _agent(self, active: ActiveRun) -> str:
-        record = self.live.sessions.get(active.run.session)
-        return record.agent if record else ""
-
-    def _branch(self, active: ActiveRun) -> tuple[str, str]:
-        work = self._work(active)
-        return (work.base, work.workdir) if work else ("", "")
+        self.reading.add(active.run.session)
+        self.live.workers.put(job, then, lambda _: then(CollectedOutput(RunOutput(), 0)))
 
     def _work(self, active: ActiveRun) -> Work | None:
         """Return the run's item; in a terminal, the item its session was given last."""
@@ -124,20 +114,17 @@ class RunFinisher:
         item = (record.work if record else "") or active.run.work
         return self.live.store.work(item) if item else None
 
-    def _finish(self, active: ActiveRun, seen: RunStatus, collected: object) -> None:
+    def _finish(self, active: ActiveRun, seen: RunStatus, collected: CollectedOutput) -> None:
         live, run = self.live, active.run
         self._over.append(active)  # housekeeping deletes its exit file, so not before it was read
-        after = (
-            collected if isinstance(collected, CollectedOutput) else CollectedOutput(RunOutput(), 0)
-        )
-        session = live.sessions.get(run.session) or live.store.session(run.session)
+        session = live.find_session(run.session)
         if session is None or session.generation != run.generation:
             return
         ending = live.stopping.pop(session.id, None)
         ours = ending.ours if ending else ""
         if not ours and session.state == STOPPING:
             ours = session.asked  # recorded by the controller that started the stop
-        output = after.outcome
+        output = collected.output
         ended = RunEnd(
             exit_code=seen.exit_code,
             ran=seen.ran,
@@ -148,11 +135,10 @@ class RunFinisher:
             usage=output.usage,
             cost=output.cost,
         )
-        config = self.run_config.agent(session.agent)
+        config = self.live.run_config.agent(session.agent)
         work = self._work(active)
-        outcome = decide_outcome(
-            work, session, ended, config.limits if config else Limits(), live.now
-        )
+        limits = Limits(config.limits.retries, config.limits.max_attempts) if config else Limits()
+        outcome = decide_outcome(work, session, ended, limits, live.now)
         live.store.update_run(
             run.id,
             {
@@ -163,60 +149,34 @@ class RunFinisher:
                 "cost": output.cost,
             },
         )
-        if work is not None and work.base and after.commits != work.commits:
-            live.store.update_work(work.id, {"commits": after.commits}, live.now)
+        if work is not None and work.base and collected.commits != work.commits:
+            live.store.update_work(work.id, {"commits": collected.commits}, live.now)
         if work is not None:
             self._finish_work(work, session, outcome, config)
         self._finish_session(session, outcome, output, ours)
         # Mark mail as read even if the run failed: otherwise the same mail would start it forever.
-        mail, stopped = (
-            mail_of(run),
-            outcome.outcome == STOPPED_BY_CITY and not live.stopping_city,
-        )
+        stopped = outcome.outcome == STOPPED_BY_CITY and not live.stopping_city
+        mail = mail_of(run)
         if mail and (stopped or outcome.outcome in (SUCCEEDED, RUN_FAILED, TIMED_OUT)):
             live.mark_mail(session, mail)
 
     def _finish_work(
-        self,
-        work: Work,
-        session: Session,
-        outcome: RunOutcome,
-        config: AgentRunConfig | None,
+        self, work: Work, session: Session, outcome: RunOutcome, config: AgentRunConfig | None
     ) -> None:
         live, store = self.live, self.live.store
-        token = ClaimToken(session.id, session.generation)
         if outcome.work == FINISH:
-            status, reason = outcome.status, outcome.reason
-            store.finish(
-                work.id,
-                status,
-                outcome.result,
-                live.now,
-                token=token,
-                reason=reason,
-                actor=CONTROLLER,
-            )
-            live.record_decision(work.id, status, reason or "completed")
-            for agent in store.dependent_agents(work.id):
-                live.mark_dirty(agent)
+            live.finish_item(session, work.id, outcome.status, outcome.result, outcome.reason)
+            live.mark_dirty(*store.dependent_agents(work.id))
         elif outcome.work == REOPEN:
-            over = _over_limit(config, self._spent_on(work))
+            spent = sum(run.cost or 0.0 for run in store.runs(work=work.id))
+            over = _over_limit(config, spent)
             if over:
-                store.finish(
-                    work.id,
-                    FAILED,
-                    outcome.result,
-                    live.now,
-                    token=token,
-                    reason=over,
-                    actor=CONTROLLER,
-                )
-                live.record_decision(work.id, FAILED, over)
+                live.finish_item(session, work.id, FAILED, outcome.result, over)
                 return
             store.reopen(
                 work.id,
                 live.now,
-                token=token,
+                token=ClaimToken(session.id, session.generation),
                 reason=outcome.reason,
                 not_before=outcome.not_before,
                 failed=outcome.failed,
@@ -224,10 +184,6 @@ class RunFinisher:
                 actor=CONTROLLER,
             )
             live.record_decision(work.id, "reopen", outcome.reason)
-
-    def _spent_on(self, work: Work) -> float:
-        """Return the cost of all runs of the item."""
-        return sum(run.cost or 0.0 for run in self.live.store.runs(work=work.id))
 
     def _finish_session(
         self, session: Session, outcome: RunOutcome, output: RunOutput, ours: str
@@ -257,7 +213,7 @@ class RunFinisher:
 
 def _over_limit(config: AgentRunConfig | None, spent: float) -> str:
     """Return why an item is not retried: its cost limit is used up."""
-    limit = config.cost_per_item if config else None
+    limit = config.limits.cost_per_item if config else None
     if limit is None or spent < limit:
         return ""
     return f"cost limit reached (${spent:.2f} of ${limit:.2f}, limits.cost_per_item)"
@@ -266,10 +222,6 @@ def _over_limit(config: AgentRunConfig | None, spent: float) -> str:
 def _until(now: float, wait: float | None) -> float | None:
     """Return when a rate limit ends; 0 if the provider did not say."""
     return None if wait is None else now + wait if wait else 0.0
-
-
-def _form(config: AgentRunConfig | None) -> str:
-    return config.provider.facts.headless.output if config and config.provider else "text"
 
 
 def _output(form: str, logs: RunLogs, log: str) -> Iterable[bytes]:

@@ -6,7 +6,6 @@ from contextlib import suppress
 
 from gascity.control.live_state import CONTROLLER, ActiveRun, LiveState
 from gascity.control.paths import controller_log, log_directory
-from gascity.control.run_config import RunConfig
 from gascity.runtimes import local_logs
 from gascity.watch import WRITES, Watch
 
@@ -20,9 +19,8 @@ _OWN_LOG = 5_000_000
 class Housekeeping:
     """Runs when something is due, and never otherwise."""
 
-    def __init__(self, live: LiveState, run_config: RunConfig, log: Callable[[str], None]) -> None:
+    def __init__(self, live: LiveState, log: Callable[[str], None]) -> None:
         self.live = live
-        self.run_config = run_config
         self.log = log
         self.after: list[ActiveRun] = []  # ended runs to clean up after
         self.next_at: float | None = None
@@ -84,9 +82,9 @@ class Housekeeping:
 
     def _bound_log(self, active: ActiveRun) -> None:
         live = self.live
-        session = live.sessions.get(active.run.session) or live.store.session(active.run.session)
-        config = self.run_config.agent(session.agent) if session else None
-        limit = config.log_bytes if config else 10_000_000
+        session = live.find_session(active.run.session)
+        config = self.live.run_config.agent(session.agent) if session else None
+        limit = config.limits.log_bytes if config else 10_000_000
         gone = active.runtime.logs.truncate(active.run.log, limit)
         if not gone or session is None:
             return
@@ -120,7 +118,7 @@ class Housekeeping:
             if session is None or active is None or not session.interactive:
                 live.typing_queue.discard(id)
                 continue
-            config = self.run_config.agent(session.agent)
+            config = self.live.run_config.agent(session.agent)
             prefix = config.agent.settings.ready_prompt_prefix if config else ""
             # Without a visible prompt, Enter might answer a question that no user has read.
             if not prefix or not active.runtime.awaits_input(active.handle, prefix):

@@ -7,6 +7,7 @@ from functools import partial
 from typing import NamedTuple
 
 from gascity.control import paths
+from gascity.control.live_state import PendingStart
 from gascity.control.run_config import AgentRunConfig
 from gascity.files import make_private_directory, write_file
 from gascity.mcp.servers import launch_environment
@@ -26,17 +27,6 @@ Text = Callable[[str], str]
 
 # Removed from the environment: variables of a session or terminal that the controller runs in.
 _OURS = ("CITY_", "GC_", "TMUX")
-
-
-class PendingStart(NamedTuple):
-    """A start in progress: what the run is for."""
-
-    session: Session
-    work: Work | None
-    text: str  # the message; the prompt comes from the prepared directory
-    resume: bool
-    about: str = ""  # purpose of a run without a work item
-    by: float = 0.0  # when its directory must be ready (monotonic clock)
 
 
 class RunLaunch(NamedTuple):

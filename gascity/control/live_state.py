@@ -5,22 +5,42 @@ are held back until it is committed (`unreleased`), so nothing runs that is not 
 failed commit, `reset` kills them and drops everything.
 """
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from itertools import count
 from typing import NamedTuple
 
-from gascity.control.decide.types import Blocked
-from gascity.control.launch import PendingStart
-from gascity.control.session_index import SessionIndex
+from gascity.control.decide.types import BACKING_OFF, Blocked, caps_of, is_ending, is_live
+from gascity.control.run_config import RunConfig
 from gascity.control.workers import Workers
 from gascity.model.names import parse_name
-from gascity.model.work import ClaimToken, Decision, Run, Session, StaleTokenError
+from gascity.model.work import (
+    NAMED,
+    ClaimToken,
+    Decision,
+    Run,
+    Session,
+    StaleTokenError,
+    Work,
+    WorkResult,
+)
 from gascity.runtimes.port import RunHandle, Runtime
 from gascity.store.port import Store
 from gascity.workdir.prepare_session import PreparedSession
 
 CONTROLLER = "controller"  # actor of the controller's events
+
+
+class PendingStart(NamedTuple):
+    """A start in progress: what the run is for."""
+
+    session: Session
+    work: Work | None
+    text: str  # the message; the prompt comes from the prepared directory
+    resume: bool
+    about: str = ""  # purpose of a run without a work item
+    by: float = 0.0  # when its directory must be ready (monotonic clock)
 
 
 class ActiveRun(NamedTuple):
@@ -49,16 +69,16 @@ class LiveState:
         environ: Mapping[str, str],
         store: Store,
         runtimes: Mapping[str, Runtime],
-        workers: Workers,
+        run_config: RunConfig,
     ) -> None:
         self.root = root
         self.environ = environ
         self.store = store
         self.runtimes = runtimes
-        self.workers = workers
+        self.run_config = run_config  # replaced by a reload
+        self.workers = Workers()
         self.now = 0.0
         self.monotonic = 0.0
-        self.startup_timeout = 60.0  # seconds until a working directory must be ready
         self.sessions = SessionIndex()
         self.active_runs: dict[str, ActiveRun] = {}  # by session id, like the next three
         self.stopping: dict[str, StopProgress] = {}
@@ -72,12 +92,21 @@ class LiveState:
         self.stopping_city = False  # all sessions are being stopped
         self.decisions: list[Decision] = []
 
-    def mark_dirty(self, agent: str) -> None:
-        """Have the agent reconciled in this round."""
-        self.dirty[agent] = None
+    def mark_dirty(self, *agents: str) -> None:
+        """Have agents reconciled in this round."""
+        self.dirty.update(dict.fromkeys(agents))
 
     def record_decision(self, subject: str, action: str, reason: str) -> None:
         self.decisions.append(Decision(self.now, subject, action, reason))
+
+    def write_decisions(self) -> None:
+        """Write the decisions of this round to the store."""
+        decisions, self.decisions = self.decisions, []
+        self.store.record_decisions(decisions)
+
+    def find_session(self, id: str) -> Session | None:
+        """Return a session, also one that the index does not hold."""
+        return self.sessions.get(id) or self.store.session(id)
 
     def change(self, session: Session, event: str = "", **columns: object) -> Session:
         """Write changed columns of a session to the store and to the index."""
@@ -93,8 +122,8 @@ class LiveState:
 
     def renamed(self, session: Session) -> Session:
         """Return a session that starts again, under a new alias if its own is in use now."""
-        other = self.sessions.by_alias(session.alias)
-        if other is None or other.id == session.id:
+        user = self.sessions.by_alias(session.alias)
+        if user is None or user.id == session.id:
             return session
         slot = max((other.slot for other in self.sessions.of(session.agent)), default=0) + 1
         bare = parse_name(session.agent).bare
@@ -102,10 +131,22 @@ class LiveState:
         alias = next(name for name in names if self.sessions.by_alias(name) is None)
         return self.change(session, slot=slot, alias=alias)
 
-    def release_item(self, session: Session, item: str, reason: str) -> None:
-        """Put a claimed item back in the queue without counting the attempt."""
+    # Claimed items
+
+    def finish_item(
+        self, session: Session, item: str, status: str, result: WorkResult | None, reason: str
+    ) -> None:
+        """Finish the item that a session has claimed."""
         token = ClaimToken(session.id, session.generation)
-        with suppress(StaleTokenError):  # finished or claimed by another session meanwhile
+        self.store.finish(
+            item, status, result, self.now, token=token, reason=reason, actor=CONTROLLER
+        )
+        self.record_decision(item, status, reason or "completed")
+
+    def release_item(self, token: ClaimToken, item: str, reason: str) -> None:
+        """Put a claimed item back in the queue without counting the attempt."""
+        # It may have been finished, claimed by another session or deleted meanwhile.
+        with suppress(StaleTokenError, KeyError):
             self.store.reopen(
                 item, self.now, token=token, reason=reason, uncounted=True, actor=CONTROLLER
             )
@@ -119,14 +160,15 @@ class LiveState:
         """Cancel a start whose working directory is still being prepared."""
         pending = self.preparing.pop(session.id, None)
         if pending is not None and pending.work is not None:
-            self.release_item(pending.session, pending.work.id, "its start was cancelled")
+            token = ClaimToken(session.id, pending.session.generation)
+            self.release_item(token, pending.work.id, "its start was cancelled")
 
     def reset(self) -> None:
         """Drop everything, and kill runs that were spawned but not committed."""
         self.workers.forget()
         self.kill_unreleased(lambda _: True)
-        for kept in (self.active_runs, self.stopping, self.preparing, self.prepared):
-            kept.clear()
+        for table in (self.active_runs, self.stopping, self.preparing, self.prepared):
+            table.clear()
         self.decisions = []
         self.typing_queue.clear()
         self.start_failures.clear()
@@ -145,3 +187,97 @@ class LiveState:
             else:
                 kept.append((id, active))
         self.unreleased = kept
+
+
+class SessionIndex:
+    """The sessions that matter for decisions, by id, agent and alias, with counts by cap.
+
+    Updating one costs the same however many there are.
+    """
+
+    def __init__(self) -> None:
+        self._sessions: dict[str, Session] = {}
+        self._of: dict[str, dict[str, None]] = {}  # session ids by agent
+        self.live_counts: Counter[str] = Counter()  # by cap: city, rig NAME, agent NAME
+        self.ending_counts: Counter[str] = Counter()  # the part that drains or stops
+        self._by_alias: dict[str, str] = {}  # live sessions
+        # By stem: aliases in use that differ only by a number.
+        self._similar: dict[str, dict[str, None]] = {}
+        self.slot_freed = False  # a live session ended since the last check
+
+    def __iter__(self) -> Iterator[Session]:
+        return iter(self._sessions.values())
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def get(self, id: str) -> Session | None:
+        return self._sessions.get(id)
+
+    def of(self, agent: str) -> list[Session]:
+        """Return the agent's sessions in order of creation."""
+        return [self._sessions[id] for id in self._of.get(agent, ())]
+
+    def agents(self) -> list[str]:
+        return list(self._of)
+
+    def put(self, session: Session) -> None:
+        """Add or update a session; drop it if it no longer matters."""
+        slot_freed, before = self.slot_freed, self._sessions.get(session.id)
+        self.drop(session.id)
+        was_live = before is not None and is_live(before)
+        self.slot_freed = slot_freed or (was_live and not is_live(session))
+        if not _matters(session):
+            return
+        self._sessions[session.id] = session
+        self._of.setdefault(session.agent, {})[session.id] = None
+        if is_live(session):
+            self.live_counts.update(caps_of(session))
+            self._by_alias[session.alias] = session.id
+            self._similar.setdefault(_stem(session.alias), {})[session.alias] = None
+        if is_ending(session):
+            self.ending_counts.update(caps_of(session))
+
+    def drop(self, id: str) -> None:
+        session = self._sessions.pop(id, None)
+        if session is None:
+            return
+        _remove(self._of, session.agent, id)
+        if self._by_alias.get(session.alias) == id:
+            del self._by_alias[session.alias]
+            _remove(self._similar, _stem(session.alias), session.alias)
+        if is_ending(session):
+            self.ending_counts.subtract(caps_of(session))
+        if is_live(session):
+            self.live_counts.subtract(caps_of(session))
+            self.slot_freed = True
+
+    def by_alias(self, alias: str) -> Session | None:
+        """Return the live session with this alias."""
+        return self._sessions.get(self._by_alias.get(alias, ""))
+
+    def similar_aliases(self, name: str) -> list[str]:
+        """Return aliases in use that equal the name, or the name and a number."""
+        return list(self._similar.get(_stem(name), ()))
+
+    def live_count(self, agent: str) -> int:
+        return sum(map(is_live, self.of(agent)))
+
+
+def _matters(session: Session) -> bool:
+    """Return whether it is live, backs off, has a configured name, or has an open request."""
+    if is_live(session) or session.asked or session.origin == NAMED:
+        return True
+    return session.state in BACKING_OFF and session.retry_at is not None
+
+
+def _remove(groups: dict[str, dict[str, None]], name: str, member: str) -> None:
+    """Remove a member from its group, and the group with its last member."""
+    del groups[name][member]
+    if not groups[name]:
+        del groups[name]
+
+
+def _stem(alias: str) -> str:
+    start, mark, number = alias.rpartition("-")
+    return start if mark and number.isdecimal() else alias

@@ -38,7 +38,6 @@ from gascity.control.server import ControlServer
 from gascity.control.start import SessionStarter
 from gascity.control.stop import SessionStopper
 from gascity.control.store_events import StoreEvents
-from gascity.control.workers import Workers
 from gascity.model.work import LIVE
 from gascity.prompts import Machine
 from gascity.runtimes import open_runtimes
@@ -91,16 +90,15 @@ class Controller:
         self.store = store
         self.runtimes = runtimes
         self.log = log
-        self.workers = Workers()
         self.reloader = ConfigReloader(root, environ, store, machine)
-        run_config = self.reloader.run_config
-        self.live = LiveState(root, environ, store, runtimes, self.workers)
+        self.live = LiveState(root, environ, store, runtimes, self.reloader.run_config)
+        self.workers = self.live.workers
         self.stopper = SessionStopper(self.live)
-        self.finisher = RunFinisher(self.live, run_config)
-        self.starter = SessionStarter(self.live, run_config)
-        self.scheduler = Scheduler(self.live, self.starter, self.stopper, run_config, log)
-        self.store_events = StoreEvents(self.live, self.stopper, self.scheduler)
-        self.housekeeping = Housekeeping(self.live, run_config, log)
+        self.finisher = RunFinisher(self.live)
+        self.starter = SessionStarter(self.live)
+        self.scheduler = Scheduler(self.live, self.starter, self.stopper, log)
+        self.store_events = StoreEvents(self.live, self.stopper, self.scheduler.observer)
+        self.housekeeping = Housekeeping(self.live, log)
         self.server = ControlServer(root)
         self.requests = RequestHandlers(self)
         self.poll = select.epoll()
@@ -113,7 +111,7 @@ class Controller:
         self._clock_offset = _clock_offset(time.time())
         self._signal_fd = -1
         self._error_times: list[float] = []
-        self._read_timeouts()
+        self._read_grace()
         self._store_error = ""  # the last one logged
 
     def run(self) -> None:
@@ -135,12 +133,7 @@ class Controller:
         watched = (self.wakeups.fd, self.reloader.watch.fd, self.housekeeping.watch.fd)
         if min(watched) < 0:
             self.log("inotify is not available (too many watches?); checking every second instead")
-        for fd in (
-            self._signal_fd,
-            self.workers.fd,
-            *watched,
-            self.server.listener.fileno(),
-        ):
+        for fd in (self._signal_fd, self.workers.fd, *watched, self.server.listener.fileno()):
             if fd >= 0:
                 self.poll.register(fd, select.EPOLLIN)
 
@@ -307,8 +300,8 @@ class Controller:
         """Do everything that a round writes to the store."""
         now = self.live.monotonic
         finished = self.workers.collect()
-        for callback, result in finished:
-            callback(result)
+        for callback in finished:
+            callback()
         if finished:
             self.reloader.watch_prepared_files()
         for fd in ready & self.run_fds.keys():
@@ -399,12 +392,11 @@ class Controller:
                     f"{result.problems[0].message}"
                 )
         else:
-            run_config = self.reloader.run_config
-            self.finisher.run_config = self.housekeeping.run_config = run_config
-            self._read_timeouts()
+            self.live.run_config = self.reloader.run_config
+            self._read_grace()
             self.live.prepared.clear()
             self.live.start_failures.clear()
-            self.scheduler.reloaded(run_config)
+            self.scheduler.reloaded()
         return {
             "outcome": result.outcome,
             "changed": list(result.changed),
@@ -412,10 +404,9 @@ class Controller:
             "messages": [problem.message for problem in result.problems],
         }
 
-    def _read_timeouts(self) -> None:
-        session = self.reloader.run_config.city.session
-        self.stopper.grace = max(session.shutdown_timeout, _SHORTEST_GRACE)
-        self.live.startup_timeout = session.startup_timeout
+    def _read_grace(self) -> None:
+        timeout = self.live.run_config.city.session.shutdown_timeout
+        self.stopper.grace = max(timeout, _SHORTEST_GRACE)
 
     def _stop_all(self) -> None:
         """Start nothing and end every live session."""
@@ -424,8 +415,7 @@ class Controller:
                 self.stopper.begin_stop(session, "stop", "the city was stopped")
         if self.stopper.grace == 0.0:
             self.stopper.escalate_due(at_once=True)
-        self.live.store.record_decisions(self.live.decisions)
-        self.live.decisions = []
+        self.live.write_decisions()
 
     def _end(self) -> None:
         """Record the exit and kill any process that sessions left behind."""

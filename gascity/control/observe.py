@@ -2,11 +2,11 @@
 
 from functools import partial
 
-from gascity.control.blocked import agent_obstacles, cost_obstacles, headroom
+from gascity.control.blocked import agent_obstacles, cost_obstacles
 from gascity.control.decide import reasons
 from gascity.control.decide.types import Demand, Headroom, ObservedSession, Pool
 from gascity.control.live_state import LiveState
-from gascity.control.run_config import AgentRunConfig, RunConfig
+from gascity.control.run_config import AgentRunConfig
 from gascity.model.work import LIVE, MANUAL, OPEN, POOL, STARTING, Session, Work
 from gascity.workdir.fingerprint import HOT, NEXT_START, RESTART, drift
 from gascity.workdir.prepare_session import PreparedSession, WorkdirRequest
@@ -17,9 +17,8 @@ _MANY = 64  # items read for an agent without a session limit
 class DriftTracker:
     """Tracks how the definitions of live terminals differ from what they were started with."""
 
-    def __init__(self, live: LiveState, run_config: RunConfig) -> None:
+    def __init__(self, live: LiveState) -> None:
         self.live = live
-        self.run_config = run_config
         self._found: dict[str, tuple[int, str, tuple[str, ...]]] = {}
 
     def of(self, session: Session) -> tuple[str, tuple[str, ...]]:
@@ -34,10 +33,10 @@ class DriftTracker:
         """
         self._found = {}
         for session in list(self.live.sessions):
-            config = self.run_config.agent(session.agent)
+            config = self.live.run_config.agent(session.agent)
             if not session.interactive or session.id not in self.live.active_runs or config is None:
                 continue
-            seat = WorkdirRequest(
+            request = WorkdirRequest(
                 session=session.id,
                 alias=session.alias,
                 slot=session.slot,
@@ -47,60 +46,34 @@ class DriftTracker:
                 resume=True,
             )
             self.live.workers.put(
-                partial(config.preparer.prepare, config.agent, seat),
-                partial(self._seen, session.id, session.generation),
+                partial(config.preparer.prepare, config.agent, request),
+                partial(self._compare, session.id, session.generation),
+                lambda _: None,
             )
 
-    def _seen(self, id: str, generation: int, done: object) -> None:
+    def _compare(self, id: str, generation: int, prepared: PreparedSession) -> None:
         session = self.live.sessions.get(id)
-        if session is None or not isinstance(done, PreparedSession) or not done.can_start:
+        if session is None or not prepared.can_start:
             return
-        changes = drift(session.prints, done.fingerprint)
+        changes = drift(session.prints, prepared.fingerprint)
         effects = {change.effect for change in changes}
-        worst = next((change for change in (RESTART, NEXT_START, HOT) if change in effects), "")
+        worst = next((effect for effect in (RESTART, NEXT_START, HOT) if effect in effects), "")
         parts = tuple(change.part for change in changes if change.effect == worst)
         if worst == HOT:
-            self.live.change(session, prints=done.fingerprint)
+            self.live.change(session, prints=prepared.fingerprint)
         self._found[id] = (generation, worst, parts)
         self.live.mark_dirty(session.agent)
 
 
-class DependencyTracker:
-    """Tracks which agents other agents wait for (`depends_on`)."""
+class Observer:
+    """Gathers inputs; remembers which sessions have reserved items and which agents are needed."""
 
     def __init__(self, live: LiveState) -> None:
         self.live = live
-        self._needed: dict[str, set[str]] = {}  # by agent: the agents that need it
-
-    def needed(self, agent: str) -> int:
-        return len(self._needed.get(agent, ()))
-
-    def awaited(self, config: AgentRunConfig) -> tuple[str, ...]:
-        """Return the agents it depends on that have no live session."""
-        return tuple(name for name in config.depends_on if not self.live.sessions.live_count(name))
-
-    def remember(self, agent: str, config: AgentRunConfig | None, active: bool) -> None:
-        """Update after an agent was reconciled: while it is active, its dependencies must run."""
-        for other in config.depends_on if config is not None else ():
-            group = self._needed.setdefault(other, set())
-            if active != (agent in group):
-                (group.add if active else group.discard)(agent)
-                self.live.mark_dirty(other)
-        if self.live.sessions.live_count(agent):
-            for waiting in self._needed.get(agent, ()):
-                self.live.mark_dirty(waiting)
-
-
-class Observer:
-    """Gathers inputs; remembers only which sessions have reserved items."""
-
-    def __init__(self, live: LiveState, run_config: RunConfig, drift_tracker: DriftTracker) -> None:
-        self.live = live
-        self.run_config = run_config
-        self.drift_tracker = drift_tracker
-        self.dependencies = DependencyTracker(live)
+        self.drift_tracker = DriftTracker(live)
         self.unread: dict[str, int] = {}
         self._reserved: dict[str, set[str]] = {}  # by agent: sessions with reserved items
+        self._needed_by: dict[str, set[str]] = {}  # by agent: agents whose `depends_on` names it
 
     def reserve(self, agent: str, session: str) -> None:
         """Note that an item is reserved for a session."""
@@ -108,37 +81,59 @@ class Observer:
 
     def pool(self, agent: str) -> Pool:
         """Return the agent's pool with everything that blocks it now."""
-        config = self.run_config.agent(agent)
+        config = self.live.run_config.agent(agent)
         if config is None:
             return Pool(agent, maximum=0, blocked=(reasons.agent_gone(agent),))
-        blocked = agent_obstacles(self.run_config, config)
+        blocked = agent_obstacles(self.live.run_config, config)
         if agent in self.live.start_failures:
             blocked = (*blocked, self.live.start_failures[agent])
         return config.pool._replace(
             blocked=blocked,
             wake_on_mail=config.pool.wake_on_mail and not config.script,
-            awaits=self.dependencies.awaited(config),
-            needed=self.dependencies.needed(agent),
+            awaits=tuple(name for name in config.depends_on if not self._is_live(name)),
+            needed=len(self._needed_by.get(agent, ())),
         )
+
+    def _is_live(self, agent: str) -> bool:
+        return self.live.sessions.live_count(agent) > 0
+
+    def remember_needs(self, agent: str, config: AgentRunConfig | None, active: bool) -> None:
+        """Update after an agent was reconciled: while it is active, its dependencies must run."""
+        for dependency in config.depends_on if config is not None else ():
+            dependents = self._needed_by.setdefault(dependency, set())
+            if active != (agent in dependents):
+                (dependents.add if active else dependents.discard)(agent)
+                self.live.mark_dirty(dependency)
+        if self._is_live(agent):
+            self.live.mark_dirty(*self._needed_by.get(agent, ()))
 
     def with_cost_limits(self, pool: Pool, config: AgentRunConfig) -> Pool:
         """Add used-up cost limits; checked only if there is something to start."""
-        over = cost_obstacles(self.run_config, self.live.store, config, self.live.now)
+        over = cost_obstacles(self.live.run_config, self.live.store, config, self.live.now)
         return pool._replace(blocked=(*pool.blocked, *over)) if over else pool
 
-    def headroom(self, config: AgentRunConfig) -> Headroom:
-        """Return how many more sessions the shared caps allow."""
-        return headroom(self.run_config, config, self.live.sessions)
+    def headroom(self, config: AgentRunConfig | None) -> Headroom:
+        """Return how many more sessions the caps above the agent's own allow."""
+        if config is None:
+            return Headroom()
+        caps, sessions = list(self.live.run_config.caps(config)), self.live.sessions
+        return Headroom(
+            tuple(
+                (limit - sessions.live_counts[cap], reasons.cap_full(cap, 0, limit))
+                for cap, limit in caps
+            ),
+            tuple(sessions.ending_counts[cap] for cap, _ in caps),
+        )
 
     def taken_aliases(self, config: AgentRunConfig) -> frozenset[str]:
         """Return aliases the agent might use that belong to other agents' sessions."""
-        sessions, agent = self.live.sessions, str(config.agent.name)
+        sessions = self.live.sessions
         own = (*config.pool.names, *(slot.alias for slot in config.pool.named))
         owners = (
             (name, sessions.by_alias(name))
             for name in (*own, *sessions.similar_aliases(config.agent.name.bare))
         )
-        return frozenset(name for name, other in owners if other and other.agent != agent)
+        return frozenset(name for name, other in owners if other and other.agent != config.name)
 
     def items(self, agent: str, config: AgentRunConfig | None) -> list[Work]:
         """Return the next queued items, one more than the session limit."""
@@ -173,23 +168,22 @@ class Observer:
             if id not in sessions and (stopped := live.store.session(id)) is not None:
                 sessions[id] = stopped
         return [
-            ObservedSession(self._seen(session), *self.drift_tracker.of(session))
+            ObservedSession(self._current(session), *self.drift_tracker.of(session))
             for session in sessions.values()
         ]
 
-    def _seen(self, session: Session) -> Session:
+    def _current(self, session: Session) -> Session:
         """Return a session with its current attachment and start request."""
         live, active = self.live, self.live.active_runs.get(session.id)
         if session.interactive and active is not None:
-            looks = active.runtime.attached(active.handle)
-            if looks is not None and looks != session.attached:
-                session = live.store.update_session(session.id, {"attached": looks}, live.now)
+            attached = active.runtime.attached(active.handle)
+            if attached is not None and attached != session.attached:
+                session = live.store.update_session(session.id, {"attached": attached}, live.now)
                 live.sessions.put(session)
         if session.asked == "start" and session.state not in LIVE:
             session = live.renamed(session)
             if session.interactive and session.origin == POOL:
-                session = live.change(
-                    session, origin=MANUAL
-                )  # it belongs to the user who started it
+                # It belongs to the user who started it.
+                session = live.change(session, origin=MANUAL)
             session = session._replace(state=STARTING, asked="", run=0, origin=MANUAL)
         return session

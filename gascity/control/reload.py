@@ -1,16 +1,17 @@
 """Load the city for the controller, and again when its files change."""
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from gascity.control.live_state import CONTROLLER
 from gascity.control.paths import stale_file
-from gascity.control.run_config import RunConfig, errors_of, load_run_config
+from gascity.control.run_config import RunConfig
 from gascity.files import write_file
 from gascity.model.problems import CityError, Problem
+from gascity.pipeline import open_city
 from gascity.prompts import Machine
-from gascity.source.disk import is_below
+from gascity.source.disk import Disk, is_below
 from gascity.store.port import Store
 from gascity.watch import Watch
 
@@ -38,9 +39,8 @@ class ConfigReloader:
         self._looked: set[str] = set()
         self._listed: set[str] = set()
         self._prepared_from: set[str] = set()
-        opened = load_run_config(root, environ, self.loaded_for)
-        self.run_config: RunConfig = opened.run_config
-        self._look_at(opened.looked)
+        self.run_config, read_paths = self._load()
+        self._look_at(read_paths)
         self._mark()
         if store.get_note("config-problem"):
             store.set_note("config-problem", "")  # left by an earlier controller
@@ -56,13 +56,13 @@ class ConfigReloader:
         """Load the city again. Errors are returned and recorded, never raised."""
         self.loaded_for = self.machine()
         try:
-            opened = load_run_config(self.root, self.environ, self.loaded_for, self.run_config)
+            run_config, read_paths = self._load(self.run_config)
         except CityError as error:
             return self._refused(error.problems, now)
-        if wrong := errors_of(opened.run_config.city):
-            return self._refused(wrong, now)
-        before, self.run_config = self.run_config, opened.run_config
-        self._look_at(opened.looked)
+        if errors := [problem for problem in run_config.city.problems if problem.is_error]:
+            return self._refused(errors, now)
+        before, self.run_config = self.run_config, run_config
+        self._look_at(read_paths)
         self._mark()
         changed = tuple(sorted(_differences(before, self.run_config)))
         for name in set(self.run_config.stale) - set(before.stale):
@@ -77,6 +77,12 @@ class ConfigReloader:
             self.store.record_event("config.reloaded", "city", now, which, CONTROLLER)
         return ReloadResult("applied" if changed else "no_change", changed)
 
+    def _load(self, before: RunConfig | None = None) -> tuple[RunConfig, Iterable[str]]:
+        """Load the city; return also every path that was read or looked for."""
+        disk = Disk(self.root)
+        city = open_city(self.root, self.environ, disk=disk)
+        return RunConfig(city, self.environ, self.loaded_for, before), disk.seen
+
     def watch_prepared_files(self) -> None:
         """Watch the files that sessions were prepared from, too."""
         more = self.run_config.make_preparer().watched_paths() - self._prepared_from
@@ -84,7 +90,7 @@ class ConfigReloader:
         for directory in self._places(more):
             self.watch.add(directory)
 
-    def _refused(self, problems: tuple[Problem, ...] | list[Problem], now: float) -> ReloadResult:
+    def _refused(self, problems: Sequence[Problem], now: float) -> ReloadResult:
         first = problems[0]
         words = f"{first.place.file if first.place else 'city.toml'}: {first.message}"
         if self.store.get_note("config-problem") != words:
@@ -93,9 +99,9 @@ class ConfigReloader:
             self.store.set_note("config-problem", words)
         return ReloadResult("failed", problems=tuple(problems))
 
-    def _look_at(self, looked: tuple[str, ...]) -> None:
+    def _look_at(self, paths: Iterable[str]) -> None:
         self._looked, self._listed, self._prepared_from = set(), set(), set()
-        self.watch.set_directories(self._places(looked))
+        self.watch.set_directories(self._places(paths))
 
     def _places(self, paths: Iterable[str]) -> set[str]:
         """Return the directories to watch for the given paths, which need not exist."""

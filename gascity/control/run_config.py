@@ -4,14 +4,14 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from gascity.control.decide.outcome import Limits
 from gascity.control.decide.types import NamedSlot, Pool
-from gascity.model.city import Agent, City, Rig
+from gascity.model.city import Agent, City
 from gascity.model.machine import Machine
 from gascity.model.names import parse_name
 from gascity.model.problems import CityError, Problem
 from gascity.model.provider import Provider
-from gascity.pipeline import find_agent, open_agent, open_city
+from gascity.model.settings import AgentLimits
+from gascity.pipeline import find_agent, open_agent
 from gascity.providers.registry import provider_files
 from gascity.runtimes import headless_runtime, wants_terminal
 from gascity.source.disk import Disk
@@ -28,24 +28,24 @@ class AgentRunConfig(NamedTuple):
     provider: Provider | None
     make_preparer: "Callable[[], SessionPreparer]"  # lazily created
     pool: Pool
-    limits: Limits
     runtime: str
     terminal: bool  # manual and named sessions run in terminals
     script: bool  # its message is run as a program, so it gets no mail or nudges
     resumes: bool  # each item continues the last conversation
     depends_on: tuple[str, ...]  # agents that must have a live session first
     prefix: str  # of its work ids
-    log_bytes: int
-    cost_per_item: float | None
-    cost_per_day: float | None
 
     @property
     def preparer(self) -> "SessionPreparer":
         return self.make_preparer()
 
     @property
-    def rig(self) -> str | None:
-        return self.agent.name.rig
+    def name(self) -> str:
+        return str(self.agent.name)
+
+    @property
+    def limits(self) -> AgentLimits:
+        return self.agent.settings.limits
 
 
 class RunConfig:
@@ -148,13 +148,14 @@ class RunConfig:
 
     def day_limits(self, config: AgentRunConfig) -> Iterator[tuple[float, list[str] | None, str]]:
         """Yield daily cost limits: amount, agents (None: all), and the owner of the limit."""
-        if config.cost_per_day is not None:
-            yield config.cost_per_day, [str(config.agent.name)], f"agent {config.agent.name}"
+        amount = config.limits.cost_per_day
+        if amount is not None:
+            yield amount, [config.name], f"agent {config.name}"
         rig = self.city.rig_of(config.agent)
         amount = rig.settings.cost_per_day if rig else None
         if rig is not None and amount is not None:
             names = [str(other.name) for other in self.city.agents if other.name.rig == rig.name]
-            yield amount, [*names, str(config.agent.name)], f"rig {rig.name}"
+            yield amount, [*names, config.name], f"rig {rig.name}"
         amount = self.city.workspace.cost_per_day
         if amount is not None:
             yield amount, None, "the city"
@@ -163,39 +164,38 @@ class RunConfig:
         provider = self.city.providers.get(agent.provider)
         headless = provider is None or provider.headless
         per_item = headless and not wants_terminal(agent.settings.session)
-        named = tuple(self._named.get(str(agent.name), ()))
-        terminal = provider is not None and provider.facts.interactive
-        runtime = agent.settings.runtime or self.city.session.runtime
-        runtime = headless_runtime(runtime)
+        rig = self.city.rig_of(agent)
         wakes = agent.settings.wake_mode
         return AgentRunConfig(
             city=self.city,
             agent=agent,
             provider=provider,
             make_preparer=self.make_preparer,
-            pool=_pool(agent, not per_item, named, self._names(agent)),
-            limits=Limits(
-                retries=agent.settings.limits.retries,
-                max_attempts=agent.settings.limits.max_attempts,
-            ),
-            runtime=runtime,
-            terminal=terminal,
+            pool=self._pool(agent, interactive=not per_item),
+            runtime=headless_runtime(agent.settings.runtime or self.city.session.runtime),
+            terminal=provider is not None and provider.facts.interactive,
             script=provider is not None and provider.facts.script,
             resumes=wakes == "resume" or (wakes is None and not per_item),
             depends_on=tuple(_depends_on(self.city, agent)),
-            prefix=_prefix(self.city.rig_of(agent), self.city.workspace.prefix),
-            log_bytes=agent.settings.limits.log_bytes,
-            cost_per_item=agent.settings.limits.cost_per_item,
-            cost_per_day=agent.settings.limits.cost_per_day,
+            prefix=rig.prefix if rig is not None else self.city.workspace.prefix or "w",
         )
 
-    def _names(self, agent: Agent) -> tuple[str, ...]:
-        """Read the aliases from the `namepool` file: one per line, without comments."""
-        file = agent.settings.namepool
-        text = Disk(self.city.root).read(file) if file else None
-        lines = (text or b"").decode("utf-8", "replace").splitlines()
-        names = (line.strip() for line in lines)
-        return tuple(dict.fromkeys(name for name in names if name and not name.startswith("#")))
+    def _pool(self, agent: Agent, *, interactive: bool) -> Pool:
+        settings = agent.settings
+        most = settings.max_active_sessions
+        return Pool(
+            agent=str(agent.name),
+            minimum=settings.min_active_sessions,
+            maximum=None if most < 0 else most,
+            interactive=interactive,
+            names=_namepool(self.city, settings.namepool),
+            named=tuple(self._named.get(str(agent.name), ())),
+            idle_timeout=settings.idle_timeout,
+            sleep_after_idle=settings.sleep_after_idle,
+            drain_timeout=settings.drain_timeout,
+            run_timeout=settings.limits.timeout,
+            wake_on_mail=settings.wake_on_mail,
+        )
 
 
 def _make_preparer(city: City, environ: Mapping[str, str], machine: Machine) -> "SessionPreparer":
@@ -214,28 +214,11 @@ def _lost(city: City, before: "RunConfig") -> list[str]:
     return sorted((known | kept) - names)
 
 
-def _pool(
-    agent: Agent, interactive: bool, named: tuple[NamedSlot, ...], names: tuple[str, ...]
-) -> Pool:
-    settings = agent.settings
-    most = settings.max_active_sessions
-    return Pool(
-        agent=str(agent.name),
-        minimum=settings.min_active_sessions,
-        maximum=None if most < 0 else most,
-        interactive=interactive,
-        names=names,
-        named=named,
-        idle_timeout=settings.idle_timeout,
-        sleep_after_idle=settings.sleep_after_idle,
-        drain_timeout=settings.drain_timeout,
-        run_timeout=settings.limits.timeout,
-        wake_on_mail=settings.wake_on_mail,
-    )
-
-
-def _prefix(rig: Rig | None, city: str | None) -> str:
-    return rig.prefix if rig is not None else city or "w"
+def _namepool(city: City, file: str | None) -> tuple[str, ...]:
+    """Read the aliases from the `namepool` file: one per line, without comments."""
+    text = Disk(city.root).read(file) if file else None
+    names = [line.strip() for line in (text or b"").decode("utf-8", "replace").splitlines()]
+    return tuple(dict.fromkeys(name for name in names if name and not name.startswith("#")))
 
 
 def _depends_on(city: City, agent: Agent) -> Iterator[str]:
@@ -272,24 +255,3 @@ def _named_sessions(city: City) -> dict[str, list[NamedSlot]]:
             slot = NamedSlot(alias, settings.mode == "always")
             slots.setdefault(str(agent.name), {})[alias] = slot
     return {agent: list(named.values()) for agent, named in slots.items()}
-
-
-class LoadedRunConfig(NamedTuple):
-    """A load of the city: the run configuration, and every path that was read or looked for."""
-
-    run_config: RunConfig
-    looked: tuple[str, ...]
-
-
-def load_run_config(
-    root: str, environ: Mapping[str, str], machine: Machine, before: RunConfig | None = None
-) -> LoadedRunConfig:
-    """Load the city; CityError if it cannot be run at all."""
-    disk = Disk(root)
-    city = open_city(root, environ, disk=disk)
-    return LoadedRunConfig(RunConfig(city, environ, machine, before), tuple(disk.seen))
-
-
-def errors_of(city: City) -> list[Problem]:
-    """Return the errors of the city itself, not of single agents."""
-    return [problem for problem in city.problems if problem.is_error]

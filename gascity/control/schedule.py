@@ -20,17 +20,17 @@ from gascity.control.decide.types import (
     Blocked,
     CreateSession,
     Demand,
-    Headroom,
     Pool,
     ReconcileResult,
     RestartSession,
     RunSession,
     StopSession,
+    UpdateSession,
 )
 from gascity.control.finish import RunFinisher
 from gascity.control.live_state import CONTROLLER, LiveState
-from gascity.control.observe import DriftTracker, Observer
-from gascity.control.run_config import AgentRunConfig, RunConfig
+from gascity.control.observe import Observer
+from gascity.control.run_config import AgentRunConfig
 from gascity.control.start import SessionStarter
 from gascity.control.stop import SessionStopper
 from gascity.model.work import LIVE, Work
@@ -51,34 +51,27 @@ class Scheduler:
         live: LiveState,
         starter: SessionStarter,
         stopper: SessionStopper,
-        run_config: RunConfig,
         log: Callable[[str], None],
     ) -> None:
         self.live = live
         self.starter = starter
         self.stopper = stopper
         self.log = log
-        self.drift_tracker = DriftTracker(live, run_config)
-        self.observer = Observer(live, run_config, self.drift_tracker)
-        self.run_config = run_config
+        self.observer = Observer(live)
         self.reset()
 
     def reset(self) -> None:
         """Forget all wake-up times and notes; what they came from may not have been committed."""
         self._wakes: list[tuple[float, str]] = []
         self._wake_of: dict[str, float] = {}
-        self._waiting: dict[
-            str, tuple[int, float]
-        ] = {}  # by agent that lacks room under a cap: its urgency
+        # By agent that lacks room under a cap: its urgency.
+        self._waiting: dict[str, tuple[int, float]] = {}
         self._noted: dict[str, str] = {}
 
-    def reloaded(self, run_config: RunConfig) -> None:
-        """Use a new configuration: any decision may be different now."""
-        self.run_config = self.observer.run_config = self.drift_tracker.run_config = (
-            self.starter.run_config
-        ) = run_config
+    def reloaded(self) -> None:
+        """Look at everything again: with a new configuration, any decision may be different."""
         self.mark_all_dirty()
-        self.drift_tracker.look()
+        self.observer.drift_tracker.look()
 
     def mark_all_dirty(self) -> None:
         """Mark every agent dirty that has work, sessions, mail or a minimum.
@@ -86,22 +79,18 @@ class Scheduler:
         Also agents whose last status line may be out of date.
         """
         live, observer = self.live, self.observer
+        run_config = live.run_config
         observer.unread = live.store.unread_counts()
         for agent, session in live.store.reservations():
             observer.reserve(agent, session)
-        mailed = [name for name in observer.unread if self.run_config.agent(name) is not None]
-        names = (str(agent.name) for agent in self.run_config.city.agents)
-        noted = [
-            name for name in names if live.store.get_note(reason_note(name)) not in ("", "idle")
-        ]
-        agents = [
+        names = (str(agent.name) for agent in run_config.city.agents)
+        live.mark_dirty(
             *live.store.open_agents(),
             *live.sessions.agents(),
-            *self.run_config.always_wanted(),
-            *mailed,
-        ]
-        for agent in (*agents, *noted):
-            live.mark_dirty(agent)
+            *run_config.always_wanted(),
+            *(name for name in observer.unread if run_config.agent(name) is not None),
+            *(name for name in names if live.store.get_note(reason_note(name)) not in ("", "idle")),
+        )
 
     def next_at(self) -> float | None:
         """Return when the next agent is due, by the wall clock."""
@@ -115,11 +104,8 @@ class Scheduler:
                 if session.state not in LIVE and session.retry_at is None:
                     continue
                 spans = ("retry_at", "drain_by", "idle_since", "started", "busy_until")
-                moved = {
-                    name: at + jump
-                    for name in spans
-                    if isinstance(at := getattr(session, name), float)
-                }
+                times = {name: getattr(session, name) for name in spans}
+                moved = {name: at + jump for name, at in times.items() if at is not None}
                 if moved:
                     live.change(session, "", **moved)
             data = {"seconds": round(jump, 1)}
@@ -154,8 +140,7 @@ class Scheduler:
             for agent in live.dirty:
                 self._wake(agent, live.now + 1.0)
             live.dirty = {}
-        live.store.record_decisions(live.decisions)
-        live.decisions = []
+        live.write_decisions()
 
     def _due(self) -> None:
         while self._wakes and self._wakes[0][0] <= self.live.now:
@@ -167,7 +152,7 @@ class Scheduler:
 
     def _serve_waiting(self) -> None:
         """Reconcile the agents that wait for room under a cap, most urgent first."""
-        limit = self.run_config.city.workspace.max_active_sessions
+        limit = self.live.run_config.city.workspace.max_active_sessions
         for agent in sorted(self._waiting, key=self._waiting.__getitem__):
             if 0 <= limit <= self.live.sessions.live_counts["city"]:
                 break
@@ -208,8 +193,8 @@ class Scheduler:
             self._wake(agent, live.now + _AGAIN)
 
     def _reconcile_agent(self, agent: str) -> None:
-        observer, config = self.observer, self.run_config.agent(agent)
-        room = observer.headroom(config) if config is not None else Headroom()
+        observer, config = self.observer, self.live.run_config.agent(agent)
+        room = observer.headroom(config)
         items = observer.items(agent, config)
         demand = observer.demand(agent, items)
         pool = observer.pool(agent)
@@ -223,28 +208,28 @@ class Scheduler:
         self._record_result(pool, config, result, items, demand)
 
     def _act(self, action: Action) -> None:
-        live = self.live
         if isinstance(action, CreateSession):
             self.starter.create(action)
             return
-        session = live.sessions.get(action.session) or live.store.session(action.session)
+        session = self.live.find_session(action.session)
         if session is None:
             return
-        if isinstance(action, RunSession):
-            self.starter.run(session, action)
-        elif isinstance(action, StopSession):
-            self.stopper.stop(session, action)
-        elif isinstance(action, RestartSession):
-            self.stopper.restart(session, action)
-        else:
-            self.stopper.update(session, action)
+        match action:
+            case RunSession():
+                self.starter.run(session, action)
+            case StopSession():
+                self.stopper.stop(session, action)
+            case RestartSession():
+                self.stopper.restart(session, action)
+            case UpdateSession():
+                self.stopper.update(session, action)
 
     def start_restarted(self, finisher: RunFinisher) -> None:
         """Start sessions again whose run ended for a restart; each keeps its item."""
         again, finisher.to_restart = finisher.to_restart, []
         for id, item in again:
-            session = self.live.sessions.get(id) or self.live.store.session(id)
-            config = self.run_config.agent(session.agent) if session else None
+            session = self.live.find_session(id)
+            config = self.live.run_config.agent(session.agent) if session else None
             if session is not None and config is not None:
                 self.starter.begin(config, session, item, "restarted")
 
@@ -267,7 +252,7 @@ class Scheduler:
         else:
             self._waiting.pop(agent, None)
         active = waits or bool(live.sessions.live_count(agent))
-        self.observer.dependencies.remember(agent, config, active)
+        self.observer.remember_needs(agent, config, active)
         for at in self._recheck_times(pool, result, waits):
             self._wake(agent, at)
         why = result.blocked[0] if result.blocked else None

@@ -11,14 +11,14 @@ from contextlib import suppress
 from functools import partial
 from uuid import uuid4
 
+from gascity.control.decide.outcome import is_claimed_by
 from gascity.control.decide.types import Blocked, CreateSession, RunSession
-from gascity.control.launch import PendingStart, RunLaunch, make_run_spec, message_text
-from gascity.control.live_state import CONTROLLER, ActiveRun, LiveState
-from gascity.control.run_config import AgentRunConfig, RunConfig
+from gascity.control.launch import RunLaunch, make_run_spec, message_text
+from gascity.control.live_state import CONTROLLER, ActiveRun, LiveState, PendingStart
+from gascity.control.run_config import AgentRunConfig
 from gascity.model.durations import format_duration
 from gascity.model.problems import CityError, Problem
 from gascity.model.work import (
-    CLAIMED,
     CRASHED,
     FAILED,
     IDLE,
@@ -49,15 +49,14 @@ def mail_of(run: Run) -> list[int]:
 class SessionStarter:
     """Starts sessions and gives them work."""
 
-    def __init__(self, live: LiveState, run_config: RunConfig) -> None:
+    def __init__(self, live: LiveState) -> None:
         self.live = live
-        self.run_config = run_config
 
     # Actions of the reconciler
 
     def create(self, action: CreateSession) -> None:
         """Create a session; without work it idles in its slot."""
-        live, config = self.live, self.run_config.agent(action.agent)
+        live, config = self.live, self.live.run_config.agent(action.agent)
         if config is None:
             return
         terminal = config.pool.interactive or (action.origin == NAMED and config.terminal)
@@ -84,7 +83,7 @@ class SessionStarter:
 
     def run(self, session: Session, action: RunSession) -> None:
         """Run an existing session for an item, for mail, or to open its terminal."""
-        live, config = self.live, self.run_config.agent(session.agent)
+        live, config = self.live, self.live.run_config.agent(session.agent)
         if config is None or session.id in live.preparing:
             return
         if action.alias:
@@ -173,7 +172,7 @@ class SessionStarter:
         if nudges:
             live.store.mark_nudges([nudge.id for nudge in nudges], live.now)
         purpose = f"{MAIL} {','.join(str(message.id) for message in mail)}" if mail else about
-        by = live.monotonic + live.startup_timeout
+        by = live.monotonic + live.run_config.city.session.startup_timeout
         pending = PendingStart(
             session, work, message_text(config, work, mail, nudges), resume, purpose, by
         )
@@ -200,7 +199,7 @@ class SessionStarter:
         """Prepare the directory; at once if nothing changed since the last time."""
         live, session = self.live, pending.session
         others = (other for other in live.sessions.of(session.agent) if other.id != session.id)
-        seat = WorkdirRequest(
+        request = WorkdirRequest(
             session=session.id,
             alias=session.alias,
             slot=session.slot,
@@ -211,38 +210,49 @@ class SessionStarter:
             taken=frozenset(other.workdir for other in others if other.workdir),
         )
         before = live.prepared.get(session.id)
-        if before is not None and config.preparer.is_current(config.agent, before, seat):
+        if before is not None and config.preparer.is_current(config.agent, before, request):
             self._prepared(config, session, before)
             return
         live.workers.put(
-            partial(config.preparer.prepare, config.agent, seat),
+            partial(config.preparer.prepare, config.agent, request),
             partial(self._prepared, config, session),
+            partial(self._not_prepared, session),
         )
 
-    def _prepared(self, config: AgentRunConfig, session: Session, done: object) -> None:
+    def _prepared(
+        self, config: AgentRunConfig, session: Session, prepared: PreparedSession
+    ) -> None:
         """Continue a start whose directory is ready, unless it was cancelled meanwhile."""
-        live = self.live
-        pending = live.preparing.get(session.id)
-        if pending is None or pending.session.generation != session.generation:
+        live, pending = self.live, self._take_pending(session)
+        if pending is None:
             return
-        del live.preparing[session.id]
+        if errors := [problem for problem in prepared.problems if problem.is_error]:
+            self.start_failed(pending, Blocked(errors[0].code, errors[0].message))
+            return
+        for note in prepared.notes:
+            live.record_decision(session.id, "note", note)
+        live.prepared[session.id] = prepared
+        self._launch(config, pending, prepared)
+
+    def _not_prepared(self, session: Session, error: Exception) -> None:
+        pending = self._take_pending(session)
+        if pending is not None:
+            self.start_failed(pending, _blocked_by(error))
+
+    def _take_pending(self, session: Session) -> PendingStart | None:
+        """Return and remove a start in progress; None if it was cancelled or lost its item."""
+        pending = self.live.preparing.get(session.id)
+        if pending is None or pending.session.generation != session.generation:
+            return None
+        del self.live.preparing[session.id]
         if pending.work is not None and not self._still_has(session, pending.work.id):
             self._rest(session, f"{pending.work.id} was finished meanwhile")
-        elif not isinstance(done, PreparedSession):
-            self.start_failed(pending, _blocked_by(done))
-        elif wrong := [problem for problem in done.problems if problem.is_error]:
-            self.start_failed(pending, Blocked(wrong[0].code, wrong[0].message))
-        else:
-            for note in done.notes:
-                live.record_decision(session.id, "note", note)
-            live.prepared[session.id] = done
-            self._launch(config, pending, done)
+            return None
+        return pending
 
     def _still_has(self, session: Session, item: str) -> bool:
         work = self.live.store.work(item)
-        if work is None or work.status != CLAIMED:
-            return False
-        return (work.session, work.generation) == (session.id, session.generation)
+        return work is not None and is_claimed_by(work, session)
 
     def _launch(
         self, config: AgentRunConfig, pending: PendingStart, prepared: PreparedSession
@@ -302,9 +312,8 @@ class SessionStarter:
         )
         run = with_handle(run, handle)
         active = ActiveRun(run, runtime, handle, launch.files)
-        live.unreleased.append(
-            (session.id, active)
-        )  # before the write: if that fails, the run must be killed
+        # Before the write: if that fails, the run must be killed.
+        live.unreleased.append((session.id, active))
         active = active._replace(run=live.store.add_run(run))
         live.unreleased[-1] = (session.id, active)
         live.active_runs[session.id] = active
@@ -341,10 +350,9 @@ class SessionStarter:
         for id, pending in list(live.preparing.items()):
             if pending.by <= live.monotonic:
                 del live.preparing[id]
-                words = (
-                    f"working directory not ready within {format_duration(live.startup_timeout)}"
-                )
-                self.start_failed(pending, Blocked("start-timeout", words))
+                limit = format_duration(live.run_config.city.session.startup_timeout)
+                message = f"working directory not ready within {limit}"
+                self.start_failed(pending, Blocked("start-timeout", message))
 
     def start_failed(self, pending: PendingStart, why: Blocked) -> None:
         """Queue the item again and block the agent until something changes.
@@ -353,31 +361,23 @@ class SessionStarter:
         """
         live, session = self.live, pending.session
         if pending.work is not None and why.code in _UNFIT:
-            token = ClaimToken(session.id, session.generation)
-            live.store.finish(
-                pending.work.id,
-                FAILED,
-                None,
-                live.now,
-                token=token,
-                reason=why.message,
-                actor=CONTROLLER,
-            )
-            live.record_decision(pending.work.id, FAILED, why.message)
+            live.finish_item(session, pending.work.id, FAILED, None, why.message)
         else:
             live.start_failures[session.agent] = why
             live.record_decision(session.agent, "wait", why.message)
             if pending.work is not None:
-                live.release_item(session, pending.work.id, why.message)
+                token = ClaimToken(session.id, session.generation)
+                live.release_item(token, pending.work.id, why.message)
         state = CRASHED if session.interactive else STOPPED
         live.change(session, "session.stopped", state=state, reason=why.message, work="")
 
 
-def _blocked_by(error: object) -> Blocked:
-    if isinstance(error, CityError):
-        return Blocked(error.problems[0].code, error.problems[0].message)
-    if isinstance(error, OSError):
-        return Blocked("refused", f"{error.filename or 'start'}: {error.strerror}")
-    if isinstance(error, KeyError):
-        return Blocked("unknown-runtime", f"there is no runtime {error}")
+def _blocked_by(error: Exception) -> Blocked:
+    match error:
+        case CityError():
+            return Blocked(error.problems[0].code, error.problems[0].message)
+        case OSError():
+            return Blocked("refused", f"{error.filename or 'start'}: {error.strerror}")
+        case KeyError():
+            return Blocked("unknown-runtime", f"there is no runtime {error}")
     return Blocked("start-failed", f"{type(error).__name__}: {error}")

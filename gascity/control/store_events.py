@@ -9,7 +9,7 @@ says *where* to look; the decision is made from the records (see `decide/reconci
 """
 
 from gascity.control.live_state import CONTROLLER, LiveState
-from gascity.control.schedule import Scheduler
+from gascity.control.observe import Observer
 from gascity.control.stop import SessionStopper
 from gascity.model.work import CANCELLED, DRAINING, FINISHED, IDLE, LIVE, RUNNING, Event, Session
 
@@ -20,10 +20,10 @@ _WISHES = ("work.created", "session.created", "session.asked")
 class StoreEvents:
     """Reads new events in order, each once."""
 
-    def __init__(self, live: LiveState, stopper: SessionStopper, scheduler: Scheduler) -> None:
+    def __init__(self, live: LiveState, stopper: SessionStopper, observer: Observer) -> None:
         self.live = live
         self.stopper = stopper
-        self.scheduler = scheduler
+        self.observer = observer
         self._last = 0
 
     def skip(self) -> None:
@@ -60,7 +60,7 @@ class StoreEvents:
             self.live.mail_changed = True
             to = str(event.data.get("to", ""))
             owner = self.live.store.session(to)
-            if owner is not None or self.scheduler.run_config.agent(to) is not None:
+            if owner is not None or self.live.run_config.agent(to) is not None:
                 self.live.mark_dirty(owner.agent if owner else to)
 
     def _work(self, event: Event) -> None:
@@ -72,11 +72,10 @@ class StoreEvents:
             return
         if work.status == "open":
             if work.reserved:
-                self.scheduler.observer.reserve(agent, work.session)
+                self.observer.reserve(agent, work.session)
             return
         if work.status in FINISHED:
-            for other in live.store.dependent_agents(work.id):
-                live.mark_dirty(other)
+            live.mark_dirty(*live.store.dependent_agents(work.id))
         session = live.sessions.get(work.session) or self._holder(work.id, agent)
         if session is not None:
             self._held(session, work.id, work.status)
@@ -102,7 +101,7 @@ class StoreEvents:
             live.change(session, state=state, work="", idle_since=live.now)
         elif session.state == RUNNING:
             # The agent reported the item as finished. Let its process exit, but not stay forever.
-            config = self.scheduler.run_config.agent(session.agent)
+            config = self.live.run_config.agent(session.agent)
             by = live.now + (config.pool.drain_timeout if config else 60.0)
             reason = f"{work} is {status}"
             live.change(session, state=DRAINING, reason=reason, work="", drain_by=by)

@@ -5,74 +5,72 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
+from queue import SimpleQueue
+from typing import TypeVar
 
-Job = Callable[[], object]
-Then = Callable[[object], None]
+Callback = Callable[[], None]
+_Result = TypeVar("_Result")
 
 
 class Workers:
     """Runs jobs in threads; their callbacks run in the loop, which calls `collect`.
 
-    `fd` is readable when there are results to collect.
+    `fd` is readable when there are results to collect. The threads are daemons: a job that hangs,
+    for example on a network file system, must not keep the controller from exiting.
     """
 
     def __init__(self, count: int = 4) -> None:
         self.fd, self._bell = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        self._waiting: deque[tuple[Job, Then, int]] = deque()
-        self._done: deque[tuple[Then, object, int]] = deque()
-        self._era = 0
-        self._there = threading.Condition()
-        self._closing = False
+        self._jobs: SimpleQueue[tuple[int, Callable[[], Callback]] | None] = SimpleQueue()
+        self._done: deque[tuple[int, Callback]] = deque()
+        self._era = 0  # jobs of an earlier era are forgotten
         self._count = count
         self._threads: list[threading.Thread] = []
 
-    def put(self, job: Job, then: Then) -> None:
-        """Queue a job. `then` is called with its result, or with the exception it raised."""
-        with self._there:
-            self._waiting.append((job, then, self._era))
-            self._there.notify()
+    def put(
+        self,
+        job: Callable[[], _Result],
+        then: Callable[[_Result], None],
+        failed: Callable[[Exception], None],
+    ) -> None:
+        """Queue a job. `then` gets its result, or `failed` the exception that it raised."""
+
+        def run() -> Callback:
+            try:
+                return partial(then, job())
+            except Exception as error:
+                return partial(failed, error)
+
+        self._jobs.put((self._era, run))
         if len(self._threads) < self._count:
             thread = threading.Thread(target=self._work, daemon=True)
             self._threads.append(thread)
             thread.start()
 
     def _work(self) -> None:
-        while True:
-            with self._there:
-                while not self._waiting and not self._closing:
-                    self._there.wait()
-                if self._closing:
-                    return
-                job, then, era = self._waiting.popleft()
-            try:
-                result = job()
-            except Exception as error:
-                result = error
-            self._done.append((then, result, era))
-            os.write(self._bell, b"!")
+        while (entry := self._jobs.get()) is not None:
+            era, run = entry
+            if era == self._era:
+                self._done.append((era, run()))
+                os.write(self._bell, b"!")
 
-    def collect(self) -> list[tuple[Then, object]]:
-        """Return finished results with their callbacks."""
+    def collect(self) -> list[Callback]:
+        """Return a callback for each finished job."""
         with suppress(BlockingIOError):
             os.read(self.fd, 4096)
-        results = []
-        while self._done:
-            then, result, era = self._done.popleft()
-            if era == self._era:
-                results.append((then, result))
-        return results
+        finished = [self._done.popleft() for _ in range(len(self._done))]
+        return [callback for era, callback in finished if era == self._era]
 
     def forget(self) -> None:
         """Drop all queued jobs and ignore the results of running ones."""
-        with self._there:
-            self._waiting.clear()
-            self._era += 1
+        self._era += 1
 
     def close(self) -> None:
         """Stop after the jobs in progress; drop queued ones."""
-        with self._there:
-            self._closing = True
-            self._there.notify_all()
+        self.forget()
+        for _ in self._threads:
+            self._jobs.put(None)
         for thread in self._threads:
             thread.join(timeout=5)
         os.close(self.fd)

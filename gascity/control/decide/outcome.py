@@ -105,7 +105,7 @@ def decide_outcome(
     """Decide the outcome. `work` is left alone if it is finished or has another claimant."""
     outcome, reason = _outcome(session, run_end)
     after = _session_after(session, run_end, outcome, reason, now)
-    if work is None or not _holds(work, session):
+    if work is None or not is_claimed_by(work, session):
         return after
     return _with_work(after, work, session, run_end, limits)
 
@@ -118,9 +118,10 @@ def signal_name(status: int | None) -> str:
     return _FAULTS.get(number) or _FROM_OUTSIDE.get(number) or f"signal {number}"
 
 
-def _holds(work: Work, session: Session) -> bool:
-    restart_blocker = (work.session, work.generation)
-    return work.status == CLAIMED and restart_blocker == (session.id, session.generation)
+def is_claimed_by(work: Work, session: Session) -> bool:
+    """Return whether this start of the session holds the item."""
+    holder = (work.session, work.generation)
+    return work.status == CLAIMED and holder == (session.id, session.generation)
 
 
 def _outcome(session: Session, run_end: RunEnd) -> tuple[str, str]:
@@ -141,10 +142,7 @@ def _outcome(session: Session, run_end: RunEnd) -> tuple[str, str]:
 def _by_status(session: Session, run_end: RunEnd, status: int) -> tuple[str, str]:
     signal = signal_name(status)
     if run_end.error and not session.interactive:
-        return (
-            RUN_FAILED,
-            run_end.error,
-        )  # gemini does so with a status above 128
+        return RUN_FAILED, run_end.error  # gemini does so with a status above 128
     if signal and status - 128 not in _FAULTS:
         return LOST, f"the process was killed ({signal})"
     if signal:
@@ -171,9 +169,9 @@ def _session_after(
         words = session.reason or reason  # the reason decides whether it comes back
     elif session.interactive and outcome == SUCCEEDED:
         words = "exited"
-    is_kept = session.crashes if outcome == STOPPED_BY_CITY else 0
+    crashes = session.crashes if outcome == STOPPED_BY_CITY else 0
     return RunOutcome(
-        outcome, reason, state=STOPPED if over else IDLE, session_reason=words, crashes=is_kept
+        outcome, reason, state=STOPPED if over else IDLE, session_reason=words, crashes=crashes
     )
 
 

@@ -6,6 +6,7 @@ Below them are predicates about a session's state, and the times at which it cha
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from gascity.model.names import parse_name
 from gascity.model.work import (
     CRASHED,
     DRAINING,
@@ -165,6 +166,13 @@ class ReconcileResult(NamedTuple):
 
 def is_live(session: Session) -> bool:
     return session.state in LIVE
+
+
+def caps_of(session: Session) -> list[str]:
+    """Return the caps that count a live session: `city`, `agent NAME`, and `rig NAME` in a rig."""
+    name = parse_name(session.agent)
+    caps = ["city", f"agent {name.without_rig}"]
+    return [*caps, f"rig {name.rig}"] if name.rig else caps
 
 
 def is_new_manual(session: Session) -> bool:

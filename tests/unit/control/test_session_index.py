@@ -1,6 +1,6 @@
 """The sessions that count, and how many there are by every cap."""
 
-from gascity.control.session_index import SessionIndex
+from gascity.control.live_state import SessionIndex
 from gascity.model.work import (
     CRASHED,
     DRAINING,

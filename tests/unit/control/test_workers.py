@@ -1,4 +1,4 @@
-"""Jobs beside the loop."""
+"""Jobs that run beside the loop."""
 
 import select
 import threading
@@ -6,31 +6,34 @@ import threading
 from gascity.control.workers import Workers
 
 
-def test_results_come_with_what_is_to_happen_with_them() -> None:
-    workers, got = Workers(), list[object]()
-    workers.put(lambda: 7, got.append)
-    workers.put(lambda: 1 // 0, got.append)
-    while len(got) < 2:
+def call_back(workers: Workers, got: list[object], count: int) -> None:
+    while len(got) < count:
         select.select([workers.fd], [], [])
-        for then, result in workers.collect():
-            then(result)
+        for callback in workers.collect():
+            callback()
     workers.close()
-    assert 7 in got
-    assert any(isinstance(one, ZeroDivisionError) for one in got)
 
 
-def test_what_was_put_before_everything_was_forgotten_is_never_collected() -> None:
-    workers, going, got = Workers(1), threading.Event(), list[object]()
+def test_a_callback_gets_the_result_or_the_exception_of_its_job() -> None:
+    workers, results, errors = Workers(), list[object](), list[object]()
+    workers.put(lambda: 7, results.append, errors.append)
+    call_back(workers, results, 1)
+    assert (results, errors) == ([7], [])
+    workers = Workers()
+    workers.put(lambda: 1 // 0, results.append, errors.append)
+    call_back(workers, errors, 1)
+    assert results == [7]
+    assert [type(error) for error in errors] == [ZeroDivisionError]
+
+
+def test_jobs_that_were_put_before_forget_are_never_collected() -> None:
+    workers, may_end, got = Workers(1), threading.Event(), list[object]()
     begun = threading.Event()
-    workers.put(lambda: (begun.set(), going.wait()), got.append)
-    workers.put(lambda: "waiting", got.append)
+    workers.put(lambda: (begun.set(), may_end.wait()), got.append, got.append)
+    workers.put(lambda: "queued", got.append, got.append)
     begun.wait()
     workers.forget()
-    workers.put(lambda: "new", got.append)
-    going.set()
-    while not got:
-        select.select([workers.fd], [], [])
-        for then, result in workers.collect():
-            then(result)
-    workers.close()
+    workers.put(lambda: "new", got.append, got.append)
+    may_end.set()
+    call_back(workers, got, 1)
     assert got == ["new"]
