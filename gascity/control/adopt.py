@@ -16,13 +16,13 @@ to no recorded run were spawned and never committed; they are killed.
 """
 
 import os
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
 from gascity.control import paths
-from gascity.control.finish import RunFinisher
-from gascity.control.live_state import ActiveRun, LiveState
-from gascity.control.stop import SessionStopper
+from gascity.control.finish import RunFinisher, SessionStopper
+from gascity.control.live_state import NO_RUN, ActiveRun, LiveState
 from gascity.model.work import (
     CLAIMED,
     IDLE,
@@ -37,7 +37,7 @@ from gascity.model.work import (
     Run,
     Session,
 )
-from gascity.runtimes.port import RunState, handle_of
+from gascity.runtimes.port import RunHandle, RunState, handle_of
 
 
 class AdoptionCounts(NamedTuple):
@@ -62,13 +62,18 @@ def adopt(live: LiveState, finisher: RunFinisher, stopper: SessionStopper) -> Ad
             _put_right(live, session)
     _reopen_orphans(live)
     _sweep(live.root, runs)
-    strays = 0
-    known = [active.handle for active in live.active_runs.values()]
-    for runtime in live.runtimes.values():
-        strays_found = runtime.strays(live.root, known)
-        runtime.kill_all(strays_found)
-        strays += len(strays_found)
+    strays = kill_strays(live, [active.handle for active in live.active_runs.values()])
     return AdoptionCounts(running, len(runs) - running, strays)
+
+
+def kill_strays(live: LiveState, known: Sequence[RunHandle]) -> int:
+    """Kill the processes of this city that belong to no known run; return how many runs."""
+    count = 0
+    for runtime in live.runtimes.values():
+        strays = runtime.strays(live.root, known)
+        runtime.kill_all(strays)
+        count += len(strays)
+    return count
 
 
 def _sweep(root: str, runs: list[Run]) -> None:
@@ -134,12 +139,11 @@ def _put_right(live: LiveState, session: Session) -> None:
     over = session.state == STOPPING or session.interactive
     live.change(
         session,
+        "",
         state=STOPPED if over else IDLE,
         reason="" if session.state == IDLE else "its start was interrupted",
-        work="",
-        run=0,
-        pid=0,
         idle_since=session.idle_since or live.now,
+        **NO_RUN,
     )
 
 

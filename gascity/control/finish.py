@@ -1,4 +1,4 @@
-"""Record the outcome of ended runs: for the run, its work item and its session."""
+"""End runs: stop them in stages, and record the outcome of those that have ended."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -11,12 +11,25 @@ from gascity.control.decide.outcome import (
     RunOutcome,
     decide_outcome,
 )
-from gascity.control.live_state import CONTROLLER, ActiveRun, LiveState
+from gascity.control.decide.types import RestartSession, StopSession, UpdateSession
+from gascity.control.live_state import (
+    CONTROLLER,
+    NO_REQUEST,
+    NO_RUN,
+    ActiveRun,
+    LiveState,
+    StopProgress,
+    by_runtime,
+)
 from gascity.control.run_config import AgentRunConfig
 from gascity.control.start import mail_of
 from gascity.model.work import (
+    DRAINING,
     FAILED,
+    IDLE,
+    LIVE,
     RUN_FAILED,
+    STOPPED,
     STOPPED_BY_CITY,
     STOPPING,
     SUCCEEDED,
@@ -32,6 +45,100 @@ from gascity.workdir.prepare_session import count_commits
 
 _AT_ONCE = 1 << 16  # larger logs are read in a worker thread
 _LAST_LINES = 20  # kept as the summary of plain-text output
+_KILL = 2  # the last stage
+_AGAIN = 1.0  # seconds until a run that survived a kill is killed again
+
+
+class SessionStopper:
+    """Stops runs; each stage gets `grace` seconds."""
+
+    def __init__(self, live: LiveState) -> None:
+        self.live = live
+        self.grace = 5.0
+
+    def stop(self, session: Session, action: StopSession) -> None:
+        """Carry out a stop or drain."""
+        self.live.record_decision(session.id, action.how, action.reason)
+        if action.how == "drain":
+            draining = {"state": DRAINING, "reason": action.reason, "drain_by": action.by}
+            self.live.change(session, "session.draining", **draining, asked="")
+        else:
+            self.begin_stop(session, "timeout" if action.timeout else "stop", action.reason)
+
+    def restart(self, session: Session, action: RestartSession) -> None:
+        self.live.record_decision(session.id, "restart", action.reason)
+        if session.asked == "clear":
+            session = self.live.change(session, conversation="", snippet="")
+        if session.id in self.live.active_runs:
+            self.begin_stop(session, "restart", action.reason)
+        else:
+            self.live.change(session, state=STOPPED, reason=action.reason, asked="", pending="")
+
+    def update(self, session: Session, action: UpdateSession) -> None:
+        """Carry out an update of a session that keeps running."""
+        columns: dict[str, object] = {"pending": action.pending, "reason": action.reason}
+        if session.asked == "clear" and not action.pending:
+            columns |= {"conversation": "", "snippet": ""}
+        if not action.pending:
+            columns |= {"asked": "", "retry_at": None, "drain_by": None}
+            if action.state == IDLE:
+                columns["idle_since"] = session.idle_since or self.live.now
+        self.live.record_decision(session.id, "note", action.pending or action.reason)
+        self.live.change(session, "session.changed", state=action.state, **columns)
+
+    def begin_stop(self, session: Session, ours: str, reason: str) -> None:
+        """Start to stop a session's run; a session without a run is stopped at once."""
+        live = self.live
+        if session.id in live.preparing:
+            live.cancel_start(session)
+        active = live.active_runs.get(session.id)
+        if active is None:
+            if session.state in LIVE or session.retry_at is not None or session.asked:
+                ended = {"state": STOPPED, "reason": reason, **NO_RUN, **NO_REQUEST}
+                live.change(session, "session.stopped", **ended)
+            live.prepared.pop(session.id, None)
+            return
+        if session.id in live.stopping:
+            return
+        # Recorded, so that a controller that adopts the run knows why it is being stopped.
+        live.change(session, "session.stopping", state=STOPPING, reason=reason, asked=ours)
+        live.stopping[session.id] = StopProgress(ours, 0, live.monotonic)
+        self.escalate(session.id)
+
+    def escalate(self, session: str) -> None:
+        """Take the next stage for a run that has not ended."""
+        live = self.live
+        stopping, active = live.stopping.get(session), live.active_runs.get(session)
+        if stopping is None or active is None:
+            live.stopping.pop(session, None)
+            return
+        runtime = active.runtime
+        (runtime.interrupt, runtime.terminate, runtime.kill)[stopping.stage](active.handle)
+        live.stopping[session] = stopping._replace(
+            stage=min(stopping.stage + 1, _KILL), next_at=live.monotonic + self.grace
+        )
+
+    def escalate_due(self, *, at_once: bool = False) -> None:
+        """Take the next stage for every run whose grace period is over, or for all at once."""
+        live = self.live
+        stopping = live.stopping.items()
+        due = {id: run for id, run in stopping if at_once or run.next_at <= live.monotonic}
+        last = [id for id, progress in due.items() if at_once or progress.stage == _KILL]
+        self._kill([id for id in last if id in live.active_runs])
+        for id in [id for id in due if id not in last]:
+            self.escalate(id)
+
+    def _kill(self, sessions: list[str]) -> None:
+        """Kill several runs with one scan of the process table."""
+        live = self.live
+        for runtime, handles in by_runtime(live.active_runs[id] for id in sessions):
+            runtime.kill_all(handles)
+        for id in sessions:
+            again = live.monotonic + max(self.grace, _AGAIN)
+            live.stopping[id] = live.stopping[id]._replace(stage=_KILL, next_at=again)
+
+    def next_at(self) -> float | None:
+        return min((stopping.next_at for stopping in self.live.stopping.values()), default=None)
 
 
 class CollectedOutput(NamedTuple):
@@ -190,11 +297,9 @@ class RunFinisher:
     ) -> None:
         live = self.live
         columns: dict[str, object] = {
+            **NO_RUN,
             "state": outcome.state,
             "reason": session.reason if ours else outcome.session_reason,
-            "run": 0,
-            "pid": 0,
-            "work": "",
             "crashes": outcome.crashes,
             "retry_at": outcome.retry_at,
             "drain_by": None,

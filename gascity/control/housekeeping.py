@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 
-from gascity.control.live_state import CONTROLLER, ActiveRun, LiveState
+from gascity.control.live_state import CONTROLLER, ActiveRun, LiveState, by_runtime
 from gascity.control.paths import controller_log, log_directory
 from gascity.runtimes import local_logs
 from gascity.watch import WRITES, Watch
@@ -98,8 +98,7 @@ class Housekeeping:
     def _sweep(self) -> None:
         """Kill processes that ended runs left behind, and delete the runs' files."""
         after, self.after = self.after, []
-        for runtime in {id(active.runtime): active.runtime for active in after}.values():
-            handles = [active.handle for active in after if active.runtime is runtime]
+        for runtime, handles in by_runtime(after):
             left = {handle: count for handle, count in runtime.leftovers(handles).items() if count}
             if left:
                 self.log(f"killed {sum(left.values())} processes that ended runs left behind")
@@ -123,11 +122,10 @@ class Housekeeping:
             # Without a visible prompt, Enter might answer a question that no user has read.
             if not prefix or not active.runtime.awaits_input(active.handle, prefix):
                 continue
-            for nudge in live.store.nudges(id):
-                if not active.runtime.send_text(active.handle, nudge.text):
-                    break
-                live.store.mark_nudges([nudge.id], live.now)
-                break  # one at a time; the next when the terminal is ready again
+            nudges = live.store.nudges(id)
+            # One at a time; the next when the terminal is ready again.
+            if nudges and active.runtime.send_text(active.handle, nudges[0].text):
+                live.store.mark_nudges([nudges[0].id], live.now)
             if not live.store.nudges(id):
                 live.typing_queue.discard(id)
         if live.typing_queue:

@@ -6,7 +6,7 @@ failed commit, `reset` kills them and drops everything.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import count
 from typing import NamedTuple
@@ -31,6 +31,10 @@ from gascity.workdir.prepare_session import PreparedSession
 
 CONTROLLER = "controller"  # actor of the controller's events
 
+# Columns of a session without a run, and of one whose request, drain and back-off are over.
+NO_RUN: Mapping[str, object] = {"run": 0, "pid": 0, "work": ""}
+NO_REQUEST: Mapping[str, object] = {"asked": "", "pending": "", "retry_at": None, "drain_by": None}
+
 
 class PendingStart(NamedTuple):
     """A start in progress: what the run is for."""
@@ -50,6 +54,14 @@ class ActiveRun(NamedTuple):
     runtime: Runtime
     handle: RunHandle
     files: tuple[str, ...] = ()  # temporary files written for it
+
+
+def by_runtime(runs: Iterable[ActiveRun]) -> Iterator[tuple[Runtime, list[RunHandle]]]:
+    """Yield each runtime with the handles of its runs."""
+    handles: dict[int, tuple[Runtime, list[RunHandle]]] = {}
+    for active in runs:
+        handles.setdefault(id(active.runtime), (active.runtime, []))[1].append(active.handle)
+    yield from handles.values()
 
 
 class StopProgress(NamedTuple):

@@ -25,19 +25,17 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from traceback import format_exception
 
-from gascity.control.adopt import adopt
-from gascity.control.finish import RunFinisher
+from gascity.control.adopt import adopt, kill_strays
+from gascity.control.finish import RunFinisher, SessionStopper
 from gascity.control.housekeeping import TYPING, Housekeeping
 from gascity.control.launch import write_programs
 from gascity.control.live_state import CONTROLLER, LiveState
 from gascity.control.lock import Ownership, acquire_lock
+from gascity.control.observe import StoreEvents
 from gascity.control.reload import ConfigReloader
-from gascity.control.requests import RequestHandlers
 from gascity.control.schedule import Scheduler
-from gascity.control.server import ControlServer
+from gascity.control.server import ControlServer, RequestHandlers
 from gascity.control.start import SessionStarter
-from gascity.control.stop import SessionStopper
-from gascity.control.store_events import StoreEvents
 from gascity.model.work import LIVE
 from gascity.prompts import Machine
 from gascity.runtimes import open_runtimes
@@ -423,8 +421,7 @@ class Controller:
             if self.exit_mode == "stop":
                 self.housekeeping.add_finished(self.finisher.take_finished())
                 self.housekeeping.run()
-                for runtime in self.runtimes.values():
-                    runtime.kill_all(runtime.strays(self.root, ()))
+                kill_strays(self.live, ())
             data = {"pid": os.getpid(), "sessions": self.exit_mode}
             self.store.record_event(
                 "controller.stopped", "controller", time.time(), data, CONTROLLER

@@ -27,12 +27,11 @@ from gascity.control.decide.types import (
     StopSession,
     UpdateSession,
 )
-from gascity.control.finish import RunFinisher
+from gascity.control.finish import RunFinisher, SessionStopper
 from gascity.control.live_state import CONTROLLER, LiveState
 from gascity.control.observe import Observer
 from gascity.control.run_config import AgentRunConfig
 from gascity.control.start import SessionStarter
-from gascity.control.stop import SessionStopper
 from gascity.model.work import LIVE, Work
 from gascity.store.port import StoreError
 

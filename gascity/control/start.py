@@ -14,7 +14,7 @@ from uuid import uuid4
 from gascity.control.decide.outcome import is_claimed_by
 from gascity.control.decide.types import Blocked, CreateSession, RunSession
 from gascity.control.launch import RunLaunch, make_run_spec, message_text
-from gascity.control.live_state import CONTROLLER, ActiveRun, LiveState, PendingStart
+from gascity.control.live_state import CONTROLLER, NO_REQUEST, ActiveRun, LiveState, PendingStart
 from gascity.control.run_config import AgentRunConfig
 from gascity.model.durations import format_duration
 from gascity.model.problems import CityError, Problem
@@ -100,16 +100,8 @@ class SessionStarter:
 
     def _rest(self, session: Session, reason: str) -> None:
         """Let a session idle in its slot."""
-        self.live.change(
-            session,
-            state=IDLE,
-            reason=reason,
-            idle_since=self.live.now,
-            work="",
-            asked="",
-            pending="",
-            retry_at=None,
-        )
+        idle = {"state": IDLE, "reason": reason, "idle_since": self.live.now, "work": ""}
+        self.live.change(session, "", **idle, asked="", pending="", retry_at=None)
 
     def _assign_in_terminal(self, config: AgentRunConfig, session: Session, item: str) -> None:
         """Give an item to a session in a terminal; it is typed there when the terminal is ready."""
@@ -149,17 +141,15 @@ class SessionStarter:
         )
         session = live.change(
             session,
+            "",
             state=STARTING,
             reason=reason,
             generation=session.generation + 1,
             conversation=session.conversation if resume else str(uuid4()),
             run=0,
             pid=0,
-            asked="",
-            pending="",
-            retry_at=None,
-            drain_by=None,
             idle_since=None,
+            **NO_REQUEST,
         )
         work = self._claim(session, item) if item else None
         if item and work is None:

@@ -3,6 +3,7 @@
 Times are seconds since the epoch.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -56,15 +57,15 @@ def listed_agents(run_config: "RunConfig", store: Store | None) -> list[str]:
 
 def read_store_snapshot(pools: "Sequence[Pool]", store: Store) -> StoreSnapshot:
     """Read everything that `status_object` needs."""
-    there = [*store.sessions(live=True), *store.sessions(live=False, limit=_LOOKED_AT)]
-    sessions = _worth_telling(there)
-    named = {agent: store.work_counts(agent)[OPEN] for agent in store.open_agents()}
+    ended = store.sessions(live=False, limit=_LOOKED_AT)
+    sessions = _shown([*store.sessions(live=True), *ended])
+    queued = {agent: store.work_counts(agent)[OPEN] for agent in store.open_agents()}
     agents = [pool.agent for pool in pools]
     reasons = {agent: store.get_note(reason_note(agent)) for agent in agents}
     subjects = [*agents, *(session.id for session in sessions)]
     return StoreSnapshot(
         store.work_counts(),
-        {agent: count for agent, count in named.items() if count},
+        {agent: count for agent, count in queued.items() if count},
         sessions,
         {agent: reason for agent, reason in reasons.items() if reason},
         tuple(store.decisions(subjects, _DECISIONS)) if subjects else (),
@@ -78,7 +79,7 @@ def is_over(session: Session) -> bool:
     return session.state not in LIVE and not waits
 
 
-def _worth_telling(sessions: Iterable[Session]) -> tuple[Session, ...]:
+def _shown(sessions: Iterable[Session]) -> tuple[Session, ...]:
     """Return all that are live or will be again, and the last few that ended."""
     kept, ended = [], 0
     for session in sessions:
@@ -89,61 +90,62 @@ def _worth_telling(sessions: Iterable[Session]) -> tuple[Session, ...]:
 
 
 def status_object(
-    pools: "Sequence[Pool]", snapshot: StoreSnapshot, controller: "ControllerState"
+    pools: "Sequence[Pool]",
+    snapshot: StoreSnapshot,
+    controller: "ControllerState",
+    problems: Sequence[Mapping[str, str]] = (),
 ) -> dict[str, object]:
     """Return the whole status as JSON values."""
-    known = {pool.agent for pool in pools}
-    strangers = {s.agent for s in snapshot.sessions if s.state in LIVE} | snapshot.queued.keys()
-    rows = [_agent_row(pool, snapshot, controller) for pool in pools]
-    rows += [_stranger_row(agent, snapshot) for agent in sorted(strangers - known)]
-    problem = {"code": CONFIG_PROBLEM, "message": snapshot.problem}
+    # Only while that controller runs: otherwise the files were just read again.
+    if snapshot.problem and controller.running:
+        problems = [{"code": CONFIG_PROBLEM, "message": snapshot.problem}, *problems]
     return {
         "controller": {
             "running": controller.running,
             "pid": controller.pid,
             "since": controller.since,
         },
-        "agents": rows,
+        "agents": _agent_rows(pools, snapshot, controller),
         "counts": dict(snapshot.counts),
         "sessions": [session._replace(prints={})._asdict() for session in snapshot.sessions],
         "decisions": [decision._asdict() for decision in snapshot.decisions],
-        # Only while that controller runs: otherwise the files were just read again.
-        "problems": [problem] if snapshot.problem and controller.running else [],
+        "problems": list(problems),
     }
 
 
-def _agent_row(
-    pool: "Pool", snapshot: StoreSnapshot, controller: "ControllerState"
-) -> dict[str, object]:
-    return {
-        "name": pool.agent,
-        "live": _live(pool.agent, snapshot),
-        "min": pool.minimum,
-        "max": pool.maximum,
-        "queued": snapshot.queued.get(pool.agent, 0),
-        "reason": agent_reason(
-            pool,
-            snapshot.queued.get(pool.agent, 0),
-            snapshot.reasons.get(pool.agent, ""),
-            controller.running,
-        ),
-    }
+def _agent_rows(
+    pools: "Sequence[Pool]", snapshot: StoreSnapshot, controller: "ControllerState"
+) -> list[dict[str, object]]:
+    """Return a row per agent, also for those with work or sessions that do not exist any more."""
+    live = Counter(session.agent for session in snapshot.sessions if session.state in LIVE)
+    unknown = (live.keys() | snapshot.queued.keys()) - {pool.agent for pool in pools}
 
+    def row(agent: str, minimum: int, maximum: int | None, reason: str) -> dict[str, object]:
+        queued = snapshot.queued.get(agent, 0)
+        return {
+            "name": agent,
+            "live": live[agent],
+            "min": minimum,
+            "max": maximum,
+            "queued": queued,
+            "reason": reason,
+        }
 
-def _stranger_row(agent: str, snapshot: StoreSnapshot) -> dict[str, object]:
-    """Return the row of an agent that has work or sessions but does not exist (any more)."""
-    return {
-        "name": agent,
-        "live": _live(agent, snapshot),
-        "min": 0,
-        "max": 0,
-        "queued": snapshot.queued.get(agent, 0),
-        "reason": "agent does not exist",
-    }
-
-
-def _live(agent: str, snapshot: StoreSnapshot) -> int:
-    return sum(session.agent == agent and session.state in LIVE for session in snapshot.sessions)
+    known = [
+        row(
+            pool.agent,
+            pool.minimum,
+            pool.maximum,
+            agent_reason(
+                pool,
+                snapshot.queued.get(pool.agent, 0),
+                snapshot.reasons.get(pool.agent, ""),
+                controller.running,
+            ),
+        )
+        for pool in pools
+    ]
+    return known + [row(agent, 0, 0, "agent does not exist") for agent in sorted(unknown)]
 
 
 def at_rest(counts: Mapping[str, int], sessions: Iterable[Session]) -> bool:

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from gascity.control.client import controller_state, send_request
-from gascity.model.work import DONE, FAILED, IDLE, Work
+from gascity.control.paths import exit_file
+from gascity.model.work import DONE, FAILED, IDLE, Session, Work
 from gascity.runtimes.tmux import TmuxRuntime
 from tests.support.forkserver import ForkServer, gone
 from tests.support.git import repository
@@ -80,9 +81,17 @@ class Storm:
         ]
 
     def at_work(self) -> list[int]:
-        """Processes that run, of sessions that have not just lost one: those wait for a while."""
-        sessions = [one for one in self.city.sessions() if one.pid and not one.crashes]
-        return [one.pid for one in sessions if not gone(one.pid)]
+        """Processes that run, of sessions that have not just lost one: those wait for a while.
+
+        Not one that is still held: it would wait for as long as its controller is stopped.
+        """
+        sessions = [session for session in self.city.sessions() if not session.crashes]
+        released = [session for session in sessions if session.pid and self._released(session)]
+        return [session.pid for session in released if not gone(session.pid)]
+
+    def _released(self, session: Session) -> bool:
+        file = Path(exit_file(str(self.city.root), session.id, session.generation))
+        return file.exists() and file.read_bytes().startswith(b"running")
 
     def rage(self, kills: int, chance: random.Random) -> None:
         """Kill the controller at any moment: as it starts, takes over, or works."""
