@@ -91,15 +91,16 @@ def change(text: str, path: JsonPath, before: object, after: object) -> str:
     """Change the value at `path` from `before` to `after` with as few edits as possible."""
     if same(before, after):
         return text
-    if isinstance(before, Mapping) and isinstance(after, Mapping):
-        for key in before:
-            if key not in after:
-                text = drop(text, (*path, key))
-        for key, value in after.items():
-            text = change(text, (*path, key), before.get(key, _ABSENT), value)
-        return text
-    if isinstance(before, list) and isinstance(after, list | tuple):
-        return _change_list(text, path, before, after)
+    match before, after:
+        case Mapping(), Mapping():
+            for key in before:
+                if key not in after:
+                    text = drop(text, (*path, key))
+            for key, value in after.items():
+                text = change(text, (*path, key), before.get(key, _ABSENT), value)
+            return text
+        case list(), list() | tuple():
+            return _change_list(text, path, before, after)
     return put(text, path, after)
 
 
@@ -120,7 +121,8 @@ def _with_root(text: str) -> str:
 def _style(text: str, root: JsonNode) -> _Style:
     parts = list(_all_parts(root))
     newline = "\r\n" if "\r\n" in text else "\n"
-    colon = next((between for part in parts if (between := _colon(text, part))), ": ")
+    colons = (text[part.key_end : part.node.start] for _, part in parts)
+    colon = next((between for between in colons if between.strip(" ") == ":"), ": ")
     units = (unit for holder, part in parts if (unit := _unit(text, holder, part)))
     one_line = root.parts and "\n" not in text[root.start : root.end]
     return _Style(newline, "" if one_line else next(units, "  "), colon)
@@ -130,13 +132,6 @@ def _all_parts(node: JsonNode) -> Iterator[tuple[JsonNode, JsonPart]]:
     for part in node.parts:
         yield node, part
         yield from _all_parts(part.node)
-
-
-def _colon(text: str, pair: tuple[JsonNode, JsonPart]) -> str:
-    """Return the text between a key and its value, if it is a colon and spaces only."""
-    _, part = pair
-    between = text[part.key_end : part.node.start]
-    return between if between.strip(" ") == ":" else ""
 
 
 def _unit(text: str, holder: JsonNode, part: JsonPart) -> str:
@@ -169,9 +164,12 @@ def _dump(value: object, style: _Style, indent: str) -> str:
 
 
 def _plain(value: object) -> object:
-    if isinstance(value, Mapping):
-        return {str(key): _plain(inner) for key, inner in value.items()}
-    return [_plain(inner) for inner in value] if isinstance(value, list | tuple) else value
+    match value:
+        case Mapping():
+            return {str(key): _plain(inner) for key, inner in value.items()}
+        case list() | tuple():
+            return [_plain(inner) for inner in value]
+    return value
 
 
 def _change_list(text: str, path: JsonPath, before: Sequence[Any], after: Sequence[Any]) -> str:

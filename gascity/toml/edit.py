@@ -9,7 +9,7 @@ All functions take valid TOML and raise TomlError for anything else. Two groups 
 are put into providers' files (`put_value` to `drop_empty`). `rewrite.py` converts v1 files.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -81,16 +81,14 @@ def set_patch(
 
 def declare_rig(text: str, name: str, fields: Mapping[str, object]) -> str:
     """Add a rig, or change the given fields of an existing one."""
-    index = _last_entry(text, ("rigs",), "name", name)
-    if index is None:
-        text, index = _add_entry(text, ("rigs",), "name", name, ("rigs",))
-    return _apply(text, ("rigs", index), fields)
+    if not rig_entry(text, name):
+        text, _ = _add_entry(text, ("rigs",), "name", name, ("rigs",))
+    return _apply(text, _rig_path(text, name), fields)
 
 
 def remove_rig(text: str, name: str) -> str:
     """Remove a rig and all tables inside it. Comments above its header stay."""
-    index = _last_entry(text, ("rigs",), "name", name)
-    return text if index is None else _remove(text, ("rigs", index))
+    return _remove(text, _rig_path(text, name)) if rig_entry(text, name) else text
 
 
 def rig_entry(text: str, name: str) -> dict[str, Any] | None:
@@ -113,11 +111,11 @@ def declare_import(
 
 def remove_import(text: str, binding: str, *, rig: str | None = None) -> str:
     """Remove an import, also where a rig lists its name. Comments above its header stay."""
-    base = _rig_path(text, rig) if rig is not None else ()
-    imports = value_at(_document(text), (*base, "imports"))
-    if isinstance(imports, list):
-        rest = [item for item in imports if item != binding]
-        return _apply(text, base, {"imports": rest or None})
+    base = () if rig is None else _rig_path(text, rig)
+    match value_at(_document(text), (*base, "imports")):
+        case list() as names:
+            rest = [name for name in names if name != binding]
+            return _apply(text, base, {"imports": rest or None})
     return _apply(text, base, {f"imports.{binding}": None})
 
 
@@ -146,24 +144,25 @@ def put_value(text: str, path: KeyPath, value: object) -> str:
     old = value_at(_document(text), path)
     if same(old, value):
         return text
-    if not isinstance(old, dict) or not isinstance(value, Mapping):
-        return _set(text, path[:-1], path, value)
-    for key, inner in value.items():
-        text = put_value(text, (*path, key), inner)
-    for key in old.keys() - value.keys():
-        text = drop(text, (*path, key))
-    return text
+    match old, value:
+        case dict(), Mapping():
+            for key, inner in value.items():
+                text = put_value(text, (*path, key), inner)
+            for key in old.keys() - value.keys():
+                text = drop(text, (*path, key))
+            return text
+    return _set(text, path[:-1], path, value)
 
 
 def add_table(text: str, path: KeyPath, table: Mapping[str, object]) -> str:
     """Add a table after its siblings, with its own tables inline."""
+    is_item = isinstance(path[-1], int)
     for length in range(len(path) - 1, 0, -1):
         if value_mark(text, path[:length]):
-            is_item = isinstance(path[-1], int)
             pair = literal(table) if is_item else f"{key_text(*path[length:])} = {literal(table)}"
             return _add_item(text, path[:length], pair)
     header = key_text(*path)
-    lines = [f"[[{header}]]" if isinstance(path[-1], int) else f"[{header}]"]
+    lines = [f"[[{header}]]" if is_item else f"[{header}]"]
     lines += [f"{key_text(key)} = {literal(value)}" for key, value in table.items()]
     return insert_block(text, _region_end(text, path[:-1]), newline(text).join(lines))
 
@@ -189,24 +188,40 @@ def drop_empty(text: str, path: KeyPath) -> str:
 def value_at(value: Any, path: KeyPath) -> Any:
     """Return the value at `path`, or None if there is none: TOML has no null."""
     for part in path:
-        if isinstance(part, str):
-            value = value.get(part) if isinstance(value, dict) else None
-        else:
-            value = value[part] if isinstance(value, list) and part < len(value) else None
+        match value, part:
+            case dict(), str():
+                value = value.get(part)
+            case list(), int() if part < len(value):
+                value = value[part]
+            case _:
+                return None
     return value
+
+
+def _list_at(text: str, path: KeyPath) -> list[Any]:
+    """Return the list at `path`, or an empty one if there is none."""
+    value = value_at(_document(text), path)
+    return value if isinstance(value, list) else []
+
+
+def _table_at(text: str, path: KeyPath) -> dict[str, Any] | None:
+    """Return the table at `path`, or None if there is none."""
+    value = value_at(_document(text), path)
+    return value if isinstance(value, dict) else None
 
 
 def literal(value: object) -> str:
     """Write a value as TOML on one line."""
-    if isinstance(value, Mapping):
-        pairs = [f"{key_text(name)} = {literal(inner)}" for name, inner in value.items()]
-        return f"{{ {', '.join(pairs)} }}" if pairs else "{}"
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(literal, value))}]"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str) and value.isprintable() and '"' not in value and "\\" not in value:
-        return f'"{value}"'
+    match value:
+        case Mapping():
+            pairs = [f"{key_text(name)} = {literal(inner)}" for name, inner in value.items()]
+            return f"{{ {', '.join(pairs)} }}" if pairs else "{}"
+        case list() | tuple():
+            return f"[{', '.join(map(literal, value))}]"
+        case bool():
+            return "true" if value else "false"
+        case str() if value.isprintable() and '"' not in value and "\\" not in value:
+            return f'"{value}"'
     import tomlkit
 
     return tomlkit.item(value).as_string()
@@ -247,10 +262,10 @@ def _rig_path(text: str, name: str) -> KeyPath:
 
 def _last_entry(text: str, array: KeyPath, key: str, name: str, excluded: str = "") -> int | None:
     """Return the index of the last entry with this name that does not have the excluded key."""
-    entries = value_at(_document(text), array)
     last = None
-    for index, entry in enumerate(entries if isinstance(entries, list) else ()):
-        if isinstance(entry, dict) and entry.get(key) == name and excluded not in entry:
+    for index in range(len(_list_at(text, array))):
+        entry = _table_at(text, (*array, index)) or {}
+        if entry.get(key) == name and excluded not in entry:
             last = index
     return last
 
@@ -266,10 +281,11 @@ def _apply(text: str, base: KeyPath, changes: Mapping[str, object | None]) -> st
 
 
 def _change(text: str, base: KeyPath, path: KeyPath, value: object | None) -> str:
-    if value is None:
-        return _unset(text, base, path)
-    if isinstance(value, Mapping):
-        return _set_table(text, base, path, value)
+    match value:
+        case None:
+            return _unset(text, base, path)
+        case Mapping():
+            return _set_table(text, base, path, value)
     return _set(text, base, path, value)
 
 
@@ -287,8 +303,7 @@ def _unset(text: str, base: KeyPath, path: KeyPath) -> str:
 
 
 def _set_table(text: str, base: KeyPath, path: KeyPath, table: Mapping[str, object]) -> str:
-    old = value_at(_document(text), path)
-    for name in old if isinstance(old, dict) else ():
+    for name in _table_at(text, path) or ():
         if name not in table:
             text = _unset(text, path, (*path, name))
     for name, value in table.items():
@@ -301,12 +316,13 @@ def _set(text: str, base: KeyPath, path: KeyPath, value: object) -> str:
     if old is not None and literal(old) == literal(value):
         return text
     mark = value_mark(text, path)
-    if mark and isinstance(old, list) and isinstance(value, list | tuple):
-        return _set_list(text, mark, [literal(item) for item in old], value)
-    if mark:
-        return replace_value(text, mark, value)
+    match mark, old, value:
+        case Mark(), list(), list() | tuple():
+            return _set_list(text, mark, [literal(item) for item in old], value)
+        case Mark(), _, _:
+            return replace_value(text, mark, value)
     tables = (path[:length] for length in range(len(base) + 1, len(path)))
-    obstacles = (at for at in tables if not isinstance(value_at(_document(text), at), dict))
+    obstacles = (table for table in tables if _table_at(text, table) is None)
     return _insert(_remove(text, next(obstacles, path)), base, path, literal(value))
 
 
@@ -336,12 +352,10 @@ def _block_end(text: str, section: Section) -> int:
 
 def _region_end(text: str, base: KeyPath) -> int:
     """Return the end of all tables at or under `base`, or of the file if there are none."""
-    inside = list(_sections_under(text, base)) if base else []
+    if not base:
+        return len(text)
+    inside = [part for part in sections(text) if part.header.path[: len(base)] == base]
     return _block_end(text, inside[-1]) if inside else len(text)
-
-
-def _sections_under(text: str, path: KeyPath) -> Iterator[Section]:
-    return (section for section in sections(text) if section.header.path[: len(path)] == path)
 
 
 def _has_comments(text: str, path: KeyPath) -> bool:
@@ -465,8 +479,7 @@ def _add_item(text: str, path: KeyPath, item: str) -> str:
 
 def _add_entry(text: str, array: KeyPath, key: str, name: str, within: KeyPath) -> tuple[str, int]:
     """Add to an array of tables, and return the index of the new entry."""
-    entries = value_at(_document(text), array)
-    index = len(entries) if isinstance(entries, list) else 0
+    index = len(_list_at(text, array))
     if value_mark(text, array):
         return _add_item(text, array, literal({key: name})), index
     block = f"[[{key_text(*array)}]]{newline(text)}{key} = {literal(name)}"
