@@ -24,7 +24,6 @@ class TemplateError(Exception):
         self,
         kind: str,
         message: str,
-        *,
         file: str,
         line: int,
         col: int,

@@ -106,15 +106,8 @@ class Evaluator:
         self, message: str, hint: str = "", position: Position | None = None
     ) -> TemplateError:
         template, node = position or (self.template, self.at)
-        return TemplateError(
-            "exec",
-            message,
-            file=template.file,
-            line=node.line,
-            col=column(template.text, node.pos),
-            name=template.name,
-            hint=hint,
-        )
+        col = column(template.text, node.pos)
+        return TemplateError("exec", message, template.file, node.line, col, template.name, hint)
 
     def spend(self, steps: int) -> None:
         self.steps -= steps

@@ -82,11 +82,8 @@ class LexToken:
     __slots__ = ("kind", "line", "pos", "spaced", "text")
 
     def __init__(self, kind: str, text: str, pos: int, line: int, spaced: bool) -> None:
-        self.kind = kind
-        self.text = text
-        self.pos = pos
-        self.line = line
-        self.spaced = spaced
+        self.kind, self.text = kind, text
+        self.pos, self.line, self.spaced = pos, line, spaced
 
 
 class _BadTokenError(Exception):
@@ -106,8 +103,6 @@ def tokenize(text: str) -> list[LexToken]:
 
 class _Lexer:
     """A position in the text; `line` is always the line of `pos`."""
-
-    __slots__ = ("line", "pos", "text", "tokens")
 
     def __init__(self, text: str) -> None:
         self.text = text

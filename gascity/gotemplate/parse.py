@@ -63,8 +63,6 @@ def parse(
 class _Scope:
     """The name, variables and open loops of the template that is being parsed."""
 
-    __slots__ = ("loops", "name", "variables")
-
     def __init__(self, name: str) -> None:
         self.name = name
         self.variables = ["$"]
@@ -73,8 +71,6 @@ class _Scope:
 
 class _Clause:
     """The `{{end}}` or `{{else}}` that closed a list; `continues` is the word after `else`."""
-
-    __slots__ = ("continues", "word")
 
     def __init__(self, word: str, continues: str = "") -> None:
         self.word, self.continues = word, continues
@@ -116,15 +112,8 @@ class _Parser:
 
     def error(self, message: str, hint: str = "") -> TemplateError:
         token = self.tokens[self.seen]
-        return TemplateError(
-            "parse",
-            message,
-            file=self.file,
-            line=token.line,
-            col=column(self.text, token.pos),
-            name=self.scope.name,
-            hint=hint,
-        )
+        col = column(self.text, token.pos)
+        return TemplateError("parse", message, self.file, token.line, col, self.scope.name, hint)
 
     def unexpected(self, token: LexToken, context: str) -> TemplateError:
         if token.kind is lex.ERROR:

@@ -72,8 +72,6 @@ def display(value: Value, limit: int) -> str:
 class _Output:
     """Text that raises EvalError when it grows beyond `limit` characters."""
 
-    __slots__ = ("left", "parts")
-
     def __init__(self, limit: int) -> None:
         self.left = limit
         self.parts: list[str] = []
@@ -90,8 +88,6 @@ class _Output:
 
 class _Directive:
     """The flags, width and precision between `%` and the verb."""
-
-    __slots__ = ("go", "minus", "plus", "precision", "sharp", "space", "width", "zero")
 
     def __init__(self) -> None:
         self.plus = self.minus = self.sharp = self.space = self.zero = False

@@ -93,9 +93,7 @@ def render(
     template = templates.get(name)
     if template is None:
         hint = did_you_mean(name, templates)
-        raise TemplateError(
-            "exec", f'template "{name}" not defined', file=name, line=1, col=0, name=name, hint=hint
-        )
+        raise TemplateError("exec", f'template "{name}" not defined', name, 1, 0, name, hint)
     renderer = _Renderer(templates, template, functions, missing, budget, undefined_names, lenient)
     try:
         renderer.run(template, MISSING if data is None else plain(data))
@@ -136,20 +134,6 @@ class _Frame:
     a range, or its `else`, which Go counts as part of it. `call` is the position that included
     the template; only the first frame of a template has one.
     """
-
-    __slots__ = (
-        "boxed",
-        "breaks",
-        "call",
-        "dot",
-        "floor",
-        "items",
-        "kept",
-        "loop",
-        "nodes",
-        "template",
-        "variables",
-    )
 
     def __init__(
         self, nodes: tuple[Node, ...], dot: Value, template: Template, variables: list[Binding]

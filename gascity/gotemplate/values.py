@@ -82,10 +82,7 @@ class UndefinedValue(Missing):
     __slots__ = ("empty", "known", "path", "position")
 
     def __init__(self, path: str, known: Iterable[object], position: Position, empty: bool) -> None:
-        self.path = path
-        self.known = known
-        self.position = position
-        self.empty = empty
+        self.path, self.known, self.position, self.empty = path, known, position, empty
 
     def equals(self, other: Value) -> bool:
         """Return whether `eq` treats this as equal to `other`: only if that is undefined too."""
