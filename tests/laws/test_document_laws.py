@@ -1,4 +1,4 @@
-"""Laws of editing and merging: what nobody named stays as it was, whatever the text looks like."""
+"""Properties of editing and merging: everything else stays unchanged in any text."""
 
 import json
 import re
@@ -96,7 +96,7 @@ def passes_objects(document: Any, path: tuple[str, ...]) -> bool:
 
 
 @given(odd_texts())
-def test_comments_and_blanks_say_nothing(text: str) -> None:
+def test_comments_and_blanks_have_no_meaning(text: str) -> None:
     assert edit.parse(text) == json.loads(re.sub(r",([}\]])", r"\1", bare(text)))
 
 
@@ -107,7 +107,7 @@ def bare(text: str) -> str:
 
 
 @given(texts, paths, values)
-def test_putting_a_value_changes_that_value_alone(
+def test_putting_a_value_changes_only_that_value(
     text: str, path: tuple[str, ...], value: object
 ) -> None:
     before = edit.parse(text)
@@ -118,7 +118,7 @@ def test_putting_a_value_changes_that_value_alone(
 
 
 @given(texts, paths, values)
-def test_a_key_that_is_added_takes_no_comment_away_and_turns_no_line_end(
+def test_adding_a_key_keeps_all_comments_and_line_ends(
     text: str, path: tuple[str, ...], value: object
 ) -> None:
     before = edit.parse(text)
@@ -131,7 +131,7 @@ def test_a_key_that_is_added_takes_no_comment_away_and_turns_no_line_end(
 
 
 @given(texts, paths, values)
-def test_what_is_put_and_dropped_again_leaves_the_same(
+def test_putting_and_dropping_a_key_restores_the_value(
     text: str, path: tuple[str, ...], value: object
 ) -> None:
     before = edit.parse(text)
@@ -145,7 +145,7 @@ def test_what_is_put_and_dropped_again_leaves_the_same(
 
 
 @given(texts, paths)
-def test_dropping_a_key_leaves_all_others(text: str, path: tuple[str, ...]) -> None:
+def test_dropping_a_key_keeps_all_others(text: str, path: tuple[str, ...]) -> None:
     before = edit.parse(text)
     assume(passes_objects(before, path))
     after = edit.drop(text, path)
@@ -155,14 +155,14 @@ def test_dropping_a_key_leaves_all_others(text: str, path: tuple[str, ...]) -> N
 
 
 @given(texts, objects)
-def test_a_text_says_what_was_applied_to_it(text: str, after: dict[str, Any]) -> None:
+def test_applied_settings_are_read_back(text: str, after: dict[str, Any]) -> None:
     before = edit.parse(text)
     assert same(edit.parse(apply_settings(text, before, after)), after)
     assert apply_settings(text, before, before) == text
 
 
 @given(texts, st.data())
-def test_a_change_of_one_key_anywhere_is_applied_alone(text: str, data: st.DataObject) -> None:
+def test_changing_one_key_changes_nothing_else(text: str, data: st.DataObject) -> None:
     before = edit.parse(text)
     after = merge(None, before, data.draw(objects)).value
     new = apply_settings(text, before, after)
@@ -171,7 +171,7 @@ def test_a_change_of_one_key_anywhere_is_applied_alone(text: str, data: st.DataO
 
 
 @given(st.text(st.sampled_from('{}[]",:/*\n 1a\\'), max_size=20))
-def test_any_text_is_read_or_refused_with_a_place(text: str) -> None:
+def test_any_text_is_parsed_or_rejected_with_a_position(text: str) -> None:
     fault = fault_of(text)
     lines = text.split("\n")
     if fault:
@@ -248,7 +248,7 @@ def toml_texts(draw: st.DrawFn, *, is_list: bool) -> str:
 
 @given(st.data(), entries, st.sets(names))
 @pytest.mark.parametrize("kind", SHAPES)
-def test_only_the_servers_named_are_changed(
+def test_only_the_given_servers_are_changed(
     kind: str, data: st.DataObject, puts: dict[str, Any], drops: set[str]
 ) -> None:
     shape = SHAPES[kind]
@@ -275,7 +275,7 @@ def test_only_the_servers_named_are_changed(
 @given(entries, entries)
 @pytest.mark.parametrize("is_list", [False, True])
 @pytest.mark.parametrize("form", ["tables", "deep", "dotted", "inline"])
-def test_servers_that_come_and_go_leave_toml_as_it_was(
+def test_adding_and_removing_servers_restores_the_toml(
     form: str, is_list: bool, there: dict[str, Any], ours: dict[str, Any]
 ) -> None:
     shape = SHAPES["toml-list" if is_list else "toml"]
@@ -323,12 +323,12 @@ full_settings = st.builds(
 
 
 @given(settings)
-def test_an_empty_file_gets_all_of_ours(ours: dict[str, Any]) -> None:
+def test_an_empty_file_receives_all_managed_settings(ours: dict[str, Any]) -> None:
     assert merge(None, {}, ours) == (ours, (), ours)
 
 
 @given(settings)
-def test_where_nobody_wants_anything_a_file_stays(theirs: dict[str, Any]) -> None:
+def test_a_file_without_managed_settings_stays_unchanged(theirs: dict[str, Any]) -> None:
     assert merge(None, theirs, None) == (theirs, (), {})
 
 
@@ -343,7 +343,7 @@ def test_merging_again_changes_nothing(theirs: dict[str, Any], ours: dict[str, A
 
 
 @given(settings, settings, settings)
-def test_twenty_merges_are_one(
+def test_repeated_merges_equal_one_merge(
     base: dict[str, Any], theirs: dict[str, Any], ours: dict[str, Any]
 ) -> None:
     first = merge(base, theirs, ours)
@@ -355,13 +355,15 @@ def test_twenty_merges_are_one(
 
 
 @given(full_settings, settings)
-def test_when_ours_goes_the_file_is_as_before(theirs: dict[str, Any], ours: dict[str, Any]) -> None:
+def test_removing_managed_settings_restores_the_file(
+    theirs: dict[str, Any], ours: dict[str, Any]
+) -> None:
     merged = merge(None, theirs, ours)
     assert same(merge(merged.base, merged.value, None).value, theirs)
 
 
 @given(full_settings, settings, settings)
-def test_nothing_is_left_of_many_updates(
+def test_removing_managed_settings_after_many_updates_restores_the_file(
     theirs: dict[str, Any], first: dict[str, Any], second: dict[str, Any]
 ) -> None:
     one = merge(None, theirs, first)
@@ -370,7 +372,7 @@ def test_nothing_is_left_of_many_updates(
 
 
 @given(settings, settings, settings)
-def test_what_a_person_has_and_we_never_wrote_stays(
+def test_settings_of_the_user_stay(
     base: dict[str, Any], theirs: dict[str, Any], ours: dict[str, Any]
 ) -> None:
     value = merge(base, theirs, ours).value
@@ -386,9 +388,7 @@ def test_what_a_person_has_and_we_never_wrote_stays(
 
 
 @given(st.lists(settings, max_size=4), st.data())
-def test_the_lower_layers_may_be_put_together_first(
-    layers: list[dict[str, Any]], data: st.DataObject
-) -> None:
+def test_merging_layers_is_associative(layers: list[dict[str, Any]], data: st.DataObject) -> None:
     cut = data.draw(st.integers(0, len(layers)))
     whole = layered(layers)
     assert same(layered([layered(layers[:cut]), *layers[cut:]]), whole)

@@ -1,4 +1,4 @@
-"""No text and no data does harm: only TemplateError comes out, in bounded time and space."""
+"""Any text and any data raises nothing but TemplateError, in bounded time and space."""
 
 from __future__ import annotations
 
@@ -51,17 +51,21 @@ def test_no_text_raises_anything_but_a_template_error(text: str, data: object, m
 
 
 @given(st.lists(PIECES, max_size=40).map(" ".join), VALUES, MODES)
-def test_no_jumble_of_tokens_raises_anything_else(text: str, value: object, mode: str) -> None:
+def test_no_sequence_of_tokens_raises_anything_but_a_template_error(
+    text: str, value: object, mode: str
+) -> None:
     try_to_render("{{" + text, {"A": value, "L": [1, value], "M": {"k": value}}, mode)
 
 
 @given(st.text(alphabet="%+-# 0123456789.*[]vdsqxXtTfFeEgGboOcUpw!é", max_size=12), VALUES, VALUES)
-def test_no_format_raises_anything_else(fmt: str, one: object, two: object) -> None:
-    try_to_render("{{printf .F .A .B}}", {"F": fmt, "A": one, "B": two}, "default")
+def test_no_format_raises_anything_but_a_template_error(
+    fmt: str, first: object, second: object
+) -> None:
+    try_to_render("{{printf .F .A .B}}", {"F": fmt, "A": first, "B": second}, "default")
 
 
 @given(st.text())
-def test_a_text_without_braces_is_itself(text: str) -> None:
+def test_a_text_without_actions_is_unchanged(text: str) -> None:
     text = text.replace("{{", "")
     assert render_text(text, None) == text
 
@@ -73,13 +77,13 @@ def test_a_value_is_never_expanded_or_trimmed(before: str, value: str) -> None:
 
 
 @given(st.text())
-def test_what_printf_quotes_is_the_literal_of_the_same_text(value: str) -> None:
+def test_printf_quotes_a_text_as_the_literal_of_the_same_text(value: str) -> None:
     literal = render_text('{{printf "%q" .V}}', {"V": value})
     assert render_text("{{" + literal + "}}", None) == value
 
 
 class Trap:
-    """An object that nobody may look at."""
+    """An object whose attributes and methods must not be used."""
 
     secret = "leaked"
 
@@ -98,7 +102,7 @@ class TrapText(str):
     "text",
     ["{{.T}}", "{{.T.secret}}", "{{print .T}}", "{{.L}}", "{{range .L}}{{.}}{{end}}", "{{len .T}}"],
 )
-def test_an_object_is_refused_before_it_is_looked_at(text: str) -> None:
+def test_an_object_is_rejected_before_any_of_its_methods_is_called(text: str) -> None:
     with pytest.raises(TemplateError, match="Python's type Trap"):
         render_text(text, {"T": Trap(), "L": [Trap()]}, missing="default")
 
@@ -116,7 +120,7 @@ def test_an_object_is_refused_before_it_is_looked_at(text: str) -> None:
         "{{call .M.get}}",
     ],
 )
-def test_no_attribute_of_a_value_is_a_field(text: str) -> None:
+def test_attributes_of_a_value_are_not_fields(text: str) -> None:
     with pytest.raises(TemplateError):
         render_text(text, {"S": "s", "L": [1], "M": {}})
 
@@ -155,13 +159,13 @@ CIRCLE.append(CIRCLE)
         pytest.param("{{.Gone" + "e" * 99_999 + "}}", id="long-name"),
     ],
 )
-def test_a_greedy_template_is_stopped(text: str) -> None:
+def test_a_template_that_exceeds_its_budget_is_stopped(text: str) -> None:
     data = {"Huge": HUGE, "S": "abcdefgh<", "Many": list(range(50_000)), "Circle": CIRCLE}
     with pytest.raises(TemplateError):
         render_text(text, data)
 
 
-def test_what_is_long_but_not_deep_is_fine() -> None:
+def test_a_long_but_shallow_template_is_rendered() -> None:
     chain = "{{if .A}}" + "{{else if .A}}" * 5_000 + "{{else}}end{{end}}"
     assert render_text(chain, {"A": ""}) == "end"
     deep = '{{define "a"}}{{if .}}.{{template "a" (slice . 1)}}{{end}}{{end}}{{template "a" .}}'
@@ -176,7 +180,7 @@ def test_what_is_long_but_not_deep_is_fine() -> None:
         pytest.param(Budget(depth=3), "nested more than 3 deep", id="depth"),
     ],
 )
-def test_the_budget_is_the_callers(budget: Budget, message: str) -> None:
+def test_the_caller_sets_the_budget(budget: Budget, message: str) -> None:
     text = '{{range 30}}ab{{end}}{{define "a"}}{{template "a"}}{{end}}{{template "a"}}'
     with pytest.raises(TemplateError, match=message) as caught:
         render_text(text, {}, missing="default", budget=budget)

@@ -1,4 +1,4 @@
-"""Sets of files, spans, errors through nested templates, functions of the caller."""
+"""Sets of files, spans, errors in nested templates, custom functions."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from gascity.gotemplate.nodes import Node
 
 
 def spans(*files: Template, data: object = None, **options: object) -> list[tuple[object, ...]]:
-    found = render(TemplateSet(files), files[-1].name, data or {}, **options)  # type: ignore[arg-type]
-    return [(span.text, span.file, span.line, span.name) for span in found]
+    rendered = render(TemplateSet(files), files[-1].name, data or {}, **options)  # type: ignore[arg-type]
+    return [(span.text, span.file, span.line, span.name) for span in rendered]
 
 
-def test_every_piece_of_output_knows_its_file_line_and_fragment() -> None:
+def test_every_span_has_its_file_line_and_fragment() -> None:
     lib = parse('{{define "rules"}}\nbe {{.How}}{{end}}', name="lib", file="frag/lib.md")
     main = parse('Hi\n{{- " you" -}}\n\n{{template "rules" .}}!', name="p", file="p.md")
     assert spans(lib, main, data={"How": "kind"}) == [
@@ -32,7 +32,7 @@ def test_every_piece_of_output_knows_its_file_line_and_fragment() -> None:
     ]
 
 
-def test_a_character_in_two_halves_belongs_to_the_span_that_starts_it() -> None:
+def test_a_character_split_across_spans_belongs_to_the_first_span() -> None:
     assert spans(parse('{{"\\xc3"}}{{"\\xa9!"}}{{"\\xff"}}')) == [
         ("é", "main", 1, "main"),
         ("!", "main", 1, "main"),
@@ -46,7 +46,7 @@ def test_the_spans_joined_are_the_text() -> None:
     assert joined == render_text(text, {"L": [1, "ü"]}) == "é1\ufffd\néü\ufffd\nx"
 
 
-def test_template_first_includes_the_first_fragment_there_is() -> None:
+def test_template_first_includes_the_first_fragment_that_exists() -> None:
     lib = parse('{{define "note-b"}}B for {{.Who}}{{end}}', name="lib")
     main = parse('{{templateFirst . (printf "note-%s" "a") "" "note-b"}}', name="p")
     assert spans(lib, main, data={"Who": "me"}) == [
@@ -55,7 +55,7 @@ def test_template_first_includes_the_first_fragment_there_is() -> None:
     ]
 
 
-def test_template_first_takes_dot_along_and_is_a_value() -> None:
+def test_template_first_passes_dot_and_returns_a_value() -> None:
     text = (
         '{{range .L}}{{templateFirst "a" "b" | printf "%4s|"}}{{end}}{{define "b"}}<{{.}}>{{end}}'
     )
@@ -77,7 +77,7 @@ def test_the_text_of_template_first_has_the_type_string() -> None:
     assert render_text(text, {}) == "string"
 
 
-def test_a_later_file_wins_unless_it_is_blank() -> None:
+def test_a_later_definition_replaces_an_earlier_one_unless_it_is_blank() -> None:
     one = parse('{{define "d"}}one{{end}}', name="one")
     two = parse('{{define "d"}}two{{end}}', name="two")
     blank = parse('{{define "d"}} {{/* nothing */}}{{end}}', name="blank")
@@ -85,7 +85,7 @@ def test_a_later_file_wins_unless_it_is_blank() -> None:
     assert spans(one, two, blank, parse('{{template "d"}}'))[0][:2] == ("two", "two")
 
 
-def test_an_error_in_a_fragment_names_the_fragment_and_its_file_and_who_called() -> None:
+def test_an_error_in_a_fragment_has_the_fragment_its_file_and_its_callers() -> None:
     lib = parse('\n{{define "inner"}}\n  {{.X.Y}}{{end}}', name="lib", file="lib.md")
     mid = parse('{{define "outer"}}\n{{template "inner" .}}{{end}}', name="mid", file="mid.md")
     main = parse('{{if true}}\n\n{{template "outer" .}}{{end}}', name="p", file="p.md")
@@ -102,7 +102,7 @@ def test_an_error_in_a_fragment_names_the_fragment_and_its_file_and_who_called()
     assert error.trail == (("mid.md", 2, "outer"), ("p.md", 3, "p"))
 
 
-def test_an_error_below_template_first_has_a_trail_too() -> None:
+def test_an_error_inside_template_first_has_its_callers() -> None:
     with pytest.raises(TemplateError) as caught:
         render_text('\n{{templateFirst "a"}}{{define "a"}}{{index 1 2}}{{end}}', {})
     assert (caught.value.name, caught.value.trail) == ("a", (("main", 2, "main"),))
@@ -122,12 +122,12 @@ def test_columns_count_bytes_from_zero() -> None:
     assert caught.value.col == 4
 
 
-def test_rendering_what_is_not_in_the_set_is_an_error_with_a_suggestion() -> None:
+def test_rendering_an_unknown_template_is_an_error_with_a_suggestion() -> None:
     with pytest.raises(TemplateError, match="did you mean `main`"):
         render(TemplateSet([parse("x")]), "mian", {})
 
 
-def test_functions_of_the_caller_get_plain_values_and_give_plain_values() -> None:
+def test_custom_functions_receive_and_return_plain_values() -> None:
     seen: list[object] = []
 
     def keep(*args: object) -> object:
@@ -140,19 +140,19 @@ def test_functions_of_the_caller_get_plain_values_and_give_plain_values() -> Non
     assert [type(value) for value in seen if isinstance(value, int)] == [int, int]
 
 
-def test_whatever_a_function_of_the_caller_raises_is_an_error_at_its_call() -> None:
+def test_an_exception_in_a_custom_function_is_an_error_at_its_call() -> None:
     with pytest.raises(TemplateError, match="error calling half") as caught:
         render_text("\n{{half 1}}", {}, functions={"half": lambda _: 1 / 0})
     assert (caught.value.kind, caught.value.line) == ("exec", 2)
 
 
-def test_a_function_of_the_caller_may_not_return_an_object() -> None:
+def test_a_custom_function_must_not_return_an_object() -> None:
     with pytest.raises(TemplateError, match="type object"):
         render_text("{{f}}", {}, functions={"f": object})
 
 
 def dump(value: object) -> object:
-    """Everything below a node or template, as plain data."""
+    """Return a node or template as nested lists."""
     if isinstance(value, tuple):
         return [dump(item) for item in value]
     if isinstance(value, Node | Template):

@@ -1,4 +1,4 @@
-"""The strict and the lenient rule: where an undefined variable may stand, and what it is."""
+"""Strict and lenient mode: where undefined variables are allowed, and their value."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ DATA = {"RigName": "reef", "Branch": "", "M": {"key": "v"}, "L": ["a"], "Null": 
 
 
 def lenient(text: str) -> tuple[str, list[UndefinedName]]:
-    notes: list[UndefinedName] = []
+    undefined: list[UndefinedName] = []
     spans = render(
-        TemplateSet([parse(text)]), "main", DATA, missing="lenient", undefined_names=notes
+        TemplateSet([parse(text)]), "main", DATA, missing="lenient", undefined_names=undefined
     )
-    return "".join(span.text for span in spans), notes
+    return "".join(span.text for span in spans), undefined
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def lenient(text: str) -> tuple[str, list[UndefinedName]]:
         pytest.param('{{if index .M "gone"}}y{{else}}n{{end}}', "n", id="index"),
     ],
 )
-def test_strict_allows_to_ask_for_an_undefined_variable(text: str, want: str) -> None:
+def test_strict_mode_allows_an_undefined_variable_in_conditions(text: str, want: str) -> None:
     assert render_text(text, DATA) == want
 
 
@@ -66,13 +66,13 @@ def test_strict_allows_to_ask_for_an_undefined_variable(text: str, want: str) ->
         pytest.param('{{template "t"}}{{define "t"}}{{.}}{{end}}', id="no-data"),
     ],
 )
-def test_strict_refuses_an_undefined_variable_anywhere_else(text: str) -> None:
+def test_strict_mode_rejects_an_undefined_variable_anywhere_else(text: str) -> None:
     with pytest.raises(TemplateError, match="not defined") as caught:
         render_text(f"one\ntwo\n{text}", DATA)
     assert (caught.value.kind, caught.value.file, caught.value.line) == ("exec", "main", 3)
 
 
-def test_strict_suggests_the_variable_that_was_meant() -> None:
+def test_strict_mode_suggests_a_similar_variable() -> None:
     with pytest.raises(TemplateError) as caught:
         render_text("{{ .RigNmae }}", DATA)
     assert str(caught.value) == (
@@ -80,42 +80,42 @@ def test_strict_suggests_the_variable_that_was_meant() -> None:
     )
 
 
-def test_strict_suggests_another_case_of_letters_and_a_key_of_the_same_map() -> None:
+def test_strict_mode_suggests_a_name_in_another_case_and_a_key_of_the_same_map() -> None:
     for text, hint in (("{{.rigname}}", ".RigName"), ("{{.M.kee}}", ".M.key")):
         with pytest.raises(TemplateError) as caught:
             render_text(text, DATA)
         assert caught.value.hint == f"did you mean `{hint}`?"
 
 
-def test_strict_refuses_a_missing_fragment_and_suggests_one() -> None:
+def test_strict_mode_rejects_a_missing_fragment_and_suggests_one() -> None:
     with pytest.raises(TemplateError) as caught:
         render_text('a\n{{template "rulez" .}}', DATA, defines={"rules": "x"})
     assert (caught.value.line, caught.value.hint) == (2, "did you mean `rules`?")
 
 
-def test_lenient_takes_undefined_variables_and_missing_fragments_for_empty_text() -> None:
+def test_lenient_mode_treats_undefined_variables_and_missing_fragments_as_empty_text() -> None:
     text = '[{{.Gone}}|{{.A.B}}|{{printf "%s" .Gone}}|{{template "none" .}}|{{len .Gone}}]'
     assert lenient(text)[0] == "[||||0]"
 
 
-def test_lenient_compares_an_undefined_variable_as_empty_text() -> None:
+def test_lenient_mode_compares_an_undefined_variable_as_empty_text() -> None:
     assert lenient('{{eq .Gone ""}}{{ne .Gone "x"}}{{eq .Gone .L}}')[0] == "truetruefalse"
 
 
-def test_lenient_notes_every_place_once_and_not_what_was_only_asked_for() -> None:
+def test_lenient_mode_reports_each_position_once_and_no_conditions() -> None:
     text = '{{if .Asked}}{{end}}{{range 3}}\n{{$.RigNmae}}{{template "none"}}{{end}}'
-    notes = lenient(text)[1]
-    assert [(n.kind, n.subject, n.line, n.hint) for n in notes] == [
+    undefined = lenient(text)[1]
+    assert [(n.kind, n.subject, n.line, n.hint) for n in undefined] == [
         ("variable", "$.RigNmae", 2, "did you mean `$.RigName`?"),
         ("fragment", "none", 2, ""),
     ]
 
 
-def test_lenient_forgives_nothing_else() -> None:
+def test_lenient_mode_allows_no_other_error() -> None:
     with pytest.raises(TemplateError, match="index out of range"):
         lenient("{{index .L 7}}")
 
 
-def test_an_unknown_rule_is_the_callers_mistake() -> None:
+def test_an_unknown_mode_is_a_value_error() -> None:
     with pytest.raises(ValueError, match="missing must be one of"):
         render_text("", {}, missing="zero")

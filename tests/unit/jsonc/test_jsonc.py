@@ -22,7 +22,7 @@ CODE = """\
 """
 
 
-def test_comments_trailing_commas_and_a_byte_order_mark_are_read_over() -> None:
+def test_comments_trailing_commas_and_a_byte_order_mark_are_ignored() -> None:
     value = {"theme": "dark", "servers": {"one": {"command": "x"}}, "list": [1, 2]}
     assert parse("\ufeff" + CODE) == value
 
@@ -77,7 +77,7 @@ def test_large_numbers_survive() -> None:
         pytest.param("\ufeff{]", 1, 2, "a key in double quotes is missing", id="after-mark"),
     ],
 )
-def test_what_is_not_json_is_refused_where_it_goes_wrong(
+def test_invalid_json_is_rejected_with_the_position_of_the_error(
     text: str, line: int, col: int, message: str
 ) -> None:
     with pytest.raises(JsoncError) as caught:
@@ -87,13 +87,13 @@ def test_what_is_not_json_is_refused_where_it_goes_wrong(
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000, '{"a":[' * 60 + "]}" * 60])
-def test_absurd_nesting_is_refused(text: str) -> None:
+def test_nesting_beyond_the_limit_is_rejected(text: str) -> None:
     with pytest.raises(JsoncError, match="nested more than 100 deep"):
         parse(text)
 
 
 @pytest.mark.parametrize("edit", [lambda t: put(t, ("a", "b"), 1), lambda t: drop(t, ("a", "b"))])
-def test_a_path_through_something_else_is_refused_with_its_place(
+def test_a_path_through_another_type_is_rejected_with_its_position(
     edit: Callable[[str], str],
 ) -> None:
     with pytest.raises(JsoncError, match="`a` is not an object") as caught:
@@ -103,25 +103,25 @@ def test_a_path_through_something_else_is_refused_with_its_place(
         edit("[1]")
 
 
-def test_an_empty_text_becomes_neat_json() -> None:
+def test_an_empty_text_becomes_formatted_json() -> None:
     text = put("", ("mcpServers", "a"), {"command": "x", "args": []})
     assert text == (
         '{\n  "mcpServers": {\n    "a": {\n      "command": "x",\n      "args": []\n    }\n  }\n}\n'
     )
 
 
-def test_replacing_keeps_the_place_and_the_comments_around() -> None:
+def test_replacing_a_value_keeps_its_position_and_the_comments_around_it() -> None:
     expected = CODE.replace('"dark"', '"light"')
     assert put(CODE, ("theme",), "light") == expected
     assert put(CODE, ("list",), [3]) == CODE.replace("[1, 2]", "[3]")
 
 
-def test_putting_what_is_there_changes_nothing() -> None:
+def test_putting_the_current_value_changes_nothing() -> None:
     assert put(CODE, ("servers", "one"), {"command": "x"}) == CODE
     assert put('{"a":{"x":1,"y":2.0}}', ("a",), {"y": 2, "x": 1}) == '{"a":{"x":1,"y":2.0}}'
 
 
-def test_a_new_key_goes_to_the_end_behind_the_comments() -> None:
+def test_a_new_key_is_added_at_the_end_after_the_comments() -> None:
     assert put(CODE, ("servers", "new"), {"command": "y"}) == CODE.replace(
         '"x" } // theirs\n        // "two": {}\n',
         '"x" }, // theirs\n        // "two": {}\n'
@@ -129,7 +129,7 @@ def test_a_new_key_goes_to_the_end_behind_the_comments() -> None:
     )
 
 
-def test_a_trailing_comma_is_the_style_of_the_next_key_too() -> None:
+def test_a_new_key_has_a_trailing_comma_if_the_last_key_has_one() -> None:
     assert put(CODE, ("b",), True) == CODE.replace("// numbers\n", '// numbers\n    "b": true,\n')
 
 
@@ -168,7 +168,7 @@ def test_an_object_on_one_line_stays_on_it() -> None:
     assert put(text, ("a", "y"), [2]) == '{\n  "a": {"x": 1, "y": [2]}\n}\n'
 
 
-def test_missing_parents_are_made() -> None:
+def test_missing_parents_are_created() -> None:
     assert parse(put(CODE, ("p", "q", "r"), 1))["p"] == {"q": {"r": 1}}
 
 
@@ -203,13 +203,13 @@ def test_a_key_with_a_dot_is_one_key() -> None:
         pytest.param('{"b": 2}', "a", '{"b": 2}', id="absent"),
     ],
 )
-def test_a_key_goes_with_its_comma_and_the_comment_behind_it(
+def test_dropping_a_key_removes_its_comma_and_the_comment_after_it(
     text: str, path: str, expected: str
 ) -> None:
     assert drop(text, (path,)) == expected
 
 
-def test_parents_stay_when_their_last_key_goes() -> None:
+def test_an_object_stays_when_its_last_key_is_dropped() -> None:
     assert drop('{\n  "a": {\n    "b": 1\n  }\n}', ("a", "b")) == '{\n  "a": {}\n}'
 
 
@@ -232,7 +232,7 @@ def test_lists_are_changed_item_by_item() -> None:
     assert other == text.replace('"x": 1', '"x": 9')
 
 
-def test_true_is_not_one_but_one_is_one_point_nothing() -> None:
+def test_true_differs_from_1_but_1_equals_1_0() -> None:
     assert not same(True, 1)
     assert same({"a": [1]}, {"a": (1.0,)})
     assert not same([1], [1, 2])
@@ -241,6 +241,6 @@ def test_true_is_not_one_but_one_is_one_point_nothing() -> None:
 @pytest.mark.parametrize(
     ("inside", "empty"), [("{ }", True), ("[]", True), ("{ /* c */ }", False), ("[[]]", False)]
 )
-def test_a_comment_or_an_item_makes_something_not_empty(inside: str, empty: bool) -> None:
+def test_an_object_with_a_comment_or_an_item_is_not_empty(inside: str, empty: bool) -> None:
     assert is_empty(f'{{"a": {inside}}}', ("a",)) is empty
     assert not is_empty("{}", ("a",))

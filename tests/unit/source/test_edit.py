@@ -108,7 +108,7 @@ LIMITS = '\n[limits]\ntimeout = "2h"\nx = 2\n'
     ],
 )
 @pytest.mark.parametrize(("start", "newline"), [("", "\n"), ("", "\r\n"), ("\ufeff", "\n")])
-def test_only_what_is_named_changes_in_an_agent(
+def test_only_the_given_fields_of_an_agent_change(
     changes: dict[str, Any], old: str, new: str, newline: str, start: str
 ) -> None:
     text, after = AGENT.replace("\n", newline), AGENT.replace(old, new).replace("\n", newline)
@@ -150,13 +150,13 @@ def test_only_what_is_named_changes_in_an_agent(
         pytest.param("", {"e": {"a": {"b": 1}}}, "[e.a]\nb = 1\n", id="table-of-tables"),
     ],
 )
-def test_a_field_is_written_where_a_person_would(
+def test_a_field_is_written_where_a_user_would_write_it(
     text: str, changes: dict[str, Any], expected: str
 ) -> None:
     assert edit.set_fields(text, changes) == expected
 
 
-def test_a_patch_is_changed_in_the_last_entry_that_is_for_the_whole_city() -> None:
+def test_a_city_patch_is_changed_in_the_last_entry_without_a_dir() -> None:
     first = CITY.replace('nudge = "wake"', 'nudge = "up"')
     assert edit.set_patch(CITY, "mayor", {"nudge": "up"}) == first
     again = CITY + '\n[[patches.agent]]\nname = "mayor"\n'
@@ -170,27 +170,27 @@ def test_a_new_patch_goes_to_the_end_of_the_file() -> None:
     )
 
 
-def test_a_patch_with_nothing_left_to_say_is_removed() -> None:
+def test_a_patch_without_settings_is_removed() -> None:
     text = edit.set_patch(CITY, "mayor", {"nudge": None})
     assert "# Patches between the rigs\n\n[[patches.agent]]\n" in text
     assert tomli.loads(text)["patches"]["agent"] == [{"name": "mayor", "dir": "web"}]
 
 
-def test_a_patch_that_is_not_there_cannot_be_taken_away() -> None:
+def test_removing_a_patch_that_does_not_exist_changes_nothing() -> None:
     assert edit.set_patch(CITY, "scribe", {"nudge": None}) == CITY
     assert edit.set_patch(CITY, "mayor", {"nudge": None}, rig="web") == CITY
     with pytest.raises(LookupError, match="nope"):
         edit.set_patch(CITY, "mayor", {"nudge": None}, rig="nope")
 
 
-def test_a_rig_patch_is_made_at_the_end_of_its_rig() -> None:
+def test_a_new_rig_patch_is_added_at_the_end_of_its_rig() -> None:
     text = edit.set_patch(CITY, "mayor", {"nudge": "up"}, rig="web")
     block = '[[rigs.patches]]\nagent = "mayor"\nnudge = "up"\n\n'
     assert text == CITY.replace("# Patches between", block + "# Patches between")
     assert tomli.loads(text)["rigs"][0]["patches"] == [{"agent": "mayor", "nudge": "up"}]
 
 
-def test_a_rig_patch_is_changed_and_emptied_in_place() -> None:
+def test_a_rig_patch_is_changed_and_removed_in_place() -> None:
     text = edit.set_patch(CITY, "polecat", {"env.A": None, "nudge": "up"}, rig="api")
     assert 'suspended = true\nnudge = "up"\n\n# About sessions' in text
     text = edit.set_patch(text, "polecat", {"nudge": None, "suspended": None}, rig="api")
@@ -213,7 +213,7 @@ def test_declaring_a_rig_again_sets_its_fields() -> None:
     assert edit.declare_rig(CITY, "web", {"path": "/web"}) == CITY
 
 
-def test_a_removed_rig_takes_all_its_tables_and_no_one_elses_comments() -> None:
+def test_removing_a_rig_removes_its_tables_but_no_other_comments() -> None:
     start, end = CITY.index("[[rigs]]"), CITY.index("\n# Patches")
     text = edit.remove_rig(CITY, "web")
     assert text == CITY[:start] + CITY[end:]
@@ -259,7 +259,7 @@ depends_on = ["old"]
 """
 
 
-def test_a_rename_reaches_every_reference_and_nothing_else() -> None:
+def test_a_rename_changes_every_reference_and_nothing_else() -> None:
     text, changed = edit.rename_references(NAMES, "old", "new")
     assert changed[0] == ("depends_on", 0)
     assert " ".join(".".join(map(str, path)) for path in changed) == (
@@ -274,7 +274,7 @@ def test_a_rename_reaches_every_reference_and_nothing_else() -> None:
     assert edit.rename_references(NAMES, "nobody", "new") == (NAMES, [])
 
 
-def test_text_that_is_not_toml_is_refused() -> None:
+def test_invalid_toml_is_rejected() -> None:
     with pytest.raises(TomlError):
         edit.rename_references("a = ", "a", "b")
 
@@ -337,7 +337,7 @@ def lines_not_concerned(text: str, path: tuple[str, ...]) -> list[str]:
 
 
 @given(AGENTS, st.lists(st.tuples(KEYS, VALUES), max_size=4))
-def test_any_changes_say_what_was_asked_and_touch_no_other_line(
+def test_any_changes_set_the_given_values_and_keep_every_other_line(
     text: str, changes: list[tuple[str, Any]]
 ) -> None:
     for key, value in changes:
@@ -367,7 +367,7 @@ def take_patch(document: dict[str, Any], target: str, rig: str | None) -> dict[s
 
 
 @given(CITIES, st.lists(EDITS, max_size=4))
-def test_any_patches_say_what_was_asked_and_nothing_else_changes(
+def test_any_patches_set_the_given_values_and_change_nothing_else(
     text: str, edits: list[tuple[tuple[str, str | None], dict[str, Any]]]
 ) -> None:
     for (target, rig), changes in edits:
@@ -387,7 +387,7 @@ def test_any_patches_say_what_was_asked_and_nothing_else_changes(
 
 
 @given(CITIES, st.lists(st.sampled_from(["web", "api", "docs"])))
-def test_rigs_come_and_go_alone(text: str, names: list[str]) -> None:
+def test_adding_and_removing_rigs_changes_nothing_else(text: str, names: list[str]) -> None:
     for name in names:
         document = tomli.loads(text)
         rigs = [rig for rig in document.get("rigs", []) if rig["name"] != name]

@@ -1,4 +1,4 @@
-"""Imports written into a person's TOML, and taken out again: every other byte stays."""
+"""Adding imports to a user's TOML and removing them keeps every other byte."""
 
 from typing import Any
 
@@ -34,28 +34,28 @@ name = "crew.pilot"
 TOOLS = {"source": "https://example.org/tools.git//a", "version": "^1.2.0"}
 
 
-def test_a_new_import_stands_below_the_others_with_a_blank_line_on_either_side() -> None:
+def test_a_new_import_is_added_below_the_others_between_blank_lines() -> None:
     added = '[imports.tools]\nsource = "https://example.org/tools.git//a"\nversion = "^1.2.0"\n\n'
     text = declare_import(CITY, "tools", TOOLS)
     assert text == CITY.replace("# First rig\n", added + "# First rig\n")
     assert remove_import(text, "tools") == CITY
 
 
-def test_an_import_of_a_rig_stands_with_that_rig() -> None:
+def test_an_import_for_a_rig_is_added_to_that_rig() -> None:
     text = declare_import(CITY, "tools", TOOLS, rig="web")
     assert tomli.loads(text)["rigs"][0]["imports"] == {"tools": TOOLS}
     assert text.index("[rigs.imports.tools]") < text.index('name = "api"')
     assert remove_import(text, "tools", rig="web") == CITY
 
 
-def test_a_rig_that_is_not_declared_is_not_made() -> None:
+def test_an_import_for_an_undeclared_rig_is_rejected() -> None:
     with pytest.raises(LookupError):
         declare_import(CITY, "tools", TOOLS, rig="sea")
     with pytest.raises(LookupError):
         remove_import(CITY, "tools", rig="sea")
 
 
-def test_a_name_goes_out_of_a_rigs_list_and_the_comment_behind_it_stays() -> None:
+def test_removing_a_name_from_a_rigs_list_keeps_the_comment_after_it() -> None:
     text = remove_import(CITY, "crew", rig="api")
     assert text == CITY.replace('["crew", "tools"]', '["tools"]')
     assert "imports" not in remove_import(text, "tools", rig="api").partition('"api"')[2]
@@ -79,7 +79,7 @@ def test_comments_above_a_removed_import_stay() -> None:
         pytest.param("[imports]\n# none yet\n", id="table-with-a-comment"),
     ],
 )
-def test_whatever_way_imports_are_written_one_more_fits_in_and_leaves_no_trace(text: str) -> None:
+def test_an_import_can_be_added_and_removed_in_every_notation(text: str) -> None:
     added = declare_import(text, "tools", TOOLS)
     before = tomli.loads(text).get("imports", {})
     assert tomli.loads(added)["imports"] == {**before, "tools": TOOLS}
@@ -94,7 +94,7 @@ wishes = st.fixed_dictionaries({"source": plain}, optional={"version": plain})
 
 
 @given(st.dictionaries(names, wishes, max_size=4), names, wishes)
-def test_adding_and_removing_an_import_changes_that_import_alone(
+def test_adding_and_removing_an_import_changes_only_that_import(
     held: dict[str, Any], name: str, wish: dict[str, Any]
 ) -> None:
     text = "# top\n[workspace]\nname = 'x'\n"

@@ -89,7 +89,7 @@ def spelled(text: str, place: tuple[int, int]) -> str:
 )
 @pytest.mark.parametrize("newline", ["\n", "\r\n"], ids=["lf", "crlf"])
 @pytest.mark.parametrize("start", ["", BOM], ids=["", "bom"])
-def test_a_path_is_found_where_it_is_written(
+def test_a_path_is_located_where_it_is_written(
     path: tuple[str | int, ...], key: str, value: str, newline: str, start: str
 ) -> None:
     text = start + CITY.replace("\n", newline)
@@ -97,7 +97,7 @@ def test_a_path_is_found_where_it_is_written(
     assert spelled(text, value_position(text, path)).startswith(value)
 
 
-def test_entries_of_one_array_are_told_apart() -> None:
+def test_entries_of_one_array_have_different_positions() -> None:
     places = [locate(CITY, ("rigs", index)) for index in (0, 1)]
     assert places[0] < places[1]
     assert [spelled(CITY, place) for place in places] == ["[[rigs]]", "[[rigs]]"]
@@ -114,14 +114,14 @@ def test_entries_of_one_array_are_told_apart() -> None:
         pytest.param((), "# A city.", id="whole-file"),
     ],
 )
-def test_what_is_not_written_is_where_its_longest_prefix_is(
+def test_a_path_that_is_not_written_is_located_at_its_longest_prefix(
     path: tuple[str | int, ...], found: str
 ) -> None:
     assert spelled(CITY, locate(CITY, path)).startswith(found)
     assert value_position(CITY, path) == locate(CITY, path)
 
 
-def test_a_table_is_at_its_own_header_even_below_an_inner_one() -> None:
+def test_a_table_is_located_at_its_own_header_even_below_a_subtable() -> None:
     assert locate("[a.b]\n[a]\n", ("a",)) == (2, 1)
 
 
@@ -169,7 +169,7 @@ def test_toml_1_1_is_read() -> None:
         pytest.param(b"a = 1\nb = " + b"9" * 9999, "bad-toml", (2, 5), None, id="long-number"),
     ],
 )
-def test_a_fault_says_what_is_wrong_where_and_the_way_out(
+def test_an_error_has_a_message_a_position_and_a_hint(
     data: bytes, code: str, place: tuple[int, int], hint: str | None
 ) -> None:
     found = fault(data)
@@ -180,12 +180,12 @@ def test_a_fault_says_what_is_wrong_where_and_the_way_out(
 
 
 @given(st.binary())
-def test_any_bytes_are_read_or_refused_with_a_fault(data: bytes) -> None:
+def test_any_bytes_are_parsed_or_rejected_with_a_toml_error(data: bytes) -> None:
     read_or_refuse(data)
 
 
 @given(st.text(st.sampled_from("ab.=[]{}'\"#\\\n\r\t ,_-+019eTZ:x\x00é\ufeff")))
-def test_any_text_is_read_or_refused_and_can_be_looked_up(text: str) -> None:
+def test_any_text_is_parsed_or_rejected_and_can_be_scanned(text: str) -> None:
     read_or_refuse(text.encode())
     line, col = locate(text, ("a", 0, "b"))
     assert line >= 1
@@ -208,7 +208,7 @@ def read_or_refuse(data: bytes) -> None:
     "unit",
     ["[[r]]\nk.l = 1\n", "# c\n", 'x = "\\n"\n', "[a.b]\n", "a = " + "[" * 300 + "]" * 300 + "\n"],
 )
-def test_looking_up_takes_calls_in_proportion_to_the_text(unit: str) -> None:
+def test_scanning_takes_linear_time(unit: str) -> None:
     def calls(size: int) -> int:
         text = unit * (size // len(unit))
         counted = 0
@@ -388,7 +388,7 @@ def place_of(text: str, offset: int) -> tuple[int, int]:
 
 
 @given(DOCUMENTS, st.randoms(use_true_random=False))
-def test_every_path_is_found_in_every_way_of_writing_it(
+def test_every_path_is_located_in_every_notation(
     document: dict[str, Any], rng: random.Random
 ) -> None:
     writer = Writer(rng)
@@ -401,7 +401,7 @@ def test_every_path_is_found_in_every_way_of_writing_it(
 
 
 @given(st.dictionaries(WORDS, st.dictionaries(WORDS, SCALARS, max_size=3), max_size=3))
-def test_a_path_is_found_where_tomlkit_writes_it(document: dict[str, Any]) -> None:
+def test_a_path_is_located_where_tomlkit_writes_it(document: dict[str, Any]) -> None:
     text = tomlkit.dumps(document)
     for table, keys in document.items():
         header = f"[{tomlkit.key(table).as_string()}]"
