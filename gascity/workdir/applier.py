@@ -54,6 +54,7 @@ class Applier:
         self.planner = planner
         self.state = planner.apply_state
         self.city = planner.city.root
+        self.environ = planner.environ
         self.run = run
         self.report = report
         self.progress = progress
@@ -111,7 +112,8 @@ class Applier:
         kept = [step for step in plan.steps if step.op == KEEP]
         reported = {step.path for step in (*plan.steps, *done)}
         kept += [step for step in first_plan.steps if step.op == KEEP and step.path not in reported]
-        kept += [_conflict_step(step) for step in result.conflicts]
+        reason = "changed during apply; run `city apply` again"
+        kept += [step._replace(op=KEEP, reason=reason, change=None) for step in result.conflicts]
         if plan.sites and not plan.requirements.blocked and not os.path.isdir(root):
             os.makedirs(root)  # an agent without files needs a directory too
             ledger = ledger._replace(directories=("",))
@@ -126,7 +128,7 @@ class Applier:
     def _abandon(self, root: str, plan: DirectoryPlan, ledger: Ledger, done: list[Step]) -> Ledger:
         """Remove a directory that no agent uses, if nothing else is in it; clear its ledger."""
         if plan.removal is not None:
-            if plan.removal.op == KEEP or self._remove_worktree(ledger):
+            if plan.removal.op == KEEP or remove_worktree(self.city, ledger, self.environ):
                 return ledger  # the next apply tries again
             done.append(plan.removal)
             after_worktree(self.city, root)
@@ -134,9 +136,6 @@ class Applier:
             with suppress(OSError):  # an agent left files there
                 os.rmdir(root)
         return ledger._replace(directories=(), agents={}, rig="", synced=SyncState())
-
-    def _remove_worktree(self, ledger: Ledger) -> list[str]:
-        return remove_worktree(self.city, ledger, self.planner.environ)
 
     def _execute(self, root: str, plan: DirectoryPlan, created: Sequence[Step]) -> ExecuteResult:
         for path in plan.decision.snapshots:
@@ -169,7 +168,7 @@ class Applier:
         from gascity.workdir.write import worktree
 
         site = next(site for site in plan.sites if site.kind == AS_WORKTREE)
-        environ = self.planner.environ
+        environ = self.environ
         try:
             base = base_of(site.rig, self.planner.sites.default_branch(site.agent), environ)
             os.makedirs(os.path.dirname(root), exist_ok=True)
@@ -247,7 +246,7 @@ class Applier:
         except OSError as error:
             raise CityError(_io_problem(error, "undo")) from error
         if entry.worktree and not ledger.paths and os.path.isdir(root):
-            reasons = self._remove_worktree(ledger) if is_complete(root) else []
+            reasons = remove_worktree(self.city, ledger, self.environ) if is_complete(root) else []
             if reasons:
                 self.report(f"kept worktree {self._shown(root)}: {'; '.join(reasons)}")
             else:
@@ -316,8 +315,3 @@ def _io_problem(error: OSError, command: str) -> Problem:
     """Return the problem for an I/O error in the middle of a command."""
     hint = f"fix this and run `city {command}` again; it continues where it stopped"
     return Problem("refused", f"{error.filename}: {error.strerror}", None, hint)
-
-
-def _conflict_step(step: Step) -> Step:
-    reason = "changed during apply; run `city apply` again"
-    return step._replace(op=KEEP, reason=reason, change=None)

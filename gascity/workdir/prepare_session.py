@@ -11,7 +11,6 @@ from gascity.location import WORKTREE, Site
 from gascity.mcp.delivery import LAUNCH, Delivery, LaunchArguments, launch_arguments
 from gascity.mcp.servers import launch_value
 from gascity.model.city import Agent, City
-from gascity.model.plan import Step
 from gascity.model.problems import Place, Problem
 from gascity.model.secrets import filled
 from gascity.prompts import Machine, Prompts
@@ -233,7 +232,9 @@ class _Preparation:
             )
         )
         ledger = result.ledger
-        self.notes += [self._kept_note(root, step) for step in result.kept]
+        for step in result.kept:
+            path = root if step.path == "." else f"{root}/{step.path}"
+            self.notes.append(f"kept {self.planner.disk.shown(path)} ({step.reason})")
         prepared = PreparedSession(
             root,
             site.kind,
@@ -257,10 +258,6 @@ class _Preparation:
             self.planner, run, self.notes.append, lambda *_: None, self.worker.fingerprints
         )
         return applier.apply(root, sites, Choices(), frozenset((self.name,)))
-
-    def _kept_note(self, root: str, step: Step) -> str:
-        path = root if step.path == "." else f"{root}/{step.path}"
-        return f"kept {self.planner.disk.shown(path)} ({step.reason})"
 
     def _missing_variables(self, delivery: Delivery | None) -> list[Problem]:
         """Report environment variables that the launch needs and that are not set."""

@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
-from gascity.files import refuse_links, sync_directory, write_new
+from gascity.files import refuse_links, remove_tree, sync_directory, write_new
 from gascity.model.plan import DIRECTORY, FILE, LINK
 from gascity.model.problems import Place, Problem
 
@@ -37,30 +37,32 @@ def scan_tree(root: str) -> DirectoryTree:
     """Return everything below a directory but `.git`. A symlink that leaves it is a problem."""
     items: dict[str, TreeEntry] = {}
     problems: list[Problem] = []
-    for path, found in _walk(root, ""):
-        mode = stat.S_IMODE(found.st_mode) & 0o777
-        if stat.S_ISLNK(found.st_mode):
-            target = os.readlink(f"{root}/{path}")
+    for path, mode in _walk(root, ""):
+        place, permissions = f"{root}/{path}", mode & 0o777
+        if stat.S_ISLNK(mode):
+            target = os.readlink(place)
             items[path] = TreeEntry(LINK, target=target)
             if target.startswith("/") or not _stays(root, path):
-                problems.append(_leaves(f"{root}/{path}", target))
-        elif stat.S_ISDIR(found.st_mode):
-            items[path] = TreeEntry(DIRECTORY, mode)
-        elif stat.S_ISREG(found.st_mode):
-            items[path] = TreeEntry(FILE, mode)
+                problems.append(_leaves(place, target))
+        elif stat.S_ISDIR(mode):
+            items[path] = TreeEntry(DIRECTORY, permissions)
+        elif stat.S_ISREG(mode):
+            items[path] = TreeEntry(FILE, permissions)
         else:
-            problems.append(_odd(f"{root}/{path}"))
+            message = f"`{os.path.basename(path)}` is neither a file nor a directory"
+            problems.append(Problem("not-a-file", message, Place(place), "remove it"))
     return DirectoryTree(root, items, tuple(problems))
 
 
-def _walk(root: str, prefix: str) -> Iterator[tuple[str, os.stat_result]]:
+def _walk(root: str, prefix: str) -> Iterator[tuple[str, int]]:
+    """Yield every path below `prefix` with its mode, but `.git`."""
     for name in sorted(os.listdir(f"{root}/{prefix}" if prefix else root)):
         path = f"{prefix}{name}"
         if name == ".git":
             continue
-        found = os.lstat(f"{root}/{path}")
-        yield path, found
-        if stat.S_ISDIR(found.st_mode):
+        mode = os.lstat(f"{root}/{path}").st_mode
+        yield path, mode
+        if stat.S_ISDIR(mode):
             yield from _walk(root, f"{path}/")
 
 
@@ -76,11 +78,6 @@ def _leaves(path: str, target: str) -> Problem:
         Place(path),
         "replace it with the file: from the city it would point elsewhere",
     )
-
-
-def _odd(path: str) -> Problem:
-    message = f"`{os.path.basename(path)}` is neither a file nor a directory"
-    return Problem("not-a-file", message, Place(path), "remove it")
 
 
 def differences(
@@ -119,18 +116,16 @@ def _opened(path: str) -> int:
     return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
 
 
-def _unified(one: bytes | None, other: bytes | None, name: str, other_name: str) -> Iterator[str]:
+def _unified(old: bytes | None, new: bytes | None, old_name: str, new_name: str) -> Iterator[str]:
     from difflib import unified_diff
 
-    names = (
-        name if one is not None else "/dev/null",
-        other_name if other is not None else "/dev/null",
-    )
-    sides = [_lines(one or b""), _lines(other or b"")]
-    if sides[0] is None or sides[1] is None:
-        yield f"Binary files {names[0]} and {names[1]} differ"
+    old_name = old_name if old is not None else "/dev/null"
+    new_name = new_name if new is not None else "/dev/null"
+    old_lines, new_lines = _lines(old or b""), _lines(new or b"")
+    if old_lines is None or new_lines is None:
+        yield f"Binary files {old_name} and {new_name} differ"
         return
-    yield from unified_diff(sides[0], sides[1], *names, lineterm="")
+    yield from unified_diff(old_lines, new_lines, old_name, new_name, lineterm="")
 
 
 def _lines(data: bytes) -> list[str] | None:
@@ -156,7 +151,7 @@ def import_tree(tree: DirectoryTree, target: str, root: str) -> None:
     created = _create_parents(home)
     temporary = f"{home}/.{name}.city-{os.getpid()}"
     try:
-        _remove(temporary)  # left by a killed process with our id
+        remove_tree(temporary)  # left by a killed process with our id
         os.mkdir(temporary)
         for path, item in tree.items.items():
             _copy(tree, path, item, f"{temporary}/{path}")
@@ -165,7 +160,8 @@ def import_tree(tree: DirectoryTree, target: str, root: str) -> None:
                 os.chmod(f"{temporary}/{path}", item.mode | 0o700)
         os.rename(temporary, target)
     except BaseException:
-        _remove(temporary)
+        with suppress(OSError):
+            remove_tree(temporary)
         for directory in created:
             with suppress(OSError):
                 os.rmdir(directory)
@@ -198,10 +194,3 @@ def _copy_file(source: str, target: str, mode: int) -> None:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError(0, "no longer a file", source)
         write_new(target, iter(partial(file.read, 1 << 20), b""), mode)
-
-
-def _remove(directory: str) -> None:
-    from shutil import rmtree
-
-    if os.path.lexists(directory):
-        rmtree(directory, ignore_errors=True)

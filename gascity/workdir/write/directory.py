@@ -39,13 +39,8 @@ class ConcurrentChangeError(OSError):
         super().__init__(errno.ESTALE, "changed by another process; try again", path)
 
 
-def stamp_of(stat_result: os.stat_result) -> Stamp:
-    return (
-        stat_result.st_mtime_ns,
-        stat_result.st_ctime_ns,
-        stat_result.st_size,
-        stat_result.st_ino,
-    )
+def stamp_of(status: os.stat_result) -> Stamp:
+    return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino
 
 
 def temporary_name(name: str) -> str:
@@ -78,26 +73,20 @@ class Directory:
         if kind != DIRECTORY:
             return PathState(BLOCKED, target=self._blocker(parent))
         try:
-            stat_result = os.lstat(f"{self.root}/{path}")
+            status = os.lstat(f"{self.root}/{path}")
         except (FileNotFoundError, NotADirectoryError):
             return PathState(ABSENT)
-        return self._path_state(stat_result, f"{self.root}/{path}", None)
+        return self._path_state(status, f"{self.root}/{path}", None)
 
     def matches(self, path: str, stamp: Stamp, mode: int) -> bool:
         """Return whether a file has this stamp and mode. Cheap: called for every managed file."""
         if self._kind(path.rpartition("/")[0]) != DIRECTORY:
             return False
         try:
-            stat_result = os.lstat(f"{self.root}/{path}")
+            status = os.lstat(f"{self.root}/{path}")
         except OSError:
             return False
-        return (
-            stat_result.st_mtime_ns == stamp[0]
-            and stat_result.st_ctime_ns == stamp[1]
-            and stat_result.st_size == stamp[2]
-            and stat_result.st_ino == stamp[3]
-            and stat_result.st_mode == stat.S_IFREG | mode
-        )
+        return stamp_of(status) == stamp and status.st_mode == stat.S_IFREG | mode
 
     def _kind(self, path: str) -> str:
         """Return DIRECTORY, ABSENT or OTHER for a parent directory; cached."""
@@ -113,12 +102,12 @@ class Directory:
                 return parent_kind
         try:
             # The root itself may be a symlink: the user chose it.
-            stat_result = os.lstat(f"{self.root}/{path}") if path else os.stat(self.root)
+            status = os.lstat(f"{self.root}/{path}") if path else os.stat(self.root)
         except FileNotFoundError:
             return ABSENT
         except NotADirectoryError:
             return OTHER
-        return DIRECTORY if stat.S_ISDIR(stat_result.st_mode) else OTHER
+        return DIRECTORY if stat.S_ISDIR(status.st_mode) else OTHER
 
     def _blocker(self, path: str) -> str:
         """Return the topmost ancestor that is not a directory."""
@@ -127,10 +116,10 @@ class Directory:
         return path
 
     @staticmethod
-    def _path_state(stat_result: os.stat_result, name: str, dir_fd: int | None) -> PathState:
-        mode = stat_result.st_mode
+    def _path_state(status: os.stat_result, name: str, dir_fd: int | None) -> PathState:
+        mode = status.st_mode
         if stat.S_ISREG(mode):
-            return PathState(FILE, mode & 0o7777, stamp_of(stat_result))
+            return PathState(FILE, mode & 0o7777, stamp_of(status))
         if stat.S_ISLNK(mode):
             return PathState(LINK, target=os.readlink(name, dir_fd=dir_fd))
         return PathState(DIRECTORY if stat.S_ISDIR(mode) else OTHER)
@@ -197,11 +186,11 @@ class Directory:
 
     def _check_expected(self, change: FileChange, name: str, dir_fd: int) -> None:
         try:
-            stat_result = os.stat(name, dir_fd=dir_fd, follow_symlinks=False)
+            status = os.stat(name, dir_fd=dir_fd, follow_symlinks=False)
         except FileNotFoundError:
             now = PathState(ABSENT)
         else:
-            now = self._path_state(stat_result, name, dir_fd)
+            now = self._path_state(status, name, dir_fd)
         # A mode alone may differ: chmod changes ctime, which is in the stamp.
         if now._replace(mode=0) != change.expected._replace(mode=0):
             raise ConcurrentChangeError(change.path)

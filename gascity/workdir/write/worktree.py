@@ -80,8 +80,10 @@ def prepare(
             note = "" if _is_numbered(record.branch, branch) else f"on {on}"
             return WorktreeResult(given, record.branch, note=note)
         previous = _clear_path(repository, path, record)
-        if not previous and resume and _is_unused(repository, branch):
-            previous = branch
+        if not previous and resume:
+            # Check out the branch again if it exists and is checked out nowhere.
+            arguments = ["for-each-ref", "--format=-%(worktreepath)", f"refs/heads/{branch}"]
+            previous = branch if git.run(arguments, rig, environ).line == "-" else ""
         start = base or _default_base(repository)
         name, arguments = _branch_arguments(repository, common, branch, previous, start)
         # No hooks: one may leave a process behind that would keep the lock open.
@@ -195,12 +197,6 @@ def _free_branch(
         if ref not in existing and not any(other.startswith(f"{ref}/") for other in existing):
             return name, "-b"
     raise AssertionError("the numbers never end")
-
-
-def _is_unused(repository: RigRepository, branch: str) -> bool:
-    """Return whether a branch exists and is checked out nowhere."""
-    arguments = ["for-each-ref", "--format=-%(worktreepath)", f"refs/heads/{branch}"]
-    return git.run(arguments, repository.root, repository.environ).line == "-"
 
 
 def _branch_note(name: str, branch: str) -> str:

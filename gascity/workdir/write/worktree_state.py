@@ -166,7 +166,7 @@ def _edited(
 
 def _sha256(path: str) -> str:
     """Return the SHA-256 of a regular file; empty for anything else."""
-    from hashlib import sha256
+    from hashlib import file_digest
 
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
@@ -174,12 +174,8 @@ def _sha256(path: str) -> str:
     except OSError:
         return ""
     with open(handle, "rb", buffering=0) as file:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            return ""
-        hasher = sha256()
-        while chunk := file.read(_CHUNK):
-            hasher.update(chunk)
-        return hasher.hexdigest()
+        regular = stat.S_ISREG(os.fstat(handle).st_mode)
+        return file_digest(file, "sha256").hexdigest() if regular else ""
 
 
 def _ignored(path: str, lines: Iterable[_StatusLine], managed: frozenset[str]) -> tuple[str, ...]:
