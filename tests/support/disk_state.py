@@ -72,7 +72,7 @@ def document(
     return one._replace(shape=shape, entries=entries) if servers else one
 
 
-class Plot:
+class FakeDirectory:
     """Contents by path, with the ledger of managed files."""
 
     def __init__(
@@ -119,7 +119,7 @@ class Plot:
         whose: Iterable[str] | None = None,
     ) -> PlanDecision:
         """Return the plan that leaves exactly these files managed."""
-        ground = DiskState(
+        disk = DiskState(
             path_state=self.path_state,
             unchanged=lambda *_: False,
             read=lambda path: self.things[path].data,
@@ -131,12 +131,14 @@ class Plot:
         )
         asked = frozenset(whose) if whose is not None else None
         by_path = {one.path: one for one in wanted}
-        return decide(by_path, self.held, ground, Choices(force, adopt), asked)
+        return decide(by_path, self.held, disk, Choices(force, adopt), asked)
 
-    def do(self, outcome: PlanDecision) -> PlanDecision:
+    def do(self, decision: PlanDecision) -> PlanDecision:
         """Execute a plan made for the current state."""
-        self.held = dict(outcome.records)
-        for step in sorted(outcome.steps, key=lambda s: bool(s.change and s.change.kind != ABSENT)):
+        self.held = dict(decision.records)
+        for step in sorted(
+            decision.steps, key=lambda s: bool(s.change and s.change.kind != ABSENT)
+        ):
             change = step.change
             if change is None:
                 continue
@@ -150,16 +152,16 @@ class Plot:
             if step.record is not None and change.kind == FILE:
                 assert change.data is not None
                 self.held[step.path] = step.record._replace(sha256=digest(change.data))
-        return outcome
+        return decision
 
     def apply(self, *wanted: WantedPath, force: bool = False, adopt: bool = False) -> list[str]:
         """Plan and execute; return one line per step or kept path."""
-        return said(self.do(self.plan(*wanted, force=force, adopt=adopt)))
+        return step_lines(self.do(self.plan(*wanted, force=force, adopt=adopt)))
 
 
-def said(outcome: PlanDecision) -> list[str]:
+def step_lines(decision: PlanDecision) -> list[str]:
     """Return lines like `keep notes.md: not managed by city`, sorted by path."""
     return [
         f"{step.op} {step.path}" + (f": {step.reason}" if step.reason else "")
-        for step in sorted(outcome.steps, key=lambda step: step.path)
+        for step in sorted(decision.steps, key=lambda step: step.path)
     ]

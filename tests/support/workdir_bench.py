@@ -24,7 +24,7 @@ class Bench:
     def plan(self, *wanted: WantedPath, force: bool = False, adopt: bool = False) -> PlanDecision:
         held = self.ledger.paths
         with Directory(str(self.root)) as directory:
-            ground = DiskState(
+            disk = DiskState(
                 path_state=directory.state,
                 unchanged=directory.matches,
                 read=directory.read,
@@ -33,7 +33,7 @@ class Bench:
                 shown=lambda path: path,
                 trusted_before=self.ledger.written - 20_000_000,
             )
-            return decide({one.path: one for one in wanted}, held, ground, Choices(force, adopt))
+            return decide({one.path: one for one in wanted}, held, disk, Choices(force, adopt))
 
     def apply(
         self,

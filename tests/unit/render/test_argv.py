@@ -235,7 +235,7 @@ def test_a_resume_command_gets_the_conversation_as_one_word(dock: Docked) -> Non
     assert odd.argv[2] == "claude -r 'x; rm -r .' \"$@\""
 
 
-def test_nothing_is_handed_over_in_mode_none(dock: Docked) -> None:
+def test_nothing_is_passed_in_mode_none(dock: Docked) -> None:
     made = dock("claude", 'prompt_mode = "none"\n').run()
     assert (made.stdin, made.files) == ("", {})
     assert not any("system-prompt" in word for word in made.argv)
@@ -257,7 +257,7 @@ def test_trust_and_servers_come_before_the_prompt(dock: Docked) -> None:
     assert made.env == {"A": "b"}
 
 
-def test_the_mode_of_a_run_is_told(dock: Docked) -> None:
+def test_the_permission_mode_of_a_run_is_known(dock: Docked) -> None:
     def mode(provider: str, settings: str = "") -> str:
         one = dock(provider, settings)
         return permission_mode(one.provider, one.agent)

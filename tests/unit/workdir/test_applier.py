@@ -112,7 +112,7 @@ def test_undo_removes_a_worktree_that_the_apply_created(city: Quarters) -> None:
     assert not os.path.exists(root)
 
 
-def test_undo_keeps_what_changed_since(city: Quarters) -> None:
+def test_undo_keeps_paths_that_changed_since(city: Quarters) -> None:
     city.agent("mayor", **{"overlay/a": "text"})
     run = Run(city)
     run.apply("mayor")

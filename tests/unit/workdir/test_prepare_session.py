@@ -31,7 +31,7 @@ def test_the_first_slot_has_the_directory_that_apply_makes(city: Quarters) -> No
     assert city.steps("mayor") == []
 
 
-def test_each_slot_has_a_directory_of_its_own_with_the_same_in_it(city: Quarters) -> None:
+def test_each_slot_has_its_own_directory_with_the_same_content(city: Quarters) -> None:
     city.agent("mayor", **{"overlay/a": "ours\n", "mcp/files.toml": server("files")})
     first, second = (city.prepare("mayor", slot) for slot in (1, 2))
     assert second.workdir == str(city.place("work/mayor~2"))
@@ -73,14 +73,14 @@ def test_a_work_dir_with_the_sessions_name_in_it_is_that_sessions_own(city: Quar
     assert Path(done.workdir, "a").read_text() == "two\n"
 
 
-def test_agents_that_share_a_place_are_handed_their_own_servers(city: Quarters) -> None:
+def test_agents_that_share_a_directory_launch_with_their_own_servers(city: Quarters) -> None:
     for name in ("cat", "dog"):
         city.agent(name, 'work_dir = "desk"', **{f"mcp/{name}s.toml": server(f"{name}s")})
     for name in ("cat", "dog"):
         assert list(handed(city.prepare(name))) == [f"{name}s"]
 
 
-def test_servers_that_launches_are_handed_are_those_of_the_slot(tmp_path: Path) -> None:
+def test_launches_get_the_servers_of_their_slot(tmp_path: Path) -> None:
     city = Quarters(tmp_path / "town", {".mcp.json": "{}\n"})
     told = server("files", API_KEY="s3cr3t", HERE="{{ .WorkDir }}")
     city.agent("cat", 'scope = "rig"', **{"mcp/files.template.toml": told})
@@ -137,7 +137,7 @@ def test_a_variable_that_is_not_set_stops_the_session(
     assert city.prepare("mayor").problems == ()
 
 
-def test_a_directory_as_it_was_left_is_current_until_somebody_changes_it(city: Quarters) -> None:
+def test_a_prepared_directory_is_current_until_it_changes(city: Quarters) -> None:
     city.agent("mayor", **{"overlay/a": "ours\n", "mcp/files.toml": server("files")})
     done = city.prepare("mayor")
     assert city.is_current("mayor", done)
@@ -169,7 +169,7 @@ def test_a_worktree_is_current_for_the_same_branch_only(city: Quarters) -> None:
     assert not city.is_current("dock/cat", done, work="w-1", taken=taken)
 
 
-def test_many_threads_may_furnish_at_once(city: Quarters) -> None:
+def test_many_threads_may_prepare_sessions_at_once(city: Quarters) -> None:
     files = {f"overlay/{number}.md": "{{ .x }}\n" for number in range(20)}
     city.agent("mayor", **files, **{"overlay/who.template.md": "{{ .Session }}\n"})
     city.agent("cat", 'scope = "rig"', **{"overlay/who.template.md": "{{ .Session }}\n"})

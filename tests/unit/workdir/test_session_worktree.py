@@ -30,7 +30,7 @@ def seen(done: PreparedSession) -> list[str]:
     return status(Path(done.workdir), done.env)
 
 
-def test_a_worktree_stands_on_the_works_branch_with_ours_out_of_sight(city: Quarters) -> None:
+def test_a_worktree_is_on_the_work_items_branch_with_managed_files_excluded(city: Quarters) -> None:
     done = city.prepare("dock/cat", work="w-1")
     assert done.workdir == str(city.place("worktrees/dock/cat"))
     assert (done.branch, done.base) == ("city/cat/w-1", head(city.dock))
@@ -73,7 +73,7 @@ def test_a_branch_with_commits_stays_and_they_are_counted(city: Quarters) -> Non
     assert "city/cat/w-1" in branches(city.dock)
 
 
-def test_a_file_of_ours_makes_way_for_one_that_the_base_has_by_now(city: Quarters) -> None:
+def test_a_managed_file_is_removed_if_the_base_now_tracks_its_path(city: Quarters) -> None:
     first = city.prepare("dock/cat", work="w-1")
     commit(city.dock, {"notes.md": "theirs\n"})
     second = city.prepare("dock/cat", work="w-2")
@@ -107,13 +107,13 @@ def test_a_worktree_with_something_unfinished_is_kept_and_another_made(
     assert (third.workdir, third.notes) == (second.workdir, ())
 
 
-def test_nobody_gets_a_worktree_that_another_session_works_in(city: Quarters) -> None:
+def test_no_session_gets_a_worktree_that_another_session_uses(city: Quarters) -> None:
     first = city.prepare("dock/cat", work="w-1")
     second = city.prepare("dock/cat", work="w-2", taken=frozenset((first.workdir,)))
     assert second.workdir == f"{first.workdir}~1.2"
 
 
-def test_a_session_that_goes_on_finds_everything_as_it_left_it(city: Quarters) -> None:
+def test_a_resumed_session_finds_its_worktree_unchanged(city: Quarters) -> None:
     first = city.prepare("dock/cat", work="w-1")
     Path(first.workdir, "half.txt").write_text("half\n")
     commit(city.dock, {"README.md": "hello again\n"})
@@ -125,7 +125,7 @@ def test_a_session_that_goes_on_finds_everything_as_it_left_it(city: Quarters) -
     assert Path(again.workdir, "README.md").read_text() == "hello\n"
 
 
-def test_a_session_that_goes_on_gets_its_branch_back_if_its_directory_is_gone(
+def test_a_resumed_session_gets_its_branch_again_if_its_directory_was_deleted(
     city: Quarters,
 ) -> None:
     first = city.prepare("dock/cat", work="w-1")
@@ -137,7 +137,7 @@ def test_a_session_that_goes_on_gets_its_branch_back_if_its_directory_is_gone(
     assert Path(again.workdir, "work.txt").read_text() == "done\n"
 
 
-def test_a_session_that_goes_on_leaves_a_directory_that_another_one_has_by_now(
+def test_a_resumed_session_leaves_a_directory_that_another_session_uses(
     city: Quarters,
 ) -> None:
     first = city.prepare("dock/cat", work="w-1")
@@ -151,7 +151,7 @@ def test_a_session_that_goes_on_leaves_a_directory_that_another_one_has_by_now(
     assert current_branch(second.workdir, os.environ) == "city/cat/w-2"
 
 
-def test_work_that_is_tried_again_goes_on_with_its_branch(city: Quarters) -> None:
+def test_retried_work_keeps_its_branch(city: Quarters) -> None:
     first = city.prepare("dock/cat", work="w-1")
     commit(Path(first.workdir), {"work.txt": "done\n"})
     again = city.prepare("dock/cat", work="w-1")
@@ -159,7 +159,7 @@ def test_work_that_is_tried_again_goes_on_with_its_branch(city: Quarters) -> Non
     assert count_commits(again.workdir, again.base, os.environ) == 1
 
 
-def test_a_session_without_work_stands_on_a_branch_of_its_name(city: Quarters) -> None:
+def test_a_session_without_work_is_on_a_branch_with_its_name(city: Quarters) -> None:
     city.fine("apply", "cat")
     done = city.prepare("dock/cat", alias="dock/tom")
     assert done.workdir == str(city.place("worktrees/dock/cat"))
@@ -188,7 +188,7 @@ def test_a_worktree_that_has_become_clean_is_used_again(city: Quarters) -> None:
     assert (second.workdir, third.workdir) == (f"{first.workdir}~1.2", first.workdir)
 
 
-def test_a_branch_that_a_person_has_taken_is_theirs(city: Quarters) -> None:
+def test_a_branch_that_the_user_checked_out_is_left_unchanged(city: Quarters) -> None:
     git(city.dock, "branch", "city/cat/w-1")
     commit(city.dock, {"README.md": "newer\n"})
     git(city.dock, "checkout", "--quiet", "city/cat/w-1")

@@ -79,7 +79,7 @@ def test_sinks_of_several_providers_are_kept_apart() -> None:
     )
 
 
-def test_two_skills_of_one_name_in_one_sink_are_given_to_nobody() -> None:
+def test_no_agent_gets_skills_whose_names_collide_in_one_directory() -> None:
     mine, theirs, tides = (
         skill("agents/clerk/skills/knots"),
         skill("skills/knots"),
@@ -102,7 +102,7 @@ def test_two_skills_of_one_name_in_one_sink_are_given_to_nobody() -> None:
     assert (problem.code, problem.message, problem.is_error) == ("skill-collision", words, True)
 
 
-def test_the_same_two_skills_in_sinks_of_their_own_do_not_meet() -> None:
+def test_skills_with_the_same_name_in_different_directories_do_not_collide() -> None:
     claims = [
         claim("mayor", skill("skills/knots")),
         claim("clerk", skill("agents/clerk/skills/knots"), sink=".agents/skills"),
@@ -112,7 +112,7 @@ def test_the_same_two_skills_in_sinks_of_their_own_do_not_meet() -> None:
     assert not plan.problems
 
 
-def test_a_provider_without_a_sink_gets_none_and_is_told_why() -> None:
+def test_a_provider_without_a_skill_directory_gets_no_skills_and_a_reason() -> None:
     plan = sink_plan([claim("sh", skill("skills/knots"), sink="")], WORK, no_files)
     assert (plan.wanted, plan.problems) == ((), {})
     assert plan.skipped == (
@@ -161,7 +161,9 @@ def test_a_copy_serves_all_when_one_of_them_cannot_follow_a_link() -> None:
     assert plan.wanted == tuple(one._replace(agents=both) for one in COPIES)
 
 
-def test_an_agents_claim_holds_what_its_filter_and_the_rules_leave(city: CityBuilder) -> None:
+def test_an_agents_claim_has_the_skills_that_its_filter_and_the_rules_allow(
+    city: CityBuilder,
+) -> None:
     sound = "---\nname: {0}\ndescription: D.\n---\n"
     town = city(
         {

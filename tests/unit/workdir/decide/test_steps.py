@@ -5,122 +5,131 @@ from collections.abc import Callable
 import pytest
 
 from gascity.model.plan import FILE, KEEP, LINK, WantedPath
-from tests.support.disk_state import FOLDER, PIPE, Plot, Thing, file, link, link_to, said
+from tests.support.disk_state import (
+    FOLDER,
+    PIPE,
+    FakeDirectory,
+    Thing,
+    file,
+    link,
+    link_to,
+    step_lines,
+)
 
 FOREIGN = "not managed by city"
 EDITED = "modified locally"
 
 
 def test_a_file_that_is_not_there_is_written() -> None:
-    plot = Plot()
-    assert plot.apply(file("CLAUDE.md", "ours")) == ["write CLAUDE.md"]
-    assert plot.text("CLAUDE.md") == "ours"
-    assert plot.held["CLAUDE.md"].source == "overlay/CLAUDE.md"
+    directory = FakeDirectory()
+    assert directory.apply(file("CLAUDE.md", "ours")) == ["write CLAUDE.md"]
+    assert directory.text("CLAUDE.md") == "ours"
+    assert directory.held["CLAUDE.md"].source == "overlay/CLAUDE.md"
 
 
-def test_what_is_up_to_date_has_no_step() -> None:
-    plot = Plot()
-    plot.apply(file("a", "1"), link("b", "/skills/b"))
-    assert plot.apply(file("a", "1"), link("b", "/skills/b")) == []
+def test_an_up_to_date_path_has_no_step() -> None:
+    directory = FakeDirectory()
+    directory.apply(file("a", "1"), link("b", "/skills/b"))
+    assert directory.apply(file("a", "1"), link("b", "/skills/b")) == []
 
 
 def test_a_file_whose_source_changed_is_written_again() -> None:
-    plot = Plot()
-    plot.apply(file("a", "1"))
-    assert plot.apply(file("a", "2")) == ["write a: source changed"]
-    assert plot.text("a") == "2"
+    directory = FakeDirectory()
+    directory.apply(file("a", "1"))
+    assert directory.apply(file("a", "2")) == ["write a: source changed"]
+    assert directory.text("a") == "2"
 
 
-def test_a_file_of_ours_that_is_gone_comes_back() -> None:
-    plot = Plot()
-    plot.apply(file("a", "1"), link("b", "/skills/b"))
-    plot.things.clear()
-    assert plot.apply(file("a", "1"), link("b", "/skills/b")) == [
+def test_a_deleted_managed_file_is_written_again() -> None:
+    directory = FakeDirectory()
+    directory.apply(file("a", "1"), link("b", "/skills/b"))
+    directory.things.clear()
+    assert directory.apply(file("a", "1"), link("b", "/skills/b")) == [
         "write a: was missing",
         "link b: was missing",
     ]
 
 
-def test_a_foreign_file_is_kept_and_never_becomes_ours() -> None:
-    plot = Plot({"CLAUDE.md": "mine"})
+def test_an_unmanaged_file_is_kept_and_never_becomes_managed() -> None:
+    directory = FakeDirectory({"CLAUDE.md": "mine"})
     for _ in range(2):
-        assert plot.apply(file("CLAUDE.md", "ours")) == [f"keep CLAUDE.md: {FOREIGN}"]
-    assert plot.text("CLAUDE.md") == "mine"
-    assert plot.held == {}
-    assert plot.apply() == []
+        assert directory.apply(file("CLAUDE.md", "ours")) == [f"keep CLAUDE.md: {FOREIGN}"]
+    assert directory.text("CLAUDE.md") == "mine"
+    assert directory.held == {}
+    assert directory.apply() == []
 
 
 def test_a_foreign_file_that_says_the_same_is_still_foreign() -> None:
-    plot = Plot({"CLAUDE.md": "same"})
-    assert plot.apply(file("CLAUDE.md", "same")) == []
-    assert plot.held == {}
-    plot.apply()
-    assert plot.text("CLAUDE.md") == "same"
+    directory = FakeDirectory({"CLAUDE.md": "same"})
+    assert directory.apply(file("CLAUDE.md", "same")) == []
+    assert directory.held == {}
+    directory.apply()
+    assert directory.text("CLAUDE.md") == "same"
 
 
 def test_a_foreign_file_that_git_tracks_is_said_to_be_tracked() -> None:
-    plot = Plot({"CLAUDE.md": "theirs"}, tracked=["CLAUDE.md"])
-    assert plot.apply(file("CLAUDE.md", "ours")) == ["keep CLAUDE.md: tracked by git"]
+    directory = FakeDirectory({"CLAUDE.md": "theirs"}, tracked=["CLAUDE.md"])
+    assert directory.apply(file("CLAUDE.md", "ours")) == ["keep CLAUDE.md: tracked by git"]
 
 
-def test_a_file_of_ours_that_was_edited_is_kept() -> None:
-    plot = Plot()
-    plot.apply(file("a", "1"))
-    plot.put("a", "mine")
-    assert plot.apply(file("a", "1")) == [f"keep a: {EDITED}"]
-    assert plot.apply(file("a", "2")) == [f"keep a: {EDITED}"]
-    assert plot.text("a") == "mine"
+def test_a_modified_managed_file_is_kept() -> None:
+    directory = FakeDirectory()
+    directory.apply(file("a", "1"))
+    directory.put("a", "mine")
+    assert directory.apply(file("a", "1")) == [f"keep a: {EDITED}"]
+    assert directory.apply(file("a", "2")) == [f"keep a: {EDITED}"]
+    assert directory.text("a") == "mine"
 
 
 def test_an_edit_that_comes_to_the_same_as_the_source_is_no_edit() -> None:
-    plot = Plot()
-    plot.apply(file("a", "1"))
-    plot.put("a", "2")
-    assert plot.apply(file("a", "2")) == []
-    assert plot.apply() == ["remove a: no longer needed"]
+    directory = FakeDirectory()
+    directory.apply(file("a", "1"))
+    directory.put("a", "2")
+    assert directory.apply(file("a", "2")) == []
+    assert directory.apply() == ["remove a: no longer needed"]
 
 
 @pytest.mark.parametrize("thing", ["mine", link_to("elsewhere")], ids=["file", "link"])
-def test_force_replaces_what_a_person_put_there(thing: str | Thing) -> None:
-    plot = Plot({"a": thing})
-    (line,) = plot.apply(file("a", "ours"), force=True)
+def test_force_replaces_a_users_file(thing: str | Thing) -> None:
+    directory = FakeDirectory({"a": thing})
+    (line,) = directory.apply(file("a", "ours"), force=True)
     assert line.startswith("write a: replaces your")
-    assert plot.things["a"] == Thing(FILE, b"ours")
+    assert directory.things["a"] == Thing(FILE, b"ours")
 
 
 def test_force_replaces_an_edited_file() -> None:
-    plot = Plot()
-    plot.apply(file("a", "1"))
-    plot.put("a", "mine")
-    assert plot.apply(file("a", "1"), force=True) == ["write a: replaces your file"]
-    assert plot.text("a") == "1"
+    directory = FakeDirectory()
+    directory.apply(file("a", "1"))
+    directory.put("a", "mine")
+    assert directory.apply(file("a", "1"), force=True) == ["write a: replaces your file"]
+    assert directory.text("a") == "1"
 
 
-def test_what_was_forced_away_comes_back_when_nothing_asks_for_ours_any_more() -> None:
+def test_a_file_replaced_by_force_is_restored_when_the_managed_one_is_not_needed() -> None:
     mine = Thing(FILE, b"mine \xff", 0o600)
-    plot = Plot({"a": mine})
-    plot.apply(file("a", "1"), force=True)
-    plot.apply(file("a", "2"))
-    assert plot.apply() == ["remove a: restores your file"]
-    assert plot.things["a"] == mine
-    assert plot.held == {}
+    directory = FakeDirectory({"a": mine})
+    directory.apply(file("a", "1"), force=True)
+    directory.apply(file("a", "2"))
+    assert directory.apply() == ["remove a: restores your file"]
+    assert directory.things["a"] == mine
+    assert directory.held == {}
 
 
-def test_what_was_forced_away_does_not_come_back_over_an_edit() -> None:
-    plot = Plot({"a": "mine"})
-    plot.apply(file("a", "1"), force=True)
-    plot.put("a", "edited")
-    plot.apply()
-    assert plot.text("a") == "edited"
+def test_a_file_replaced_by_force_is_not_restored_over_an_edit() -> None:
+    directory = FakeDirectory({"a": "mine"})
+    directory.apply(file("a", "1"), force=True)
+    directory.put("a", "edited")
+    directory.apply()
+    assert directory.text("a") == "edited"
 
 
 @pytest.mark.parametrize("thing", [FOLDER, PIPE], ids=["directory", "pipe"])
 @pytest.mark.parametrize("wanted", [file("a", "ours"), link("a", "/x")], ids=["file", "link"])
 def test_not_even_force_removes_a_directory_or_a_pipe(thing: Thing, wanted: WantedPath) -> None:
-    plot = Plot({"a": thing})
-    (line,) = plot.apply(wanted, force=True)
+    directory = FakeDirectory({"a": thing})
+    (line,) = directory.apply(wanted, force=True)
     assert line.startswith("keep a: ")
-    assert plot.things["a"] == thing
+    assert directory.things["a"] == thing
 
 
 @pytest.mark.parametrize(
@@ -132,23 +141,23 @@ def test_not_even_force_removes_a_directory_or_a_pipe(thing: Thing, wanted: Want
     ],
     ids=["link", "directory", "pipe"],
 )
-def test_what_stands_in_the_way_is_named(thing: Thing, reason: str) -> None:
-    plot = Plot({"a": thing})
-    assert plot.apply(file("a", "ours")) == [f"keep a: {reason}"]
-    assert plot.things["a"] == thing
+def test_the_step_names_the_obstacle(thing: Thing, reason: str) -> None:
+    directory = FakeDirectory({"a": thing})
+    assert directory.apply(file("a", "ours")) == [f"keep a: {reason}"]
+    assert directory.things["a"] == thing
 
 
 def test_a_file_where_a_link_should_be_is_kept() -> None:
-    plot = Plot({"a": "mine"})
-    assert plot.apply(link("a", "/skills/a")) == ["keep a: a file is in the way"]
-    assert plot.apply(link("a", "/skills/a"), force=True) == ["link a: replaces your file"]
+    directory = FakeDirectory({"a": "mine"})
+    assert directory.apply(link("a", "/skills/a")) == ["keep a: a file is in the way"]
+    assert directory.apply(link("a", "/skills/a"), force=True) == ["link a: replaces your file"]
 
 
 @pytest.mark.parametrize("thing", [link_to("/outside"), "a file"], ids=["link", "file"])
-def test_nothing_is_written_through_what_is_no_directory(thing: str | Thing) -> None:
-    plot = Plot({"docs": thing})
-    out = plot.plan(file("docs/deep/a", "ours"), force=True)
-    assert said(out) == ["keep docs/deep/a: `docs` is not a directory"]
+def test_nothing_is_written_through_a_path_that_is_not_a_directory(thing: str | Thing) -> None:
+    directory = FakeDirectory({"docs": thing})
+    out = directory.plan(file("docs/deep/a", "ours"), force=True)
+    assert step_lines(out) == ["keep docs/deep/a: `docs` is not a directory"]
     (problem,) = out.problems
     assert problem.code == "symlinked-target"
     assert problem.is_error
@@ -156,97 +165,97 @@ def test_nothing_is_written_through_what_is_no_directory(thing: str | Thing) -> 
 
 
 def test_a_mode_follows_its_source_alone() -> None:
-    plot = Plot()
-    plot.apply(file("run", "x"))
-    assert plot.apply(file("run", "x", mode=0o755)) == ["write run: mode changed"]
-    assert plot.things["run"].mode == 0o755
+    directory = FakeDirectory()
+    directory.apply(file("run", "x"))
+    assert directory.apply(file("run", "x", mode=0o755)) == ["write run: mode changed"]
+    assert directory.things["run"].mode == 0o755
 
 
 def test_a_mode_that_a_person_changed_stays() -> None:
-    plot = Plot()
-    plot.apply(file("run", "x"))
-    plot.put("run", Thing(FILE, b"x", 0o700))
-    assert plot.apply(file("run", "x", mode=0o755)) == []
-    assert plot.things["run"].mode == 0o700
+    directory = FakeDirectory()
+    directory.apply(file("run", "x"))
+    directory.put("run", Thing(FILE, b"x", 0o700))
+    assert directory.apply(file("run", "x", mode=0o755)) == []
+    assert directory.things["run"].mode == 0o700
 
 
 def test_a_link_follows_its_source() -> None:
-    plot = Plot()
-    plot.apply(link("skill", "/one"))
-    assert plot.apply(link("skill", "/two")) == ["link skill: source moved"]
-    assert plot.things["skill"] == link_to("/two")
+    directory = FakeDirectory()
+    directory.apply(link("skill", "/one"))
+    assert directory.apply(link("skill", "/two")) == ["link skill: source moved"]
+    assert directory.things["skill"] == link_to("/two")
 
 
 def test_a_link_that_a_person_turned_elsewhere_is_kept() -> None:
-    plot = Plot()
-    plot.apply(link("skill", "/one"))
-    plot.put("skill", link_to("/mine"))
-    assert plot.apply(link("skill", "/two")) == ["keep skill: a symlink is in the way"]
-    assert plot.apply() == [f"keep skill: no longer needed, but {EDITED}"]
-    assert plot.things["skill"] == link_to("/mine")
+    directory = FakeDirectory()
+    directory.apply(link("skill", "/one"))
+    directory.put("skill", link_to("/mine"))
+    assert directory.apply(link("skill", "/two")) == ["keep skill: a symlink is in the way"]
+    assert directory.apply() == [f"keep skill: no longer needed, but {EDITED}"]
+    assert directory.things["skill"] == link_to("/mine")
 
 
-def test_a_persons_link_to_the_same_place_is_theirs() -> None:
-    plot = Plot({"skill": link_to("/one")})
-    assert plot.apply(link("skill", "/one")) == []
-    plot.apply()
-    assert plot.things["skill"] == link_to("/one")
+def test_a_users_link_to_the_same_target_stays_the_users() -> None:
+    directory = FakeDirectory({"skill": link_to("/one")})
+    assert directory.apply(link("skill", "/one")) == []
+    directory.apply()
+    assert directory.things["skill"] == link_to("/one")
 
 
-def test_a_link_of_ours_becomes_a_file_and_a_file_a_link() -> None:
-    plot = Plot()
-    plot.apply(link("a", "/one"))
-    assert plot.apply(file("a", "copy")) == ["write a: replaces a managed symlink"]
-    assert plot.apply(link("a", "/one")) == ["link a: source moved"]
-    assert plot.things["a"] == link_to("/one")
+def test_a_managed_link_becomes_a_file_and_a_file_a_link() -> None:
+    directory = FakeDirectory()
+    directory.apply(link("a", "/one"))
+    assert directory.apply(file("a", "copy")) == ["write a: replaces a managed symlink"]
+    assert directory.apply(link("a", "/one")) == ["link a: source moved"]
+    assert directory.things["a"] == link_to("/one")
 
 
 def test_a_link_that_becomes_a_directory_is_one_plan() -> None:
-    plot = Plot()
-    plot.apply(link("skills/knots", "/one"))
-    done = plot.apply(file("skills/knots/SKILL.md", "copy"))
+    directory = FakeDirectory()
+    directory.apply(link("skills/knots", "/one"))
+    done = directory.apply(file("skills/knots/SKILL.md", "copy"))
     assert done == [
         "remove skills/knots: no longer needed",
         "write skills/knots/SKILL.md",
     ]
-    assert plot.apply(file("skills/knots/SKILL.md", "copy")) == []
+    assert directory.apply(file("skills/knots/SKILL.md", "copy")) == []
 
 
-def test_what_nobody_wants_any_more_goes() -> None:
-    plot = Plot()
-    plot.apply(file("a", "1"), link("b", "/b"))
-    assert plot.apply() == [
+def test_a_path_that_no_agent_wants_is_removed() -> None:
+    directory = FakeDirectory()
+    directory.apply(file("a", "1"), link("b", "/b"))
+    assert directory.apply() == [
         "remove a: no longer needed",
         "remove b: no longer needed",
     ]
-    assert plot.things == {}
-    assert plot.held == {}
+    assert directory.things == {}
+    assert directory.held == {}
 
 
-def test_an_edited_file_that_nobody_wants_any_more_is_left_to_its_editor() -> None:
-    plot = Plot()
-    plot.apply(file("a", "1"))
-    plot.put("a", "mine")
-    assert plot.apply() == [f"keep a: no longer needed, but {EDITED}"]
-    assert plot.text("a") == "mine"
-    assert plot.apply() == []
+def test_a_modified_file_that_no_agent_wants_is_kept() -> None:
+    directory = FakeDirectory()
+    directory.apply(file("a", "1"))
+    directory.put("a", "mine")
+    assert directory.apply() == [f"keep a: no longer needed, but {EDITED}"]
+    assert directory.text("a") == "mine"
+    assert directory.apply() == []
 
 
 @pytest.mark.parametrize("thing", [FOLDER, PIPE], ids=["directory", "pipe"])
 def test_forced_or_not_no_directory_is_removed_for_a_file(thing: Thing) -> None:
-    plot = Plot()
-    plot.apply(file("a", "1"))
-    plot.put("a", thing)
-    assert plot.apply(force=True) == [f"keep a: no longer needed, but {EDITED}"]
-    assert plot.things["a"] == thing
+    directory = FakeDirectory()
+    directory.apply(file("a", "1"))
+    directory.put("a", thing)
+    assert directory.apply(force=True) == [f"keep a: no longer needed, but {EDITED}"]
+    assert directory.things["a"] == thing
 
 
-def test_what_went_by_itself_is_only_forgotten() -> None:
-    plot = Plot()
-    plot.apply(file("a", "1"))
-    plot.things.clear()
-    assert plot.apply() == []
-    assert plot.held == {}
+def test_a_path_that_the_user_deleted_only_loses_its_record() -> None:
+    directory = FakeDirectory()
+    directory.apply(file("a", "1"))
+    directory.things.clear()
+    assert directory.apply() == []
+    assert directory.held == {}
 
 
 class TestAdopting:
@@ -257,88 +266,90 @@ class TestAdopting:
     def test_it_is_silent_until_the_source_changes(
         self, thing: str | Thing, make: Callable[[str, str], WantedPath]
     ) -> None:
-        plot = Plot({"a": thing})
-        assert plot.apply(make("a", "1"), adopt=True) == []
-        assert plot.apply(make("a", "1")) == []
-        (line,) = plot.apply(make("a", "2"))
+        directory = FakeDirectory({"a": thing})
+        assert directory.apply(make("a", "1"), adopt=True) == []
+        assert directory.apply(make("a", "1")) == []
+        (line,) = directory.apply(make("a", "2"))
         assert line.startswith("keep a: ")
-        assert plot.apply(make("a", "2"), adopt=True) == []
-        assert plot.apply(make("a", "2")) == []
-        assert plot.apply() == []
-        assert plot.held == {}
-        assert plot.things == Plot({"a": thing}).things
+        assert directory.apply(make("a", "2"), adopt=True) == []
+        assert directory.apply(make("a", "2")) == []
+        assert directory.apply() == []
+        assert directory.held == {}
+        assert directory.things == FakeDirectory({"a": thing}).things
 
     def test_an_edited_file_can_be_adopted_and_edited_on(self) -> None:
-        plot = Plot()
-        plot.apply(file("a", "1"))
-        plot.put("a", "mine")
-        assert plot.apply(file("a", "1"), adopt=True) == []
-        plot.put("a", "mine, and better")
-        assert plot.apply(file("a", "1")) == []
-        assert plot.apply(file("a", "2")) == ["keep a: source changed since you adopted this file"]
+        directory = FakeDirectory()
+        directory.apply(file("a", "1"))
+        directory.put("a", "mine")
+        assert directory.apply(file("a", "1"), adopt=True) == []
+        directory.put("a", "mine, and better")
+        assert directory.apply(file("a", "1")) == []
+        assert directory.apply(file("a", "2")) == [
+            "keep a: source changed since you adopted this file"
+        ]
 
     @pytest.mark.parametrize("text", ["1", "2"], ids=["same source", "changed source"])
-    def test_force_replaces_what_was_adopted(self, text: str) -> None:
-        plot = Plot({"a": "mine"})
-        plot.apply(file("a", "1"), adopt=True)
-        assert plot.apply(file("a", text), force=True) == ["write a: replaces your file"]
-        assert plot.text("a") == text
+    def test_force_replaces_an_adopted_file(self, text: str) -> None:
+        directory = FakeDirectory({"a": "mine"})
+        directory.apply(file("a", "1"), adopt=True)
+        assert directory.apply(file("a", text), force=True) == ["write a: replaces your file"]
+        assert directory.text("a") == text
 
-    def test_an_adopted_link_to_where_ours_leads_is_still_the_persons(self) -> None:
-        plot = Plot({"a": link_to("/mine")})
-        plot.apply(link("a", "/ours"), adopt=True)
-        plot.put("a", link_to("/ours"))
-        plot.apply(link("a", "/ours"))
-        plot.apply()
-        assert plot.things["a"] == link_to("/ours")
+    def test_an_adopted_link_to_the_wanted_target_stays_the_users(self) -> None:
+        directory = FakeDirectory({"a": link_to("/mine")})
+        directory.apply(link("a", "/ours"), adopt=True)
+        directory.put("a", link_to("/ours"))
+        directory.apply(link("a", "/ours"))
+        directory.apply()
+        assert directory.things["a"] == link_to("/ours")
 
 
 class TestCovering:
     """In a worktree, ours may lie over a tracked file."""
 
-    def plot(self) -> Plot:
-        plot = Plot({"a": "tracked"}, tracked=["a"], coverable=["a"])
-        plot.originals["a"] = (b"tracked", 0o755)
-        return plot
+    def directory(self) -> FakeDirectory:
+        directory = FakeDirectory({"a": "tracked"}, tracked=["a"], coverable=["a"])
+        directory.originals["a"] = (b"tracked", 0o755)
+        return directory
 
     def test_it_is_said_and_remembered(self) -> None:
-        plot = self.plot()
-        assert plot.apply(file("a", "ours")) == ["write a: covers the tracked file"]
-        assert plot.held["a"].covers
+        directory = self.directory()
+        assert directory.apply(file("a", "ours")) == ["write a: covers the tracked file"]
+        assert directory.held["a"].covers
 
-    def test_what_is_covered_stays_so_when_it_is_written_again(self) -> None:
-        plot = self.plot()
-        plot.apply(file("a", "ours"))
-        assert plot.apply(file("a", "more")) == ["write a: source changed"]
-        assert plot.held["a"].covers
-        del plot.things["a"]
-        plot.apply(file("a", "more"))
-        assert plot.held["a"].covers
-        plot.put("a", "edited")
-        plot.apply(file("a", "more"), adopt=True)
-        plot.apply(file("a", "more"), force=True)
-        assert plot.held["a"].covers
+    def test_a_covered_file_stays_covered_when_it_is_written_again(self) -> None:
+        directory = self.directory()
+        directory.apply(file("a", "ours"))
+        assert directory.apply(file("a", "more")) == ["write a: source changed"]
+        assert directory.held["a"].covers
+        del directory.things["a"]
+        directory.apply(file("a", "more"))
+        assert directory.held["a"].covers
+        directory.put("a", "edited")
+        directory.apply(file("a", "more"), adopt=True)
+        directory.apply(file("a", "more"), force=True)
+        assert directory.held["a"].covers
 
     def test_the_tracked_file_comes_back_with_its_mode(self) -> None:
-        plot = self.plot()
-        plot.apply(file("a", "ours"))
-        assert plot.apply() == ["remove a: restores the tracked file"]
-        assert plot.things["a"] == Thing(FILE, b"tracked", 0o755)
-        assert plot.held == {}
+        directory = self.directory()
+        directory.apply(file("a", "ours"))
+        assert directory.apply() == ["remove a: restores the tracked file"]
+        assert directory.things["a"] == Thing(FILE, b"tracked", 0o755)
+        assert directory.held == {}
 
-    def test_where_git_has_no_such_file_any_more_ours_just_goes(self) -> None:
-        plot = self.plot()
-        plot.apply(file("a", "ours"))
-        plot.originals.clear()
-        assert plot.apply() == ["remove a: no longer needed"]
-        assert plot.things == {}
+    def test_a_covering_file_is_only_removed_if_git_no_longer_tracks_the_path(self) -> None:
+        directory = self.directory()
+        directory.apply(file("a", "ours"))
+        directory.originals.clear()
+        assert directory.apply() == ["remove a: no longer needed"]
+        assert directory.things == {}
 
     def test_an_edit_to_a_covered_file_is_kept(self) -> None:
-        plot = self.plot()
-        plot.apply(file("a", "ours"))
-        plot.put("a", "edited")
-        assert plot.apply(file("a", "more")) == [f"keep a: {EDITED}"]
-        assert plot.held["a"].covers
+        directory = self.directory()
+        directory.apply(file("a", "ours"))
+        directory.put("a", "edited")
+        assert directory.apply(file("a", "more")) == [f"keep a: {EDITED}"]
+        assert directory.held["a"].covers
 
 
 class TestSharing:
@@ -348,46 +359,46 @@ class TestSharing:
         return file("a", text)._replace(agents=("a", "b"))
 
     def test_a_shared_file_stays_for_the_other(self) -> None:
-        plot = Plot()
-        plot.apply(self.both())
-        out = plot.do(plot.plan(file("a", "1", agent="b"), whose=["a"]))
-        assert said(out) == []
-        assert plot.held["a"].agents == ("b",)
-        assert plot.text("a") == "1"
+        directory = FakeDirectory()
+        directory.apply(self.both())
+        out = directory.do(directory.plan(file("a", "1", agent="b"), whose=["a"]))
+        assert step_lines(out) == []
+        assert directory.held["a"].agents == ("b",)
+        assert directory.text("a") == "1"
 
-    def test_what_only_the_other_wants_is_not_looked_at(self) -> None:
-        plot = Plot()
-        out = plot.do(plot.plan(file("x", "1"), file("y", "1", agent="b"), whose=["a"]))
-        assert said(out) == ["write x"]
+    def test_paths_that_only_other_agents_want_are_not_checked(self) -> None:
+        directory = FakeDirectory()
+        out = directory.do(directory.plan(file("x", "1"), file("y", "1", agent="b"), whose=["a"]))
+        assert step_lines(out) == ["write x"]
 
-    def test_what_only_the_other_has_is_not_removed(self) -> None:
-        plot = Plot()
-        plot.apply(file("x", "1"), file("y", "1", agent="b"))
-        out = plot.do(plot.plan(file("y", "1", agent="b"), whose=["a"]))
-        assert said(out) == ["remove x: no longer needed"]
-        assert plot.text("y") == "1"
+    def test_paths_that_only_other_agents_have_are_not_removed(self) -> None:
+        directory = FakeDirectory()
+        directory.apply(file("x", "1"), file("y", "1", agent="b"))
+        out = directory.do(directory.plan(file("y", "1", agent="b"), whose=["a"]))
+        assert step_lines(out) == ["remove x: no longer needed"]
+        assert directory.text("y") == "1"
 
     def test_the_claim_of_one_who_was_not_asked_is_kept(self) -> None:
-        plot = Plot()
-        plot.apply(self.both())
-        plot.do(plot.plan(file("a", "2", agent="a"), whose=["a"]))
-        assert plot.held["a"].agents == ("a", "b")
+        directory = FakeDirectory()
+        directory.apply(self.both())
+        directory.do(directory.plan(file("a", "2", agent="a"), whose=["a"]))
+        assert directory.held["a"].agents == ("a", "b")
 
-    def test_for_everybody_what_nobody_claims_goes(self) -> None:
-        plot = Plot()
-        plot.apply(self.both())
-        assert plot.apply() == ["remove a: no longer needed"]
+    def test_an_apply_for_all_agents_removes_paths_without_a_claimant(self) -> None:
+        directory = FakeDirectory()
+        directory.apply(self.both())
+        assert directory.apply() == ["remove a: no longer needed"]
 
 
 def test_a_kept_step_changes_nothing() -> None:
-    out = Plot({"a": "mine"}).plan(file("a", "ours"))
+    out = FakeDirectory({"a": "mine"}).plan(file("a", "ours"))
     (step,) = out.steps
     assert (step.op, step.change, step.record) == (KEEP, None, None)
     assert (step.source, step.layer) == ("overlay/a", "city")
 
 
-def test_a_changing_step_says_what_it_was_decided_on() -> None:
-    out = Plot({"a": link_to("x")}).plan(file("a", "ours"), force=True)
+def test_a_changing_step_has_the_state_it_was_decided_on() -> None:
+    out = FakeDirectory({"a": link_to("x")}).plan(file("a", "ours"), force=True)
     (step,) = out.steps
     assert step.change is not None
     assert (step.change.expected.kind, step.change.expected.target) == (LINK, "x")

@@ -52,7 +52,7 @@ def test_a_record_comes_back_with_all_that_is_in_it(journal: Journal) -> None:
     assert journal.roots() == ["/work"]
 
 
-def test_what_was_not_done_is_not_on_record(journal: Journal) -> None:
+def test_changes_that_did_not_happen_are_not_recorded(journal: Journal) -> None:
     begun = journal.begin(record(), {"a": b""})
     journal.finish(begun, {"a", "c"})
     done = journal.last("/work")
@@ -89,7 +89,9 @@ def test_each_undo_goes_one_further_and_a_half_one_is_interrupted(journal: Journ
     assert last.run == "one"
 
 
-def test_what_could_not_be_put_back_can_still_be_found(journal: Journal, tmp_path: Path) -> None:
+def test_copies_of_paths_that_could_not_be_restored_are_kept(
+    journal: Journal, tmp_path: Path
+) -> None:
     journal.finish(journal.begin(record(), {"a": b"a person's own\n"}))
     last = journal.last("/work")
     assert last is not None
@@ -99,7 +101,7 @@ def test_what_could_not_be_put_back_can_still_be_found(journal: Journal, tmp_pat
     assert b"a person's own\n" in [value for _, value in picture(tmp_path).values()]
 
 
-def test_what_a_killed_one_of_us_left_goes(journal: Journal) -> None:
+def test_files_left_by_a_killed_process_are_removed(journal: Journal) -> None:
     home = Path(journal.home("/work"))
     begun = journal.begin(record("one"), {"a": b""})
     journal.finish(begun)
@@ -113,7 +115,7 @@ def test_what_a_killed_one_of_us_left_goes(journal: Journal) -> None:
     assert sorted(path.name for path in home.rglob("*city-new*")) == []
 
 
-def test_nobody_else_may_look_into_it(journal: Journal, tmp_path: Path) -> None:
+def test_only_the_owner_may_read_it(journal: Journal, tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         (tmp_path / ".gc").mkdir(0o755)
@@ -141,7 +143,7 @@ def test_a_begin_that_fails_leaves_nothing(
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b"[", b'{"deeds": [1]}'], ids=repr)
-def test_a_damaged_record_is_an_error_that_says_what_to_do(journal: Journal, data: bytes) -> None:
+def test_a_damaged_ledger_is_an_error_with_a_hint(journal: Journal, data: bytes) -> None:
     begun = journal.begin(record(), {"a": b""})
     journal.finish(begun)
     Path(begun.home, "done.json").write_bytes(data)

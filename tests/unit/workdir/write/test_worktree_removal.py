@@ -143,7 +143,7 @@ def test_a_removal_that_was_killed_is_ended_by_the_next(rig: Rig) -> None:
     assert branches(rig.root) == ["main"]
 
 
-def test_what_a_killed_removal_left_goes_when_the_place_is_used_again(rig: Rig) -> None:
+def test_the_rest_of_a_killed_removal_is_deleted_when_the_path_is_used_again(rig: Rig) -> None:
     build_tree(rig.path.with_name(".ann.city-removed"), {"half": ""})
     rig.prepare()
     assert os.listdir(rig.path.parent) == ["ann"]
@@ -152,7 +152,7 @@ def test_what_a_killed_removal_left_goes_when_the_place_is_used_again(rig: Rig) 
     assert os.listdir(rig.path.parent) == []
 
 
-def test_only_what_a_removal_left_is_swept(rig: Rig) -> None:
+def test_only_the_rest_of_a_removal_is_deleted(rig: Rig) -> None:
     other = rig._replace(path=rig.path.with_name("ann.city-removed"))
     other.prepare("city/bob/w")
     build_tree(other.path, {"work": ""})
@@ -161,7 +161,7 @@ def test_only_what_a_removal_left_is_swept(rig: Rig) -> None:
     assert (other.path / "work").exists()
 
 
-def test_removing_what_is_not_there_is_done(rig: Rig) -> None:
+def test_removing_a_worktree_that_does_not_exist_succeeds(rig: Rig) -> None:
     assert rig.remove() == []
 
 
@@ -173,7 +173,7 @@ def test_a_locked_one_is_kept(rig: Rig) -> None:
     assert rig.recorded() == [str(rig.root)]
 
 
-def test_one_whose_rig_is_gone_is_judged_by_its_files(rig: Rig) -> None:
+def test_a_worktree_of_a_deleted_rig_is_judged_by_its_files(rig: Rig) -> None:
     rig.prepare()
     build_tree(rig.path, {"AGENTS.md": "ours\n"})
     subprocess.run(["rm", "-rf", str(rig.root)], check=True)
@@ -184,7 +184,9 @@ def test_one_whose_rig_is_gone_is_judged_by_its_files(rig: Rig) -> None:
     assert not rig.path.exists()
 
 
-def test_one_whose_rig_is_no_repository_any_more_is_judged_the_same(rig: Rig) -> None:
+def test_a_worktree_of_a_rig_that_is_no_longer_a_repository_is_judged_by_its_files(
+    rig: Rig,
+) -> None:
     rig.prepare()
     subprocess.run(["rm", "-rf", str(rig.root / ".git")], check=True)
     assert len(rig.remove()) == 1
@@ -200,7 +202,7 @@ def test_one_that_lost_its_git_file_is_judged_by_its_files(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("thing", ["file", "link"])
-def test_what_took_the_place_of_a_worktree_is_never_removed(
+def test_a_directory_that_replaced_a_worktree_is_never_removed(
     rig: Rig, tmp_path: Path, thing: str
 ) -> None:
     rig.prepare()
@@ -216,7 +218,7 @@ def test_what_took_the_place_of_a_worktree_is_never_removed(
 
 
 @pytest.mark.parametrize("thing", ["directory", "repository", "foreign"])
-def test_what_is_no_worktree_of_the_rig_is_never_removed(
+def test_a_directory_that_is_not_a_worktree_of_the_rig_is_never_removed(
     rig: Rig, tmp_path: Path, thing: str
 ) -> None:
     rig.path.parent.mkdir(parents=True)

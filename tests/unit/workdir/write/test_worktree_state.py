@@ -111,7 +111,7 @@ def test_a_covered_file_that_is_gits_again_is_not_edited(tree: Path) -> None:
 
 
 @pytest.mark.parametrize("flag", ["--skip-worktree", "--assume-unchanged"])
-def test_a_file_that_somebody_hid_from_git_is_not_passed_over(tree: Path, flag: str) -> None:
+def test_a_file_that_the_user_hid_from_git_is_reported(tree: Path, flag: str) -> None:
     git(tree, "update-index", flag, "README.md")
     build_tree(tree, {"README.md": "work\n"})
     assert seen(tree).edited == ("README.md",)
