@@ -14,6 +14,7 @@ from gascity.toml import positions
 from gascity.toml.edit import literal, set_fields
 from gascity.toml.rewrite import change_value, remove_key, replace_statement, take_tables
 from gascity_migrate.draft import CITY, INCLUDED, PACK, Draft, Manifest, PackFiles
+from gascity_migrate.files import files_below
 from gascity_migrate.manifests import fragments_text, pool_text
 from gascity_migrate.names import Names, agent_folders, distinct_names, renamed_reference
 from gascity_migrate.paths import is_template, path_in_file
@@ -247,12 +248,11 @@ def _check_source(
 def _note_links(draft: Draft, home: PackFiles, source: str, target: str) -> None:
     """Note symlinks in an overlay that leave the pack: they are copied but not followed."""
     border = os.path.realpath(draft.absolute(home.root))
-    for directory, folders, names in os.walk(source):
-        for path in (f"{directory}/{name}" for name in sorted([*folders, *names])):
-            goal = os.path.realpath(path)
-            if os.path.islink(path) and os.path.exists(goal) and not is_below(goal, border):
-                words = f"is a symlink to {goal}, which is not followed; copy the file there"
-                draft.notes.append(f"{target}{path[len(source) :]} {words}")
+    for link in filter(os.path.islink, files_below(source)):
+        goal = os.path.realpath(link)
+        if os.path.exists(goal) and not is_below(goal, border):
+            words = f"is a symlink to {goal}, which is not followed; copy the file there"
+            draft.notes.append(f"{target}{link[len(source) :]} {words}")
 
 
 def _check_prompts(draft: Draft, source: str, target: str, place: Place) -> None:

@@ -57,23 +57,20 @@ class _NewFile(NamedTuple):
     place: Place | None
 
 
-class PlacedFiles(NamedTuple):
-    """Changes in an order in which they can be applied; `moved` maps old to new paths."""
-
-    changes: tuple[Change, ...]
-    problems: tuple[Problem, ...]
-    moved: Mapping[str, str]
-
-
 class Files:
-    """Collects requests for files, then decides: a file with one user moves, others are copied."""
+    """Collects requests for files, then decides: a file with one user moves, others are copied.
+
+    After `plan_changes`, `moved` maps old to new absolute paths, and `problems` lists conflicts.
+    """
 
     def __init__(self, root: str) -> None:
         self.root = root
+        self.moved: dict[str, str] = {}
+        self.problems: list[Problem] = []
         self._requests: list[_Request] = []
         self._new_files: list[_NewFile] = []
         self._used: set[str] = set()
-        self._discarded: dict[str, str] = {}
+        self._removed: dict[str, str] = {}  # reasons by absolute path
 
     def take(
         self,
@@ -98,7 +95,7 @@ class Files:
 
     def discard(self, path: str, reason: str) -> None:
         """Remove a file of the city; `path` is relative to the city."""
-        self._discarded[f"{self.root}/{path}"] = reason
+        self._removed[f"{self.root}/{path}"] = reason
 
     def is_in_use(self, path: str) -> bool:
         """Return whether a setting that is not migrated uses this file or directory."""
@@ -108,49 +105,32 @@ class Files:
         """Return the requests so far as pairs of absolute source and relative target."""
         return [(request.source, request.target) for request in self._requests]
 
-    def plan_changes(self, borders: Iterable[str]) -> PlacedFiles:
-        """Return all changes. `borders` are absolute directories that are never removed."""
-        return _Placement(self.root, self._used, self._discarded).plan_changes(
-            self._requests, self._new_files, frozenset(borders)
-        )
+    def plan_changes(self, borders: Iterable[str]) -> list[Change]:
+        """Return all changes, in an order in which they can be applied; call it once.
 
-
-class _Placement:
-    def __init__(self, root: str, used: set[str], discarded: Mapping[str, str]) -> None:
-        self.root = root
-        self.used = used
-        self.discarded = discarded
-        self.moved: dict[str, str] = {}
-        self.removed: dict[str, str] = dict(discarded)
-        self.problems: list[Problem] = []
-
-    def plan_changes(
-        self, requests: list[_Request], new_files: list[_NewFile], borders: frozenset[str]
-    ) -> PlacedFiles:
-        requests = self._split(list(dict.fromkeys(requests)))
+        `borders` are absolute directories that are never removed.
+        """
         by_source: dict[str, list[_Request]] = {}
-        for request in requests:
+        for request in self._split(list(dict.fromkeys(self._requests))):
             by_source.setdefault(request.source, []).append(request)
         goes = {source for source, users in by_source.items() if self._can_remove(source, users)}
         self.moved = {source: f"{self.root}/{by_source[source][0].target}" for source in goes}
-        writes, taken = self._writes(new_files)
-        placed: list[Change] = []
+        writes, taken = self._writes()
+        copies: list[Change] = []
         moves: list[Change] = []
         for source, users in by_source.items():
             fresh = [request for request in users if self._is_free(request, taken)]
             alone = len(users) == 1 and source in goes
             for request in fresh:
-                (moves if alone else placed).append(self._change(request, MOVE if alone else COPY))
-            if source in goes and not (alone and fresh and moves and moves[-1].op == MOVE):
-                self.removed[source] = "no longer used" if not alone else users[0].reason
-        removes = [self._remove(path, why) for path, why in self.removed.items()]
-        gone = {*self.moved, *self.removed}
-        targets = [f"{self.root}/{change.path}" for change in (*writes, *placed, *moves)]
-        removes += [
-            self._remove(path, "empty directory") for path in _emptied(gone, targets, borders)
-        ]
-        changes = (*writes, *placed, *moves, *removes)
-        return PlacedFiles(changes, tuple(self.problems), self.moved)
+                (moves if alone else copies).append(self._change(request, MOVE if alone else COPY))
+            if source in goes and not (alone and fresh and moves[-1].op == MOVE):
+                self._removed[source] = users[0].reason if alone else "no longer used"
+        placed = [*writes, *copies, *moves]
+        removed = list(self._removed.items())
+        targets = [f"{self.root}/{change.path}" for change in placed]
+        emptied = _emptied({*self.moved, *self._removed}, targets, frozenset(borders))
+        removed += [(path, "empty directory") for path in emptied]
+        return [*placed, *(Change(REMOVE, self._shown(path), reason=why) for path, why in removed)]
 
     def _can_remove(self, source: str, users: list[_Request]) -> bool:
         """Return whether the original can be removed once `users` have their copies."""
@@ -160,7 +140,7 @@ class _Placement:
             return False  # .gc is never changed
         if any(f"{self.root}/{request.target}" == source for request in users):
             return False
-        return not any(_overlap(use, source) for use in self.used)
+        return not self.is_in_use(source)
 
     def _split(self, requests: list[_Request]) -> list[_Request]:
         """Split directories that cannot be moved or copied whole into their files."""
@@ -170,16 +150,16 @@ class _Placement:
             if whole or not self._must_split(request, requests):
                 result.append(request)
             else:
-                result += (part for part in _parts(request) if part.source not in self.discarded)
+                result += (part for part in _parts(request) if part.source not in self._removed)
         return result
 
     def _must_split(self, request: _Request, requests: list[_Request]) -> bool:
         target = f"{self.root}/{request.target}"
         if target == request.source:
             return False
-        if os.path.lexists(target) or any(_leaving_links(request.source)):
+        if os.path.lexists(target) or _has_leaving_links(request.source):
             return True
-        if any(is_below(path, request.source) for path in self.discarded):
+        if any(is_below(path, request.source) for path in self._removed):
             return True
         return any(
             other is not request
@@ -190,10 +170,11 @@ class _Placement:
             for other in requests
         )
 
-    def _writes(self, new_files: list[_NewFile]) -> tuple[list[Change], dict[str, str | bytes]]:
+    def _writes(self) -> tuple[list[Change], dict[str, str | bytes]]:
+        """Return the changes for new files, and what each target will be."""
         taken: dict[str, str | bytes] = {}
         steps = []
-        for file in new_files:
+        for file in self._new_files:
             if self._exists(file.target, file.place, file.content):
                 continue
             if taken.setdefault(file.target, file.content) != file.content:
@@ -210,14 +191,12 @@ class _Placement:
         if target == request.source:
             return False
         if request.target in taken:
-            if not self._is_same_source(request, taken[request.target]):
+            other = taken[request.target]
+            if not isinstance(other, str) or not _same(other, request.source):
                 self.problems.append(_conflict(request.target, request.place))
             return False
         taken[request.target] = request.source
         return not self._exists(request.target, request.place, request.source)
-
-    def _is_same_source(self, request: _Request, other: str | bytes) -> bool:
-        return isinstance(other, str) and (other == request.source or _same(other, request.source))
 
     def _exists(self, path: str, place: Place | None, new: str | bytes) -> bool:
         target = f"{self.root}/{path}"
@@ -231,7 +210,7 @@ class _Placement:
                 words = f"{above} is a file, but {path} needs a directory there"
                 self.problems.append(Problem("not-a-directory", words, place))
                 return True
-        if not os.path.lexists(target) or target in self.moved or target in self.removed:
+        if not os.path.lexists(target) or target in self.moved or target in self._removed:
             return False
         if _same(new, target) if isinstance(new, str) else _has_content(target, new):
             return True
@@ -247,19 +226,16 @@ class _Placement:
             new = retarget(request.source, f"{self.root}/{request.target}", self.moved)
             if new != text:
                 return Change(LINK, request.target, content=os.fsencode(new), reason=request.reason)
-        shown = request.source
-        if is_below(request.source, self.root):
-            shown = request.source[len(self.root) + 1 :]
-        return Change(op, request.target, shown, reason=request.reason)
+        return Change(op, request.target, self._shown(request.source), reason=request.reason)
 
-    def _remove(self, path: str, reason: str) -> Change:
-        return Change(REMOVE, path[len(self.root) + 1 :], reason=reason)
+    def _shown(self, path: str) -> str:
+        return _shown(self.root, path)
 
 
 def retarget(link: str, place: str, moved: Mapping[str, str]) -> str:
     """Return the text of `link` at `place` that leads to the same file, which may have moved."""
     text, goal = os.readlink(link), goal_of(link)
-    new = _final(goal, moved)
+    new = _moved_to(goal, moved)
     if os.path.isabs(text):
         return new if new != goal else text
     relative = os.path.relpath(new, os.path.dirname(place))
@@ -278,7 +254,7 @@ def _stays_broken(request: _Request) -> bool:
     return bool(inside) and is_below(goal, request.whole) and not os.path.lexists(goal)
 
 
-def _final(path: str, moved: Mapping[str, str]) -> str:
+def _moved_to(path: str, moved: Mapping[str, str]) -> str:
     """Return the path of a file after all moves."""
     for above in (path, *(f"/{parent}" for parent in reversed(list(_parents(path[1:]))))):
         if above in moved:
@@ -293,23 +269,26 @@ def _parents(path: str) -> Iterator[str]:
         yield "/".join(parts[:length])
 
 
+def files_below(directory: str) -> Iterator[str]:
+    """Yield the files and symlinks in a directory and all directories below it."""
+    for parent, folders, names in os.walk(directory):
+        links = [folder for folder in folders if os.path.islink(f"{parent}/{folder}")]
+        yield from (f"{parent}/{name}" for name in sorted([*names, *links]))
+
+
 def _parts(request: _Request) -> Iterator[_Request]:
-    for directory, folders, names in os.walk(request.source):
-        links = [folder for folder in folders if os.path.islink(f"{directory}/{folder}")]
-        for name in sorted([*names, *links]):
-            path = f"{directory}/{name}"
-            below = path[len(request.source) + 1 :]
-            target = f"{request.target}/{below}"
-            yield request._replace(source=path, target=target, whole=request.source)
+    for path in files_below(request.source):
+        target = request.target + path[len(request.source) :]
+        yield request._replace(source=path, target=target, whole=request.source)
 
 
-def _leaving_links(source: str) -> Iterator[str]:
-    """Yield relative symlinks in a directory whose targets are outside it."""
-    for request in _parts(_Request(source, "", "", None, False)):
-        if os.path.islink(request.source):
-            outside = not is_below(goal_of(request.source), source)
-            if outside and not os.path.isabs(os.readlink(request.source)):
-                yield request.source
+def _has_leaving_links(directory: str) -> bool:
+    """Return whether a directory contains relative symlinks to targets outside it."""
+    links = (path for path in files_below(directory) if os.path.islink(path))
+    return any(
+        not os.path.isabs(os.readlink(link)) and not is_below(goal_of(link), directory)
+        for link in links
+    )
 
 
 def _overlap(left: str, right: str) -> bool:
@@ -318,6 +297,8 @@ def _overlap(left: str, right: str) -> bool:
 
 def _same(first: str, second: str) -> bool:
     """Return whether two files or symlinks are equal, including the executable bit."""
+    if first == second:
+        return True
     links = os.path.islink(first), os.path.islink(second)
     if any(links):
         return all(links) and os.path.realpath(first) == os.path.realpath(second)
@@ -443,13 +424,6 @@ def _paths_in(line: str, known: Mapping[str, str]) -> Iterator[str]:
         for at in range(len(parts) - 1):
             if (path := "/".join(parts[at:])) in known:
                 yield path
-
-
-def _moved_to(path: str, moved: Mapping[str, str]) -> str:
-    for source, goal in moved.items():
-        if is_below(path, source):
-            return goal + path[len(source) :]
-    return path
 
 
 def _shown(root: str, path: str) -> str:

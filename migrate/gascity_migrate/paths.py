@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from gascity.source.disk import is_below, read_plain
 from gascity.toml.rewrite import change_value
 from gascity_migrate.draft import AGENT, Draft, Manifest, PackFiles
+from gascity_migrate.files import files_below
 from gascity_migrate.v1_tables import OVERLAYS, SHARED_PROMPTS, table_at, text_at
 
 # v1 recognises template prompts by content, city by file name.
@@ -137,12 +138,9 @@ def _move_fragments(draft: Draft, home: PackFiles, directory: str) -> None:
     if os.path.islink(path):
         draft.files.take(path, home.under(_FRAGMENTS_DIR), reason)
         return
-    for parent, folders, names in os.walk(path):
-        links = [folder for folder in folders if os.path.islink(f"{parent}/{folder}")]
-        for name in sorted([*names, *links]):
-            below = _renamed(f"{parent}/{name}"[len(path) + 1 :])
-            target = home.under(f"{_FRAGMENTS_DIR}/{below}")
-            draft.files.take(f"{parent}/{name}", target, reason)
+    for source in files_below(path):
+        target = home.under(_FRAGMENTS_DIR + _renamed(source[len(path) :]))
+        draft.files.take(source, target, reason)
 
 
 def _renamed(name: str) -> str:

@@ -109,15 +109,15 @@ def _rewrite_manifests(
 
 def _build_migration(draft: Draft, shared: list[str]) -> Migration:
     placed = draft.files.plan_changes(draft.absolute(home.root) for home in draft.homes)
-    problems = (*draft.problems, *placed.problems)
+    problems = (*draft.problems, *draft.files.problems)
     if problems:
         return Migration(problems=problems)
-    changes = [*_edits(draft), *placed.changes]
+    changes, moved = [*_edits(draft), *placed], draft.files.moved
     if not changes:
         return Migration(notes=tuple(draft.outside))
     links, files = walk(draft.root)
     gone = [draft.absolute(change.path) for change in changes if change.op == REMOVE]
-    changes += follow_links(draft.root, links, placed.moved, gone)
+    changes += follow_links(draft.root, links, moved, gone)
     gone = [draft.absolute(change.path) for change in changes if change.op == REMOVE]
     for manifest in draft.manifests:
         for path, reason in _ignored_keys(manifest.raw):
@@ -128,7 +128,7 @@ def _build_migration(draft: Draft, shared: list[str]) -> Migration:
         if change.op in (EDIT, WRITE)
     }
     kept = [path for path in dict.fromkeys((*files, *texts)) if path not in gone]
-    draft.notes += mentions(draft.root, kept, placed.moved, texts)
+    draft.notes += mentions(draft.root, kept, moved, texts)
     return Migration(
         tuple(changes),
         tuple(sorted(draft.not_carried)),
