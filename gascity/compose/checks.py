@@ -156,16 +156,19 @@ def _formula(agent: Agent) -> Problem:
 
 def reference_problems(sources: Sources, agents: Sequence[Agent]) -> Iterator[Problem]:
     """Yield names in `depends_on` and `[[named_session]]` that no or several agents have."""
+    sessions = (*sources.pack.named_sessions, *sources.named_sessions)
+    dependent = [a for a in agents if any("depends_on" in layer.values for layer in a.layers)]
+    if not sessions and not dependent:
+        return
     by_bare: dict[str, list[NameCandidate[Agent]]] = {}
     for agent in agents:
         thing = NameCandidate(agent.name, agent.rank, agent)
         by_bare.setdefault(agent.name.bare, []).append(thing)
-    for agent in agents:
-        if any("depends_on" in layer.values for layer in agent.layers):
-            yield from _dependencies(agent, by_bare)
+    for agent in dependent:
+        yield from _dependencies(agent, by_bare)
     has_v1_tables = any(problem.code == "agent-table" for problem in sources.problems)
     incomplete = has_v1_tables or unread(sources.imports)
-    for session in (*sources.pack.named_sessions, *sources.named_sessions):
+    for session in sessions:
         name = session.settings.template
         found = resolve(name, by_bare.get(parse_name(name).bare, []))
         if found.found is not None or _only_rigs(found):

@@ -30,7 +30,7 @@ from gascity.model.settings import (
 )
 
 FALLBACK_PROVIDER = "claude"
-_RIG_KEYS = frozenset(("rigs", "rigs_append", "rigs_remove"))
+_PLACING_KEYS = frozenset(("scope", "dir", "rigs", "rigs_append", "rigs_remove"))
 
 
 class _Shared(NamedTuple):
@@ -215,14 +215,13 @@ def _scope(
 ) -> tuple[str | None, Sequence[str] | None]:
     """Return the scope, "city" or "rig", and its rigs; `rigs` without `scope` implies "rig"."""
     layers = (*defaults, *definition.home.layers, *definition.patches)
-    scope = _topmost(layers, "scope")
-    rigs: Sequence[str] | None = None
-    if any(not _RIG_KEYS.isdisjoint(layer.values) for layer in layers):
-        rigs = AgentSettings(layers).rigs
-    directory = _topmost(layers, "dir")
-    if rigs is None and directory:
-        rigs = (directory,)
-    return ("rig" if scope is None and rigs is not None else scope), rigs
+    if all(map(_PLACING_KEYS.isdisjoint, [layer.values for layer in layers])):
+        return None, None
+    settings = AgentSettings(layers)
+    rigs = settings.rigs
+    if rigs is None and settings.dir:
+        rigs = (settings.dir,)
+    return ("rig" if settings.scope is None and rigs is not None else settings.scope), rigs
 
 
 def _unused_rig_patches(definition: Definition) -> Iterator[Problem]:

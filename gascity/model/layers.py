@@ -209,8 +209,11 @@ class SettingsRecord:
         scalars, start = self._table.scalars, len(path)
         for layer in layers:
             for key, value in layer.values.items():
-                if key in scalars and key.startswith(path):
-                    values[key[start:]] = value
+                if key in scalars:
+                    if not path:
+                        values[key] = value
+                    elif key.startswith(path):
+                        values[key[start:]] = value
 
     if not TYPE_CHECKING:  # mypy would take any attribute name for valid
 

@@ -121,11 +121,12 @@ def _take_valid(
     for name, value in raw.items():
         if name in handled and not prefix:
             continue
-        known = keys.get(prefix + name)
+        key = prefix + name
+        known = keys.get(key)
         if known is not None and "." not in name and _is_surely_valid(known[0], known[1], value):
-            values[prefix + name] = tuple(value) if type(value) is list else value
-        elif known is None and type(value) is dict and prefix + name in table.prefixes:
-            inner = _take_valid(table, value, f"{prefix}{name}.", values, handled)
+            values[key] = tuple(value) if type(value) is list else value
+        elif known is None and type(value) is dict and key in table.prefixes:
+            inner = _take_valid(table, value, key + ".", values, handled)
             if inner:
                 rest[name] = inner
         else:
