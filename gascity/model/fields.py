@@ -120,12 +120,7 @@ AGENT = table(
             choices=("primary", "subagent", "all"),
         ),
         Field("hidden", _B, "Hide it from other agents and from clients.", False),
-        Field(
-            "scope",
-            _S,
-            "One instance for the city, or one per rig.",
-            choices=("city", "rig"),
-        ),
+        Field("scope", _S, "One instance for the city, or one per rig.", choices=("city", "rig")),
         Field("rigs", _L, 'Rigs that get an instance; implies `scope = "rig"`.'),
         Field("dir", _S, "The only rig that gets an instance (older form of `rigs`)."),
         Field("suspended", _B, "Never start a session.", False),
@@ -167,10 +162,7 @@ AGENT = table(
         ),
         Field("wake_on_mail", _B, "Start a session when there is unread mail.", True),
         Field(
-            "lifecycle",
-            _S,
-            '"one_shot": the command exits by itself.',
-            choices=("", "one_shot"),
+            "lifecycle", _S, '"one_shot": the command exits by itself.', choices=("", "one_shot")
         ),
         # Working directory and runtime
         Field(
@@ -207,11 +199,7 @@ AGENT = table(
         ),
         # Prompt, environment and options
         Field(
-            "append_fragments",
-            _L,
-            "Fragments to append to a template prompt.",
-            (),
-            Merge.FRAGMENTS,
+            "append_fragments", _L, "Fragments to append to a template prompt.", (), Merge.FRAGMENTS
         ),
         Field("nudge", _S, "Text to type into an interactive session after it starts."),
         Field(
