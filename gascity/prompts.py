@@ -95,8 +95,7 @@ class Prompts:
             return plain_prompt(agent.home.directory, default_prompt(agent))
         before = len(self.disk.problems)
         text = read_text(self.disk, file)
-        problems = tuple(self.disk.problems[before:])
-        del self.disk.problems[before:]
+        problems = tuple(self.disk.take_problems(before))
         if text is None:
             return RenderedPrompt("", (), problems)
         if not is_template(file):

@@ -102,8 +102,7 @@ def _read_file(
 ) -> ServerFile:
     before = len(disk.problems)
     data = disk.read(disk.absolute(file), within=disk.absolute(home.pack))
-    problems = tuple(disk.problems[before:])
-    del disk.problems[before:]
+    problems = tuple(disk.take_problems(before))
     result = ServerFile(stem, file, template, problems=problems)
     if data is None:
         if not result.has_errors:

@@ -161,12 +161,13 @@ class _Builder:
             raise _YamlError("values are nested too deep", _line(event))
         is_marked = getattr(event, "anchor", None) or getattr(event, "tag", None)
         value: object = None
-        if isinstance(event, self.yaml.MappingStartEvent):
-            value = self._mapping(depth, {})
-        elif isinstance(event, self.yaml.SequenceStartEvent):
-            value = self._sequence(depth)
-        elif isinstance(event, self.yaml.ScalarEvent):
-            value = event.value if event.style else _scalar(event.value)
+        match event:
+            case self.yaml.MappingStartEvent():
+                value = self._mapping(depth, {})
+            case self.yaml.SequenceStartEvent():
+                value = self._sequence(depth)
+            case self.yaml.ScalarEvent():
+                value = event.value if event.style else _scalar(event.value)
         if not is_marked:
             return value
         mark = event.start_mark

@@ -108,13 +108,17 @@ def masked(value: object, key: str = "") -> object:
 
 
 def _masked(value: object, secret: bool) -> object:
-    if isinstance(value, Mapping):
-        return {name: _masked(item, secret or is_secret(str(name))) for name, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_masked(item, secret) for item in value]
-    if not secret or value is None or (isinstance(value, str) and _is_reference(value)):
-        return value
-    return HIDDEN
+    match value:
+        case Mapping():
+            pairs = value.items()
+            return {name: _masked(item, secret or is_secret(str(name))) for name, item in pairs}
+        case list() | tuple():
+            return [_masked(item, secret) for item in value]
+        case str() if secret and not _is_reference(value):
+            return HIDDEN
+        case str() | None:
+            return value
+    return HIDDEN if secret else value
 
 
 def _is_reference(value: str) -> bool:

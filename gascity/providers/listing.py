@@ -187,10 +187,10 @@ def _json_names(text: str, kind: str) -> Iterator[tuple[str, str]]:
 
 def _is_builtin(entry: Mapping[str, object]) -> bool:
     for key in ("source", "scope", "location"):
-        value = entry.get(key)
-        word = value.get("type") if isinstance(value, Mapping) else value
-        if isinstance(word, str) and word.strip("<>").replace("-", "") == "builtin":
-            return True
+        match entry.get(key):
+            case str(word) | {"type": str(word)}:
+                if word.strip("<>").replace("-", "") == "builtin":
+                    return True
     return False
 
 

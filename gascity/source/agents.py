@@ -107,8 +107,7 @@ def read_agent(disk: Disk, path: str, name: str, pack: str, *, own: bool) -> Age
     layers[:0] = _convention(disk, path, shown, entries, pack, problems, has_explicit)
     has_prompt = check_prompt(disk, layers, pack, problems)
     # Problems that the disk noticed while reading this directory belong to this agent.
-    noted = disk.problems[before:]
-    del disk.problems[before:]
+    noted = disk.take_problems(before)
     # An unreadable file may contain the prompt; one problem is enough then.
     if not has_prompt and not any(problem.is_error for problem in (*problems, *noted)):
         problems.append(no_prompt(shown, name, entries))
@@ -299,8 +298,7 @@ def _resolve_path(
         if patch and key == "prompt":
             before = len(disk.problems)
             _check_text(disk, target, root, out.problems, needed=True)
-            out.problems += disk.problems[before:]
-            del disk.problems[before:]
+            out.problems += disk.take_problems(before)
 
 
 def _place_name(disk: Disk, root: str) -> str:

@@ -76,8 +76,7 @@ def read_skill(disk: Disk, name: str, path: str, pack: str) -> Skill:
     before = len(disk.problems)
     follows = disk.follow_directory(disk.absolute(path), within)
     data = disk.read(disk.absolute(file), within=within) if follows else None
-    read_problems = tuple(disk.problems[before:])
-    del disk.problems[before:]
+    read_problems = disk.take_problems(before)
     if data is None:
         explained = any(problem.is_error for problem in read_problems)
         missing = () if explained else (_missing_file(disk, name, path),)
@@ -112,10 +111,8 @@ def read_files(
     A link that leads out of `within` is an error, and its target is not listed.
     """
     before = len(disk.problems)
-    found = tuple(_walk(disk, directory, "", within, _MAX_LINKS))
-    noted = tuple(disk.problems[before:])
-    del disk.problems[before:]
-    return found, noted
+    files = tuple(_walk(disk, directory, "", within, _MAX_LINKS))
+    return files, tuple(disk.take_problems(before))
 
 
 def files_of(
@@ -221,8 +218,7 @@ def read_overlay(disk: Disk, directory: str, origin: str, pack: str) -> "Overlay
     lister = _Lister(disk, top, disk.absolute(pack))
     before = len(disk.problems)
     lister.list(top, "")
-    read_problems = disk.problems[before:]
-    del disk.problems[before:]
+    read_problems = disk.take_problems(before)
     files = [
         _overlay_file(path, f"{directory}/{path}", absolute, status)
         for path, absolute, status in lister.files

@@ -140,8 +140,7 @@ def read_table_agent(disk: Disk, agent: TableAgent, file: str, pack: str, *, own
     problems += [_at_spelling(problem, agent) for problem in decoded.problems]
     home = folder.directory if folder else f"{shown}#{agent.name}"
     has_prompt = check_prompt(disk, list(reversed(layers)), pack, problems)
-    noted = disk.problems[before:]
-    del disk.problems[before:]
+    noted = disk.take_problems(before)
     if not has_prompt and not any(problem.is_error for problem in (*problems, *noted)):
         problem = no_prompt(home, agent.name, set())._replace(place=Place(shown, agent.at))
         problems.append(problem if folder else problem._replace(hint=_PROMPT_HINT))

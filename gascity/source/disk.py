@@ -38,6 +38,17 @@ class Disk:
         self.awaited: set[str] = set()  # packs that were referred to before they were read
         self._inside = root.rstrip("/") + "/"
 
+    def note(self, problem: Problem) -> None:
+        """Record a problem, unless it is already recorded."""
+        if problem not in self.problems:
+            self.problems.append(problem)
+
+    def take_problems(self, before: int) -> list[Problem]:
+        """Remove and return the problems that were recorded after the first `before`."""
+        problems = self.problems[before:]
+        del self.problems[before:]
+        return problems
+
     def named_pack(self, name: str) -> str | None:
         """Return the root of a pack by its name, or None if it has not been read yet."""
         if name not in self.packs:

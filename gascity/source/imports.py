@@ -119,9 +119,7 @@ class PackFinder:
     def _note_version(self, place: Place) -> None:
         message = "`version` has no effect: a directory is read in its current state"
         place = place._replace(path=(*place.path[:-1], "version"))
-        problem = warning("not-acted-on", message, place)
-        if problem not in self.disk.problems:
-            self.disk.problems.append(problem)
+        self.disk.note(warning("not-acted-on", message, place))
 
     def _gc_pack(self, name: str, place: Place) -> PackLocation:
         """Return the built-in pack of the same name as one that `gc` ships, if there is one."""
@@ -204,9 +202,7 @@ class PackFinder:
             imports.append((entry.binding, entry.place))
 
     def _note(self, code: str, message: str, place: Place, hint: str | None = None) -> None:
-        problem = Problem(code, message, place, hint)
-        if problem not in self.disk.problems:
-            self.disk.problems.append(problem)
+        self.disk.note(Problem(code, message, place, hint))
 
 
 def _is_local(pack: ImportingPack) -> bool:

@@ -463,9 +463,7 @@ class CityReader:
                 )
 
     def _note(self, code: str, message: str, place: Place, hint: str | None = None) -> None:
-        problem = Problem(code, message, place, hint)
-        if problem not in self.disk.problems:
-            self.disk.problems.append(problem)
+        self.disk.note(Problem(code, message, place, hint))
 
 
 def _no_city(root: str) -> Problem:

@@ -65,8 +65,7 @@ def read_pack_extras(disk: Disk, pack: str, kinds: Collection[str] = KINDS) -> P
         if kind in kinds
         for extra in read()
     ]
-    noted = dict.fromkeys(problem.softened() for problem in disk.problems[before:])
-    del disk.problems[before:]
+    noted = dict.fromkeys(problem.softened() for problem in disk.take_problems(before))
     return PackExtras(tuple(extras), tuple(noted))
 
 
@@ -158,8 +157,7 @@ class _ExtrasReader:
         """Read an extra that one file defines, and the parsed file."""
         before = len(self.disk.problems)
         table = _plain_table(read_table(self.disk, path, within=self.root) or {})
-        noted = tuple(problem.softened() for problem in self.disk.problems[before:])
-        del self.disk.problems[before:]
+        noted = tuple(problem.softened() for problem in self.disk.take_problems(before))
         file = self.disk.shown(path)
         return Extra(kind, name, _summary(table), file, self.pack, noted), table
 

@@ -192,8 +192,7 @@ class Overlays:
             return self._rendered(file, agent, pack, problems)
         before = len(self.disk.problems)
         data = self.disk.read(file.absolute)
-        problems += self.disk.problems[before:]
-        del self.disk.problems[before:]
+        problems += self.disk.take_problems(before)
         problem = bad_utf8(data, file.source) if data is not None else None
         if problem is not None:
             problems.append(problem)
