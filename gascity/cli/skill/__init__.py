@@ -1,13 +1,11 @@
 """`city skill`: list skills."""
 
-import click
-
 from gascity.cli.command import LazyGroup
 
 _COMMANDS = {
     "list": ("gascity.cli.skill.list", "list_all", "List skills and where they come from."),
     "show": ("gascity.cli.skill.show", "show_skill", "Show a skill and its files."),
-    "check": ("gascity.cli.skill.check", "check_skills", "Validate skills."),
+    "check": ("gascity.cli.skill.list", "check_skills", "Validate skills."),
     "promote": (
         "gascity.cli.skill.promote",
         "promote_skill",
@@ -15,7 +13,9 @@ _COMMANDS = {
     ),
 }
 
-
-@click.group(cls=LazyGroup, commands_at=_COMMANDS, page="how-to/skills")
-def skill() -> None:
-    """List, validate and promote skills."""
+skill = LazyGroup(
+    "skill",
+    help="List, validate and promote skills.",
+    commands_at=_COMMANDS,
+    page="how-to/skills",
+)

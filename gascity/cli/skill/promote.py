@@ -1,27 +1,43 @@
-"""`city skill promote`: copy a project's skill into the city."""
+"""`city skill promote`: find a skill in a project and copy it into the city."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import click
 
 from gascity.cli.command import json_command
-from gascity.cli.context import CommandContext, complete_agent
+from gascity.cli.context import CommandContext, complete_agent, completes
 from gascity.cli.output import plural, print_stdout, printable, to_json
-from gascity.cli.problems import city_error, problems_json
-from gascity.cli.skill.search import (
-    ProjectSkill,
-    complete_project_skill,
-    find_project_skill,
-    refuse_outside_link,
-    search_directories,
-)
+from gascity.cli.problems import city_error
+from gascity.cli.skill.list import unknown_skill
 from gascity.files import locked
+from gascity.model.city import City
+from gascity.model.names import unknown_rig
 from gascity.model.plan import DIRECTORY
-from gascity.model.problems import CityError, Problem
+from gascity.model.problems import CityError, Place, Problem
+from gascity.model.skills import SKILL_FILE
+from gascity.pipeline import every_skill
 from gascity.source.catalogues import Skill, read_skill
 from gascity.source.disk import Disk, is_below
+from gascity.workdir.decide.skills import skill_directories
 from gascity.workdir.write.copy_tree import DirectoryTree, differences, import_tree, scan_tree
+
+
+class ProjectSkill(NamedTuple):
+    """A skill in a project: its path, and its path without symlinks."""
+
+    path: str
+    real: str
+    inside: bool  # whether its real path is below the searched directory
+
+
+def _project_skills(context: CommandContext) -> list[str]:
+    city = context.city(all_providers=True)
+    return sorted(set(_names_in([context.cwd], _directories(city))))
+
+
+complete_project_skill = completes(_project_skills)
 
 
 @json_command(
@@ -67,11 +83,11 @@ def promote_skill(
         raise city_error("bad-name", f"invalid skill name `{name}`", hint)
     city = context.city(all_providers=True)
     target = f"{_home(context, agent)}/{name}"
-    bases = search_directories(context, city, start, rig)
-    source = find_project_skill(city, name, bases, itself=start is not None)
+    bases = _search_directories(context, city, start, rig)
+    source = _find_project_skill(city, name, bases, itself=start is not None)
     if source.real == os.path.realpath(f"{city.root}/{target}"):
         return _already_there(context, name, target)
-    refuse_outside_link(city, name, source)
+    _refuse_outside_link(city, name, source)
     tree, skill = _checked(Disk(city.root), name, source)
     with locked(city.root):
         return _promote(context, source, tree, skill, target)
@@ -113,19 +129,17 @@ def _promote(
             raise city_error("case-clash", f"`{skill.name}` and `{other}` differ only in case")
     import_tree(tree, place, root)
     files = [path for path, item in tree.items.items() if item.kind != DIRECTORY]
-    locator = context.locator()
     context.output(
         lambda: {
             "name": skill.name,
             "path": target,
             "from": skill.path,
             "changed": [f"{target}/{path}" for path in files],
-            "problems": problems_json(skill.problems, locator),
+            "problems": context.problems_json(skill.problems),
         },
         lambda: _done_lines(root, source, skill, target, len(files)),
+        skill.problems,
     )
-    if not context.as_json:
-        context.print_problems(skill.problems)
     return 0
 
 
@@ -151,7 +165,7 @@ def _compare(context: CommandContext, tree: DirectoryTree, skill: Skill, target:
     hint = "merge the differences by hand, or rename one of the skills"
     problem = Problem("skill-exists", message, None, hint)
     if context.as_json:
-        problems = problems_json([problem], context.locator())
+        problems = context.problems_json([problem])
         print_stdout(
             to_json({"problems": problems, "diff": "".join(f"{line}\n" for line in lines)})
         )
@@ -162,8 +176,105 @@ def _compare(context: CommandContext, tree: DirectoryTree, skill: Skill, target:
 
 
 def _already_there(context: CommandContext, name: str, target: str) -> int:
-    context.output(
-        {"name": name, "path": target, "from": None, "changed": [], "problems": []},
-        lambda: [f"{target} already exists"],
-    )
-    return 0
+    answer: dict[str, object] = {
+        "name": name,
+        "path": target,
+        "from": None,
+        "changed": [],
+        "problems": [],
+    }
+    return context.output(answer, lambda: [f"{target} already exists"])
+
+
+def _search_directories(
+    context: CommandContext, city: City, start: str | None, rig: str | None
+) -> list[str]:
+    """Return the directories to search."""
+    first = context.path(start or ".")
+    if not os.path.isdir(first):
+        raise city_error("not-a-directory", f"{first} is not a directory")
+    if rig is None:
+        return [first]
+    known = {known.name: known.path for known in city.rigs}
+    if rig not in known:
+        raise CityError(unknown_rig(rig, list(known)))
+    path = known[rig]
+    if path is None:
+        hint = f"run `city rig add PATH --name {rig}` to set its path"
+        raise city_error("rig-unbound", f"rig `{rig}` has no path on this machine", hint)
+    return list(dict.fromkeys((first, os.path.normpath(os.path.join(city.root, path)))))
+
+
+def _find_project_skill(
+    city: City, name: str, bases: Sequence[str], *, itself: bool
+) -> ProjectSkill:
+    """Return the skill of that name below the directories; with `itself`, also directly in them.
+
+    Identical copies count as one. A skill of the city matches only if nothing else does.
+    """
+    places = _directories(city)
+    candidates = list(_candidates(name, bases, ["", *places] if itself else places))
+    if not candidates:
+        hint = "pass --from DIR to search another directory, --rig NAME to search a rig"
+        raise CityError(unknown_skill(name, _names_in(bases, places), hint))
+    city_skills = _city_skills(city)
+    inside = [skill for skill in candidates if skill.inside]
+    others = [skill for skill in inside if skill.real not in city_skills]
+    return _only(name, others or (inside or candidates)[:1])
+
+
+def _refuse_outside_link(city: City, name: str, skill: ProjectSkill) -> None:
+    """Raise CityError for a symlink that leads out of the project."""
+    if skill.inside:
+        return
+    known = _city_skills(city).get(skill.real)
+    if known is not None:
+        message = f"`{name}` is a symlink to {known}, a skill of the city"
+        hint = "copy that directory to have it elsewhere too"
+        raise CityError(Problem("already-ours", message, Place(skill.path), hint))
+    message = f"the symlink leads out of the project, to {skill.real}"
+    hint = f"--from {os.path.dirname(skill.real)} copies it from there"
+    raise CityError(Problem("link-leaves-skill", message, Place(skill.path), hint))
+
+
+def _city_skills(city: City) -> dict[str, str]:
+    """Return the skills of the city, its imports and agents: display paths by real path."""
+    disk = Disk(city.root)
+    paths = [entry.skill.path for entry in every_skill(city, disk)]
+    return {os.path.realpath(disk.absolute(path)): path for path in paths}
+
+
+def _directories(city: City) -> list[str]:
+    """Return the directories in which providers look for a project's skills."""
+    providers = city.providers.values()
+    return sorted({"skills", *(d for each in providers for d in skill_directories(each))})
+
+
+def _names_in(bases: Iterable[str], directories: Sequence[str]) -> Iterator[str]:
+    for base in bases:
+        for directory in directories:
+            home = os.path.join(base, directory)
+            if os.path.isdir(home):
+                yield from (name for name in os.listdir(home) if os.path.isdir(f"{home}/{name}"))
+
+
+def _candidates(name: str, bases: Sequence[str], places: Sequence[str]) -> Iterator[ProjectSkill]:
+    seen = set()
+    for base in bases:
+        for place in places:
+            path = os.path.normpath(os.path.join(base, place, name))
+            real = os.path.realpath(path)
+            known = real in seen or not os.path.isdir(path)
+            # Outside a skill directory, a directory is a skill only if it has a SKILL.md.
+            if not known and (place or os.path.exists(f"{path}/{SKILL_FILE}")):
+                seen.add(real)
+                yield ProjectSkill(path, real, is_below(real, os.path.realpath(base)))
+
+
+def _only(name: str, skills: Sequence[ProjectSkill]) -> ProjectSkill:
+    trees = [scan_tree(skill.real) for skill in skills]
+    if all(not any(differences(trees[0], tree, "", "")) for tree in trees[1:]):
+        return skills[0]
+    paths = ", ".join(skill.path for skill in skills)
+    hint = "pass --from with the directory of one of them"
+    raise city_error("ambiguous-name", f"`{name}` may mean {paths}", hint)

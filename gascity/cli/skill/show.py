@@ -9,7 +9,7 @@ from gascity.cli.command import json_command
 from gascity.cli.context import CommandContext, complete_agent
 from gascity.cli.output import DIM, printable, styled, wrap
 from gascity.cli.problems import city_error
-from gascity.cli.skill.rows import (
+from gascity.cli.skill.list import (
     agent_skill_row,
     complete_skill,
     load_agent_skills,
@@ -118,11 +118,14 @@ def _answer(found: _SkillDetails, text: bool) -> dict[str, object]:
 
 def _plain(value: object) -> object:
     """Return a front matter value for JSON; unsupported YAML stays as written."""
-    if isinstance(value, Opaque):
-        return value.written
-    if isinstance(value, Mapping):
-        return {key: _plain(inner) for key, inner in value.items()}
-    return [_plain(inner) for inner in value] if isinstance(value, list) else value
+    match value:
+        case Opaque():
+            return value.written
+        case Mapping():
+            return {key: _plain(inner) for key, inner in value.items()}
+        case list():
+            return [_plain(inner) for inner in value]
+    return value
 
 
 def _lines(found: _SkillDetails, text: bool, columns: int, colour: bool) -> Iterator[str]:
@@ -164,9 +167,12 @@ def _labelled(label: str, text: str, columns: int) -> Iterator[str]:
 
 
 def _text(value: object) -> str:
-    plain = _plain(value)
-    if isinstance(plain, Mapping):
-        return ", ".join(f"{key}: {_text(inner)}" for key, inner in plain.items())
-    if isinstance(plain, list):
-        return ", ".join(_text(inner) for inner in plain)
-    return "" if plain is None else str(plain)
+    match _plain(value):
+        case None:
+            return ""
+        case Mapping() as table:
+            return ", ".join(f"{key}: {_text(inner)}" for key, inner in table.items())
+        case list() as items:
+            return ", ".join(map(_text, items))
+        case plain:
+            return str(plain)
