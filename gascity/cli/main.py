@@ -188,12 +188,13 @@ def _expected_error(error: Exception) -> Problem | None:
     from gascity.model.work import StaleTokenError
     from gascity.store.port import StoreError
 
-    if isinstance(error, GitError):
-        return Problem("git-failed", error.message)
-    if isinstance(error, StoreError):
-        return Problem(error.code, error.message, None, _STORE_HINTS.get(error.code))
-    if isinstance(error, StaleTokenError):
-        return Problem("stale-session", error.message, None, "nothing was changed")
+    match error:
+        case GitError():
+            return Problem("git-failed", error.message)
+        case StoreError():
+            return Problem(error.code, error.message, None, _STORE_HINTS.get(error.code))
+        case StaleTokenError():
+            return Problem("stale-session", error.message, None, "nothing was changed")
     return None
 
 

@@ -1,13 +1,13 @@
 """`city agent new`, `set` and `rename`: edits that preserve comments and formatting."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import click
 
 from gascity.cli.command import json_command
 from gascity.cli.context import CommandContext, agent_argument
-from gascity.cli.edit import new_errors, own_files, read_text, write_if_valid
+from gascity.cli.edit import editing, new_errors, own_files, read_text, write_if_valid
 from gascity.cli.problems import city_error
 from gascity.compose.city import packs_of
 from gascity.files import create_file, locked, refuse_links
@@ -90,26 +90,17 @@ def new_agent(
         for file, text in files.items():
             create_file(os.path.join(directory, file), text.encode())
     created = [f"agents/{name}/{file}" for file in files]
-    context.output({"name": name, "created": created}, lambda: _created_lines(created, name))
-    return 0
-
-
-def _agent_toml(description: str | None, provider: str | None) -> str:
-    text = "#:schema ../../.gc/schemas/agent.schema.json\n"
-    return set_fields(
-        text,
-        {
-            key: value
-            for key, value in (("description", description), ("provider", provider))
-            if value
-        },
+    next_step = f"Next: edit {created[0]}, then `city agent show {name}`"
+    return context.output(
+        {"name": name, "created": created},
+        lambda: ["Created:", *(f"  {file}" for file in created), next_step],
     )
 
 
-def _created_lines(files: list[str], name: str) -> Iterator[str]:
-    yield "Created:"
-    yield from (f"  {file}" for file in files)
-    yield f"Next: edit {files[0]}, then `city agent show {name}`"
+def _agent_toml(description: str | None, provider: str | None) -> str:
+    fields = {"description": description, "provider": provider}
+    text = "#:schema ../../.gc/schemas/agent.schema.json\n"
+    return set_fields(text, {key: value for key, value in fields.items() if value})
 
 
 @json_command(
@@ -136,19 +127,16 @@ def set_agent(
     is a string.
     """
     changes = _changes(assignments, unset)
-    root = context.root
-    with locked(root):
-        city = open_city(root, context.environ)
+    with editing(context) as city:
         target = _find_definition(context, city, agent)
         file, text = _edited(city, target, parse_name(agent).rig, changes)
         write_if_valid(context, city, {file: text})
     names = ", ".join(changes)
     shown = agent if parse_name(agent).rig else target.name
-    context.output(
+    return context.output(
         {"agent": agent, "file": file, "fields": list(changes)},
         lambda: [f"{file}: updated {names}; next: `city agent explain {shown}`"],
     )
-    return 0
 
 
 def _changes(assignments: tuple[str, ...], unset: tuple[str, ...]) -> dict[str, object | None]:
@@ -243,9 +231,7 @@ def _find_definition(context: CommandContext, city: City, reference: str) -> Age
 @click.argument("new")
 def rename_agent(context: CommandContext, agent: str, new: str) -> int:
     """Rename an agent and update references to it."""
-    root = context.root
-    with locked(root):
-        city = open_city(root, context.environ)
+    with editing(context) as city:
         target = _find_definition(context, city, agent)
         if target.layer != "city":
             raise city_error(
@@ -253,20 +239,26 @@ def rename_agent(context: CommandContext, agent: str, new: str) -> int:
                 f"`{target.name}` is not defined by this city",
                 "only agents below agents/ can be renamed",
             )
-        directory = _check_new_name(root, new, target.name.bare)
+        directory = _check_new_name(city.root, new, target.name.bare)
         changed = _renamed_files(city, target.name.bare, new)
         texts = {file: text for file, (text, _) in changed.items()}
         _move(context, city, target.home.directory, directory, texts)
-    rows: list[dict[str, object]] = [
-        {
-            "file": _moved(file, target.home.directory, f"agents/{new}"),
-            "keys": [".".join(map(str, path)) for path in paths],
-        }
+    source, destination = target.home.directory, f"agents/{new}"
+    references = {
+        _moved(file, source, destination): [".".join(map(str, path)) for path in paths]
         for file, (_, paths) in changed.items()
-    ]
-    answer = {"from": target.home.directory, "to": f"agents/{new}", "references": rows}
-    context.output(answer, lambda: _renamed_lines(target.home.directory, f"agents/{new}", rows))
-    return 0
+    }
+    return context.output(
+        {
+            "from": source,
+            "to": destination,
+            "references": [{"file": file, "keys": keys} for file, keys in references.items()],
+        },
+        lambda: [
+            f"Renamed {source} to {destination}",
+            *(f"  {file}: {', '.join(keys)}" for file, keys in references.items()),
+        ],
+    )
 
 
 def _move(
@@ -305,10 +297,3 @@ def _renamed_files(
             if paths:
                 renamed[file] = (changed, paths)
     return renamed
-
-
-def _renamed_lines(source: str, target: str, rows: list[dict[str, object]]) -> Iterator[str]:
-    yield f"Renamed {source} to {target}"
-    for row in rows:
-        keys = row["keys"]
-        yield f"  {row['file']}: {', '.join(keys) if isinstance(keys, list) else ''}"

@@ -6,10 +6,11 @@ from typing import NamedTuple
 import click
 
 from gascity.cli.command import json_command
-from gascity.cli.context import CommandContext, complete_agent
+from gascity.cli.context import CommandContext, agent_option
 from gascity.cli.output import DIM, printable, styled, wrap
 from gascity.cli.problems import city_error
 from gascity.cli.skill.list import (
+    AgentSkills,
     agent_skill_row,
     complete_skill,
     load_agent_skills,
@@ -27,10 +28,10 @@ _LABEL = 15
 
 
 class _SkillDetails(NamedTuple):
-    """A skill with its JSON row, front matter, files and text."""
+    """A skill with its front matter, files and text; `of_agent` if it was asked for an agent."""
 
-    one: ResolvedSkill
-    row: Mapping[str, object]
+    entry: ResolvedSkill
+    of_agent: AgentSkills | None
     fields: Mapping[str, object]
     files: tuple[SkillFile, ...]
     text: str
@@ -45,74 +46,70 @@ class _SkillDetails(NamedTuple):
     page="how-to/skills",
 )
 @click.argument("name", shell_complete=complete_skill)
-@click.option(
-    "--agent",
-    metavar="NAME",
-    shell_complete=complete_agent,
-    help="Show the skill that this agent gets.",
-)
+@agent_option("Show the skill that this agent gets.")
 @click.option("--text", is_flag=True, help="Also print SKILL.md.")
 def show_skill(context: CommandContext, name: str, agent: str | None, text: bool) -> int:
     """Show a skill and its files."""
-    one, row = _of_agent(context, name, agent) if agent else _of_city(context, name)
-    found = _read(Disk(context.root), one, row)
+    entry, of_agent = _of_agent(context, name, agent) if agent else _of_city(context, name)
+    details = _read(Disk(context.root), entry, of_agent)
     context.output(
-        lambda: _answer(found, text), lambda: _lines(found, text, context.width, context.colour)
+        lambda: _answer(context, details, text),
+        lambda: _lines(context, details, text),
+        entry.skill.problems,
     )
-    if not context.as_json:
-        context.print_problems(one.skill.problems)
-    return int(one.skill.broken)
+    return int(entry.skill.broken)
 
 
 def _of_agent(
     context: CommandContext, name: str, agent: str
-) -> tuple[ResolvedSkill, dict[str, object]]:
-    found = load_agent_skills(context, *context.agent(agent))
-    for one in found.skills:
-        if one.skill.name == name:
-            return one, agent_skill_row(one, found, context.locator())
-    known = [one.skill.name for one in found.skills]
+) -> tuple[ResolvedSkill, AgentSkills | None]:
+    of_agent = load_agent_skills(context, *context.agent(agent))
+    for entry in of_agent.skills:
+        if entry.skill.name == name:
+            return entry, of_agent
+    known = [entry.skill.name for entry in of_agent.skills]
     hint = f"run `city skill list --agent {agent}` to see its skills"
     raise CityError(unknown_skill(name, known, hint))
 
 
-def _of_city(context: CommandContext, name: str) -> tuple[ResolvedSkill, dict[str, object]]:
+def _of_city(context: CommandContext, name: str) -> tuple[ResolvedSkill, AgentSkills | None]:
     """Return the shared skill of that name, else that of the only agent that has one."""
     city = context.city()
-    found = list_skills(city, Disk(city.root))
-    named = [one for one in found if one.skill.name == name]
+    entries = list_skills(city, Disk(city.root))
+    named = [entry for entry in entries if entry.skill.name == name]
     if not named:
-        known = [one.skill.name for one in found]
+        known = [entry.skill.name for entry in entries]
         raise CityError(unknown_skill(name, known, "run `city skill list` to see the skills"))
-    shared = [one for one in named if one.origin != "agent"]
+    shared = [entry for entry in named if entry.origin != "agent"]
     if not shared and len(named) > 1:
-        paths = ", ".join(one.skill.path for one in named)
+        paths = ", ".join(entry.skill.path for entry in named)
         message = f"`{name}` may mean {paths}"
         raise city_error("ambiguous-name", message, "pass --agent to select one")
-    one = (shared or named)[0]
-    return one, skill_row(one, context.locator())
+    return (shared or named)[0], None
 
 
-def _read(disk: Disk, one: ResolvedSkill, row: Mapping[str, object]) -> _SkillDetails:
-    skill = one.skill
+def _read(disk: Disk, entry: ResolvedSkill, of_agent: AgentSkills | None) -> _SkillDetails:
+    skill = entry.skill
     home, pack = disk.absolute(skill.path), disk.absolute(skill.pack)
     if not disk.follow_directory(home, pack):
-        return _SkillDetails(one, row, {}, (), "")
+        return _SkillDetails(entry, of_agent, {}, (), "")
     data = disk.read(f"{home}/{SKILL_FILE}", within=pack) or b""
     text = data.decode() if is_utf8(data) else ""
     fields = read_skill_text(skill.name, text, skill.path).fields
-    return _SkillDetails(one, row, fields, read_files(disk, home, pack)[0], text)
+    return _SkillDetails(entry, of_agent, fields, read_files(disk, home, pack)[0], text)
 
 
-def _answer(found: _SkillDetails, text: bool) -> dict[str, object]:
+def _answer(context: CommandContext, details: _SkillDetails, text: bool) -> dict[str, object]:
+    entry, of_agent, locator = details.entry, details.of_agent, context.locator()
+    row = agent_skill_row(entry, of_agent, locator) if of_agent else skill_row(entry, locator)
     return {
-        **found.row,
-        "fields": {key: _plain(value) for key, value in found.fields.items()},
+        **row,
+        "fields": {key: _plain(value) for key, value in details.fields.items()},
         "files": [
             {"path": file.path, "size": file.stamp[2], "mode": f"{file.mode:04o}"}
-            for file in found.files
+            for file in details.files
         ],
-        **({"text": found.text} if text else {}),
+        **({"text": details.text} if text else {}),
     }
 
 
@@ -128,35 +125,36 @@ def _plain(value: object) -> object:
     return value
 
 
-def _lines(found: _SkillDetails, text: bool, columns: int, colour: bool) -> Iterator[str]:
-    for label, value in _facts(found):
-        yield from _labelled(label, value, columns)
-    sizes = max((len(f"{file.stamp[2]:,}") for file in found.files), default=0)
-    for file in found.files:
+def _lines(context: CommandContext, details: _SkillDetails, text: bool) -> Iterator[str]:
+    for label, value in _facts(details):
+        yield from _labelled(label, value, context.width)
+    sizes = max((len(f"{file.stamp[2]:,}") for file in details.files), default=0)
+    for file in details.files:
         yield f"  {file.mode:04o}  {file.stamp[2]:>{sizes},}  {printable(file.path)}"
     if text:
-        heading = f"── {found.one.skill.path}/{SKILL_FILE} "
-        yield styled(heading + "─" * max(0, columns - len(heading)), DIM, colour)
-        yield printable(found.text).rstrip("\n")
+        heading = f"── {details.entry.skill.path}/{SKILL_FILE} "
+        rule = "─" * max(0, context.width - len(heading))
+        yield styled(heading + rule, DIM, context.colour)
+        yield printable(details.text).rstrip("\n")
 
 
-def _facts(found: _SkillDetails) -> Iterator[tuple[str, str]]:
-    one, readers = found.one, found.row.get("readers")
-    yield "Skill:", one.skill.name
-    yield "Description:", one.skill.description or "(none)"
-    for key, value in found.fields.items():
+def _facts(details: _SkillDetails) -> Iterator[tuple[str, str]]:
+    entry, of_agent = details.entry, details.of_agent
+    yield "Skill:", entry.skill.name
+    yield "Description:", entry.skill.description or "(none)"
+    for key, value in details.fields.items():
         if key not in ("name", "description"):
             yield f"{key}:", _text(value)
-    yield "Origin:", one.origin
-    yield "Path:", one.skill.path
-    yield from (("Overrides:", shadow) for shadow in one.shadows)
-    if found.row.get("sink"):
-        yield "Directory:", str(found.row["sink"])
-    if isinstance(readers, list) and readers:
-        yield "Also read by:", ", ".join(readers)
-    if one.reason:
-        yield "Skipped:", one.reason
-    yield "Files:", str(len(found.files))
+    yield "Origin:", entry.origin
+    yield "Path:", entry.skill.path
+    yield from (("Overrides:", shadow) for shadow in entry.shadows)
+    if of_agent and of_agent.sink:
+        yield "Directory:", of_agent.sink
+    if of_agent and of_agent.readers:
+        yield "Also read by:", ", ".join(of_agent.readers)
+    if entry.reason:
+        yield "Skipped:", entry.reason
+    yield "Files:", str(len(details.files))
 
 
 def _labelled(label: str, text: str, columns: int) -> Iterator[str]:
