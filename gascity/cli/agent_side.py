@@ -160,7 +160,7 @@ def _look(context: CommandContext, agent: str | None) -> NextWork:
     who = caller(context.environ)
     name = _agent_or_own(context, agent)
     if agent:
-        name = find_agent_name(context, store, agent)
+        name = find_agent_name(context, agent)
     mine = who is not None and name == who.agent
     if who is not None and mine and (work := held_work(context, who)) is not None:
         return NextWork(WORK, "existing_assignment", work)
@@ -175,7 +175,7 @@ def _claim(context: CommandContext, agent: str | None) -> NextWork:
     session = current_session(context, who)
     if session is None:
         return NextWork(DRAIN, "stale_session")
-    if agent and find_agent_name(context, context.store(), agent) != session.agent:
+    if agent and find_agent_name(context, agent) != session.agent:
         raise click.UsageError(f"a session can only claim work of its own agent, {session.agent}")
     work = held_work(context, who)
     if work is not None:

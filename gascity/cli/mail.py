@@ -122,7 +122,7 @@ def _recipient(context: CommandContext, reference: str) -> str:
     if reference == HUMAN:
         return HUMAN
     # Older packs write a trailing slash after the name of a city agent.
-    agent, session = find_agent_or_session(context, context.store(), reference.rstrip("/"))
+    agent, session = find_agent_or_session(context, reference.rstrip("/"))
     return session.id if session is not None else agent
 
 
@@ -275,10 +275,9 @@ def check(context: CommandContext, inject: bool) -> int:
     messages = _inbox(context, unread=True)
     if inject and not context.as_json:
         if messages:
-            names = [_display_name(context, mail.sender) for mail in messages]
             heads = [
-                f"{mail.id}: {mail.subject} (from {name})"
-                for mail, name in zip(messages, names, strict=True)
+                f"{mail.id}: {mail.subject} (from {_display_name(context, mail.sender)})"
+                for mail in messages
             ]
             lines = ("You have unread mail:", *heads, "Run `city mail read ID` to read a message.")
             print_stdout("\n".join(reminder(lines)))

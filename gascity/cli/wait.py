@@ -132,8 +132,6 @@ class WorkWaiter:
         self, context: CommandContext, id: str, start_controller: bool, first_event: int
     ) -> None:
         self.context = context
-        self.root = context.root
-        self.store = context.store()
         self.id = id
         self.start_controller = start_controller
         self._first_event = first_event
@@ -149,24 +147,26 @@ class WorkWaiter:
                 blocked = self._blocked(work)
                 if blocked is not None:
                     return work, blocked
-            wait_for_write(self.store)
+            wait_for_write(self.context.store())
         return work, None
 
     def _work(self) -> Work:
-        work = self.store.work(self.id)
+        work = self.context.store().work(self.id)
         if work is None:
             raise city_error("unknown-work", f"{self.id} was deleted")
         return work
 
     def _blocked(self, work: Work) -> Blocked | None:
         absent = self._absence.lasts()  # also when it runs: resets the grace period
-        if not controller_state(self.root).running:
+        if not controller_state(self.context.root).running:
             return self._without_controller(absent)
-        return lasting_blocks(self.root, work.id).get(work.id) if work.status == OPEN else None
+        return (
+            lasting_blocks(self.context.root, work.id).get(work.id) if work.status == OPEN else None
+        )
 
     def _without_controller(self, absent: bool) -> Blocked | None:
         """Start the controller again if it was killed, but not if a user stopped it."""
-        if is_starting(self.root):
+        if is_starting(self.context.root):
             return None
         stopped = self._stopped_by_user()
         if stopped == "stop":
@@ -182,7 +182,7 @@ class WorkWaiter:
         Empty if it was killed, or has not run since the item was enqueued.
         """
         mode, after = "", self._first_event
-        while events := self.store.events(after):
+        while events := self.context.store().events(after):
             after = events[-1].seq
             for event in events:
                 if event.type == "controller.started":

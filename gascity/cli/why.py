@@ -70,7 +70,7 @@ def _find_subject(context: CommandContext, store: Store | None, reference: str) 
     if work is not None and store is not None:
         return _of_work(context, store, work)
     try:
-        agent, session = find_agent_or_session(context, store, reference)
+        agent, session = find_agent_or_session(context, reference)
     except CityError as error:
         problems = [_unknown(reference, problem) for problem in error.problems]
         raise CityError(*problems) from None

@@ -34,7 +34,6 @@ from gascity.model.work import (
     WorkResult,
     status_word,
 )
-from gascity.store.port import Store
 
 _PAGE = "how-to/work"
 _LISTED = 50
@@ -72,10 +71,9 @@ def list_work(
 
     Without --json, shows the newest 50.
     """
-    store = context.store_if_any()
     most = limit or (None if context.as_json else _LISTED)
     wanted = tuple(_STATUSES.get(status, status) for status in statuses)
-    items = _select(context, store, agent, rig, wanted, None if most is None else most + 1)
+    items = _select(context, agent, rig, wanted, None if most is None else most + 1)
     listed = items[:most]
     context.output(
         lambda: {"work": [work_row(item, context.root) for item in listed]},
@@ -88,20 +86,20 @@ def list_work(
 
 def _select(
     context: CommandContext,
-    store: Store | None,
     agent: str | None,
     rig: str | None,
     statuses: tuple[str, ...],
     most: int | None,
 ) -> list[Work]:
-    name = find_agent_name(context, store, agent) if agent is not None else None
-    if rig is None:
-        return store.list_work(agent=name, status=statuses, limit=most) if store else []
-    every = store.list_work(agent=name, status=statuses) if store else []
-    items = [item for item in every if parse_name(item.agent).rig == rig]
-    known = [rig] if items else [known.name for known in context.city().rigs]
-    if rig not in known:
-        raise CityError(unknown_rig(rig, known))
+    store = context.store_if_any()
+    name = find_agent_name(context, agent) if agent is not None else None
+    limit = most if rig is None else None  # the store does not know rigs
+    items = store.list_work(agent=name, status=statuses, limit=limit) if store else []
+    if rig is not None:
+        items = [item for item in items if parse_name(item.agent).rig == rig]
+        known = [rig] if items else [known.name for known in context.city().rigs]
+        if rig not in known:
+            raise CityError(unknown_rig(rig, known))
     return items[:most]
 
 

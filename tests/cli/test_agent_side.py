@@ -1,4 +1,4 @@
-"""What a working agent calls: `city hook`, `prime` and `runtime`, and `gc` for all of it."""
+"""Commands for agents: `city hook`, `prime` and `runtime`, also under the name `gc`."""
 
 import os
 import subprocess
@@ -34,7 +34,7 @@ def hooked(ran: Ran) -> tuple[int, str, str, str | None]:
 # hook
 
 
-def test_without_a_store_there_is_nothing_to_do_and_none_is_made(
+def test_hook_without_a_store_finds_no_work_and_creates_no_store(
     in_harbour: Callable[..., Ran], harbour: Path
 ) -> None:
     assert in_harbour("hook", "mayor") == Ran(1, "No work (no_work).\n", "")
@@ -42,7 +42,7 @@ def test_without_a_store_there_is_nothing_to_do_and_none_is_made(
     assert not (harbour / ".gc" / "city.db").exists()
 
 
-def test_a_hook_says_what_waits_for_an_agent_and_takes_nothing(kept: Kept) -> None:
+def test_hook_shows_the_next_item_and_claims_nothing(kept: Kept) -> None:
     work = kept.sling()
     kept.sling()
     assert kept("hook", "mayor") == Ran(0, f"{work.id}: Open the gate (ready)\n", "")
@@ -51,7 +51,7 @@ def test_a_hook_says_what_waits_for_an_agent_and_takes_nothing(kept: Kept) -> No
     assert kept.status(work) == "open"
 
 
-def test_a_hook_inside_a_session_is_about_its_own_agent(kept: Kept) -> None:
+def test_hook_inside_a_session_uses_its_own_agent(kept: Kept) -> None:
     session, work = kept.session(), kept.sling()
     kept.sling("clerk", "Answer it")
     assert hooked(kept("hook", "--json", as_=session)) == (0, "work", "ready", work.id)
@@ -59,7 +59,7 @@ def test_a_hook_inside_a_session_is_about_its_own_agent(kept: Kept) -> None:
     assert hooked(kept("hook", "--json", as_=session))[2:] == ("existing_assignment", work.id)
 
 
-def test_what_is_kept_for_a_session_is_seen_by_that_session_alone(kept: Kept) -> None:
+def test_only_the_session_itself_sees_work_reserved_for_it(kept: Kept) -> None:
     one, other = kept.session(), kept.session("mayor-2", slot=2)
     work = kept.sling(session=one.id)
     assert hooked(kept("hook", "--json", as_=one))[3] == work.id
@@ -67,13 +67,13 @@ def test_what_is_kept_for_a_session_is_seen_by_that_session_alone(kept: Kept) ->
     assert kept("hook", "mayor").code == 1
 
 
-def test_without_a_session_an_agent_has_to_be_named(kept: Kept) -> None:
+def test_outside_a_session_the_agent_argument_is_required(kept: Kept) -> None:
     ran = kept("hook")
     assert ran.code == 2
     assert "missing AGENT" in ran.err
 
 
-def test_a_claim_gives_the_most_urgent_item_once_and_then_the_same_again(kept: Kept) -> None:
+def test_a_claim_returns_the_most_urgent_item_and_then_the_same_again(kept: Kept) -> None:
     session = kept.session(branch="city/mayor/one")
     kept.sling(title="Later")
     work = kept.sling(title="Now", body="Now\n\nAt once.", priority=0)
@@ -98,13 +98,13 @@ def test_two_sessions_never_get_the_same_item(kept: Kept) -> None:
     assert given == works
 
 
-def test_with_nothing_to_claim_a_session_is_told_to_end(kept: Kept) -> None:
+def test_without_claimable_work_the_action_is_drain(kept: Kept) -> None:
     session = kept.session()
     assert hooked(kept("hook", "--claim", "--json", as_=session)) == (1, "drain", "no_work", None)
     assert kept.now(session).asked == ""
 
 
-def test_a_session_that_was_replaced_is_told_to_end_and_gets_nothing(kept: Kept) -> None:
+def test_a_replaced_session_gets_drain_and_no_work(kept: Kept) -> None:
     session, work = kept.session(), kept.sling()
     kept.store.update_session(session.id, {"generation": 2}, time.time())
     ran = kept("hook", "--claim", "--drain-ack", "--json", as_=session)
@@ -113,14 +113,14 @@ def test_a_session_that_was_replaced_is_told_to_end_and_gets_nothing(kept: Kept)
     assert (kept.status(work), kept.now(session).asked) == ("open", "")
 
 
-def test_a_session_that_is_to_end_gets_nothing_new_and_keeps_what_it_has(kept: Kept) -> None:
+def test_a_draining_session_keeps_its_item_and_gets_no_new_one(kept: Kept) -> None:
     session, work = kept.session(state=DRAINING), kept.sling()
     assert hooked(kept("hook", "--claim", "--json", as_=session))[1:3] == ("drain", "draining")
     kept.claim(session, work)
     assert hooked(kept("hook", "--claim", "--json", as_=session))[3] == work.id
 
 
-def test_a_run_that_was_started_for_one_item_gets_no_other(kept: Kept) -> None:
+def test_a_headless_run_gets_no_second_item(kept: Kept) -> None:
     session, first, second = kept.session(run=1), kept.sling(), kept.sling()
     kept.claim(session, first)
     assert hooked(kept("hook", "--claim", "--json", as_=session))[3] == first.id
@@ -131,7 +131,7 @@ def test_a_run_that_was_started_for_one_item_gets_no_other(kept: Kept) -> None:
     assert hooked(kept("hook", "--claim", "--json", as_=terminal))[3] == second.id
 
 
-def test_a_claim_needs_a_session_and_is_of_its_own_agent(kept: Kept) -> None:
+def test_a_claim_needs_a_session_and_the_sessions_own_agent(kept: Kept) -> None:
     kept.sling("clerk")
     assert code_of(kept("hook", "clerk", "--claim", "--json")) == "no-session"
     ran = kept("hook", "clerk", "--claim", as_=kept.session())
@@ -140,7 +140,7 @@ def test_a_claim_needs_a_session_and_is_of_its_own_agent(kept: Kept) -> None:
     assert [one.status for one in kept.store.list_work()] == ["open"]
 
 
-def test_the_drain_is_acknowledged_only_where_there_is_no_work(kept: Kept) -> None:
+def test_drain_ack_applies_only_without_work(kept: Kept) -> None:
     session, work = kept.session(), kept.sling()
     ran = kept("hook", "--claim", "--drain-ack", "--json", as_=session)
     assert hooked(ran)[3] == work.id
@@ -186,13 +186,13 @@ def test_inside_a_session_the_prompt_has_that_sessions_values(scene: Kept) -> No
     assert scene("prime", "clerk", as_=session) == scene("agent", "emit", "clerk")
 
 
-def test_a_session_that_was_replaced_gets_the_prompt_of_a_first_one(scene: Kept) -> None:
+def test_a_replaced_session_gets_the_prompt_without_session_values(scene: Kept) -> None:
     session = scene.session("ash")
     scene.store.update_session(session.id, {"generation": 2}, time.time())
     assert scene("prime", as_=session) == scene("agent", "emit", "mayor")
 
 
-def test_for_a_hook_the_prompt_comes_with_the_work_that_the_session_holds(kept: Kept) -> None:
+def test_prime_hook_also_prints_the_sessions_work_item(kept: Kept) -> None:
     session, work = kept.session(), kept.sling(body="Open the gate\nwide.")
     assert kept("prime", "--hook", as_=session) == kept("agent", "emit", "mayor")
     kept.claim(session, work)
@@ -213,7 +213,7 @@ def test_prime_as_json(kept: Kept) -> None:
     assert kept("prime", "mayor", "--json").json["work"] is None
 
 
-def test_prime_without_an_agent_is_a_usage_error_and_with_an_unknown_one_a_problem(
+def test_prime_without_an_agent_is_a_usage_error_and_with_an_unknown_one_an_error(
     kept: Kept,
 ) -> None:
     assert kept("prime").code == 2
@@ -226,14 +226,14 @@ VERBS = ("drain-check", "drain-ack", "request-restart", "heartbeat")
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_only_a_session_says_something_about_itself(kept: Kept, verb: str) -> None:
+def test_runtime_commands_fail_outside_a_session(kept: Kept, verb: str) -> None:
     ran = kept("runtime", verb, "--json")
     assert code_of(ran) == "no-session"
     assert ran.json["problems"][0]["hint"]
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_a_session_that_was_replaced_says_nothing_any_more(kept: Kept, verb: str) -> None:
+def test_runtime_commands_fail_in_a_replaced_session(kept: Kept, verb: str) -> None:
     session = kept.session()
     kept.store.update_session(session.id, {"generation": 2}, time.time())
     before = kept.now(session)
@@ -241,7 +241,7 @@ def test_a_session_that_was_replaced_says_nothing_any_more(kept: Kept, verb: str
     assert kept.now(session) == before
 
 
-def test_a_drain_check_exits_0_only_for_a_session_that_is_to_end(kept: Kept) -> None:
+def test_drain_check_exits_with_0_only_in_a_draining_session(kept: Kept) -> None:
     session = kept.session()
     assert kept("runtime", "drain-check", as_=session) == Ran(1, "not draining\n", "")
     kept.store.update_session(session.id, {"state": DRAINING}, time.time())
@@ -253,7 +253,7 @@ def test_a_drain_check_exits_0_only_for_a_session_that_is_to_end(kept: Kept) -> 
 @pytest.mark.parametrize(
     ("verb", "asked"), [("drain-ack", "drain"), ("request-restart", "restart")]
 )
-def test_what_a_session_asks_for_is_on_record_for_the_controller(
+def test_requests_of_a_session_are_stored_for_the_controller(
     kept: Kept, verb: str, asked: str
 ) -> None:
     session = kept.session()
@@ -264,7 +264,7 @@ def test_what_a_session_asks_for_is_on_record_for_the_controller(
     assert (event.type, event.actor, event.data["what"]) == ("session.asked", session.id, asked)
 
 
-def test_a_drain_is_acknowledged_with_a_word_about_work_that_is_not_settled(kept: Kept) -> None:
+def test_drain_ack_notes_unfinished_work(kept: Kept) -> None:
     session, work = kept.session(), kept.sling()
     kept.claim(session, work)
     ran = kept("runtime", "drain-ack", as_=session)
@@ -275,7 +275,7 @@ def test_a_drain_is_acknowledged_with_a_word_about_work_that_is_not_settled(kept
 @pytest.mark.parametrize(
     ("arguments", "minutes"), [((), 45), (("--minutes", "5"), 5)], ids=["default", "given"]
 )
-def test_a_heartbeat_keeps_a_session_for_some_minutes(
+def test_a_heartbeat_marks_the_session_as_busy_for_some_minutes(
     kept: Kept, arguments: tuple[str, ...], minutes: int
 ) -> None:
     session = kept.session()
@@ -292,7 +292,7 @@ def test_a_heartbeat_keeps_a_session_for_some_minutes(
 
 @pytest.fixture
 def gc(kept: Kept, tmp_path: Path) -> Callable[..., Ran]:
-    """The program as a session finds it under its other name."""
+    """The program under the name `gc`, as a session finds it."""
     program = tmp_path / "bin" / "gc"
     program.parent.mkdir()
     program.write_text(f"#!{sys.executable}\nfrom gascity.__main__ import main\n\nmain()\n")
@@ -330,7 +330,7 @@ def test_gc_is_the_same_program(gc: Callable[..., Ran], kept: Kept) -> None:
     ],
     ids=lambda words: words[0] if isinstance(words, tuple) else "",
 )
-def test_what_gc_does_not_provide_it_says_in_one_line(
+def test_an_unsupported_gc_command_is_reported_in_one_line(
     gc: Callable[..., Ran], arguments: tuple[str, ...], instead: str
 ) -> None:
     ran = gc(*arguments)
@@ -341,21 +341,21 @@ def test_what_gc_does_not_provide_it_says_in_one_line(
     assert line.endswith("[not-provided]")
 
 
-def test_what_gc_does_not_provide_is_an_object_under_json(gc: Callable[..., Ran]) -> None:
+def test_an_unsupported_gc_command_is_a_json_object_with_json(gc: Callable[..., Ran]) -> None:
     ran = gc("bd", "list", "--json")
     assert (ran.code, ran.err) == (2, "")
     fits(ran.json, PROBLEMS)
 
 
 @pytest.mark.parametrize("arguments", [("nudge", "drain", "--inject"), ("handoff", "--auto", "x")])
-def test_a_providers_hook_is_never_held_up(
+def test_unsupported_commands_from_provider_hooks_exit_with_0(
     gc: Callable[..., Ran], arguments: tuple[str, ...]
 ) -> None:
     ran = gc(*arguments)
     assert (ran.code, ran.out) == (0, "")
 
 
-def test_older_names_lead_to_where_things_are_now(gc: Callable[..., Ran], kept: Kept) -> None:
+def test_gc_maps_old_command_names(gc: Callable[..., Ran], kept: Kept) -> None:
     session = kept.session()
     assert gc("nudge", session.alias, "Look up.").code == 0
     assert [one.text for one in kept.store.nudges(session.id)] == ["Look up."]

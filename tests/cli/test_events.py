@@ -1,4 +1,4 @@
-"""`city events`: what happened, chosen, and as it happens; and every type has an entry."""
+"""`city events`: past events, filters, following; and every type is documented."""
 
 import ast
 import json
@@ -34,7 +34,7 @@ def objects(ran: Ran) -> list[dict[str, object]]:
     return found
 
 
-def test_without_a_store_nothing_has_happened_and_none_is_made(
+def test_events_without_a_store_prints_nothing_and_creates_no_store(
     in_harbour: Callable[..., Ran], harbour: Path
 ) -> None:
     assert in_harbour("events") == Ran(0, "", "")
@@ -43,7 +43,7 @@ def test_without_a_store_nothing_has_happened_and_none_is_made(
     assert not (harbour / ".gc" / "city.db").exists()
 
 
-def test_events_are_one_object_a_line_oldest_first(kept: Kept) -> None:
+def test_json_is_one_object_per_line_oldest_first(kept: Kept) -> None:
     work, session = kept.sling(), kept.session()
     found = objects(kept("events", "--json"))
     assert [(one["seq"], one["type"], one["subject"]) for one in found] == [
@@ -53,7 +53,7 @@ def test_events_are_one_object_a_line_oldest_first(kept: Kept) -> None:
     assert (found[0]["actor"], found[0]["data"]["title"]) == ("human", "Open the gate")
 
 
-def test_people_get_a_line_that_fits_the_screen(kept: Kept) -> None:
+def test_a_text_line_fits_the_screen(kept: Kept) -> None:
     kept.sling(title="A very long title " * 9)
     kept.session("ash")
     ran = kept("events", env={"COLUMNS": "80"})
@@ -79,7 +79,7 @@ def test_people_get_a_line_that_fits_the_screen(kept: Kept) -> None:
         pytest.param(("--since", "1h", "--limit", "1"), [6], id="the-last-since"),
     ],
 )
-def test_events_are_chosen_by(kept: Kept, arguments: tuple[str, ...], chosen: list[int]) -> None:
+def test_events_are_filtered_by(kept: Kept, arguments: tuple[str, ...], chosen: list[int]) -> None:
     store, now = kept.store, time.time()
     kept.store.record_event("work.created", "w-1", now - 7200, {})
     kept.store.record_event("work.created", "w-2", now - 7000, {})
@@ -90,7 +90,7 @@ def test_events_are_chosen_by(kept: Kept, arguments: tuple[str, ...], chosen: li
     assert [one["seq"] for one in objects(kept("events", "--json", *arguments))] == chosen
 
 
-def test_only_the_last_hundred_are_shown_unless_more_is_asked_for(kept: Kept) -> None:
+def test_the_last_hundred_events_are_shown_by_default(kept: Kept) -> None:
     with kept.store.transaction():
         for number in range(120):
             kept.store.record_event("work.created", f"w-{number}", time.time(), {})
@@ -99,7 +99,7 @@ def test_only_the_last_hundred_are_shown_unless_more_is_asked_for(kept: Kept) ->
     assert kept("events", "--seq").out == "120\n"
 
 
-def test_a_time_that_is_none_is_a_usage_error(kept: Kept) -> None:
+def test_an_invalid_duration_is_a_usage_error(kept: Kept) -> None:
     ran = kept("events", "--since", "yesterday")
     assert ran.code == 2
     assert "duration" in ran.err
@@ -109,7 +109,7 @@ def test_a_time_that_is_none_is_a_usage_error(kept: Kept) -> None:
 
 
 class Follower:
-    """The program, still running; what it prints is read line by line."""
+    """A running `city events`, read line by line."""
 
     def __init__(self, root: Path, *arguments: str) -> None:
         self.process = subprocess.Popen(
@@ -155,7 +155,7 @@ def follow(kept: Kept) -> Iterator[Callable[..., Follower]]:
                 stream.close()
 
 
-def test_following_shows_what_was_and_then_what_comes_each_once(
+def test_follow_shows_past_then_new_events_each_once(
     kept: Kept, follow: Callable[..., Follower]
 ) -> None:
     kept.sling()
@@ -166,7 +166,7 @@ def test_following_shows_what_was_and_then_what_comes_each_once(
         assert one.event()["seq"] == expected
 
 
-def test_following_goes_by_type_and_number(kept: Kept, follow: Callable[..., Follower]) -> None:
+def test_follow_filters_by_type_and_number(kept: Kept, follow: Callable[..., Follower]) -> None:
     kept.sling()
     one = follow("--follow", "--after", "0", "--type", "mail")
     kept.store.send_mail("human", "mayor", "s", "b", time.time())
@@ -175,9 +175,7 @@ def test_following_goes_by_type_and_number(kept: Kept, follow: Callable[..., Fol
     assert [one.event()["seq"], one.event()["seq"]] == [2, 4]
 
 
-def test_following_waits_for_a_store_that_is_not_there_yet(
-    in_harbour: Callable[..., Ran], harbour: Path
-) -> None:
+def test_follow_waits_for_a_new_store(in_harbour: Callable[..., Ran], harbour: Path) -> None:
     one = Follower(harbour, "--follow")
     try:
         assert in_harbour("mail", "send", "human", "Hello.").code == 0
@@ -187,7 +185,7 @@ def test_following_waits_for_a_store_that_is_not_there_yet(
         one.process.communicate()
 
 
-def test_an_interrupt_ends_it_without_a_word(kept: Kept, follow: Callable[..., Follower]) -> None:
+def test_an_interrupt_ends_follow_silently(kept: Kept, follow: Callable[..., Follower]) -> None:
     kept.sling()
     one = follow("--follow")
     one.event()
@@ -195,7 +193,7 @@ def test_an_interrupt_ends_it_without_a_word(kept: Kept, follow: Callable[..., F
     assert one.ended() == (130, b"")
 
 
-def test_it_ends_when_nobody_reads_any_more_though_nothing_happens(
+def test_follow_ends_when_stdout_is_closed_although_no_event_comes(
     kept: Kept, follow: Callable[..., Follower]
 ) -> None:
     kept.sling()
@@ -206,7 +204,7 @@ def test_it_ends_when_nobody_reads_any_more_though_nothing_happens(
     assert (code, err) == (0, b"")
 
 
-def test_watching_shows_the_next_event_of_a_type_and_ends(
+def test_watch_shows_the_next_event_of_a_type_and_exits(
     kept: Kept, follow: Callable[..., Follower]
 ) -> None:
     kept.sling()
@@ -217,14 +215,14 @@ def test_watching_shows_the_next_event_of_a_type_and_ends(
     assert one.ended() == (0, b"")
 
 
-def test_watching_shows_one_that_came_before_it_looked(kept: Kept) -> None:
+def test_watch_shows_an_earlier_event_after_the_given_number(kept: Kept) -> None:
     kept.sling()
     kept.sling()
     found = objects(kept("events", "--watch", "--after", "0", "--json"))
     assert [one["seq"] for one in found] == [1]
 
 
-def test_watching_ends_when_its_time_is_up_and_that_is_no_failure(kept: Kept) -> None:
+def test_watch_exits_with_0_at_its_timeout(kept: Kept) -> None:
     kept.sling()
     assert kept("events", "--watch", "--timeout", "100ms", "--json") == Ran(0, "", "")
 

@@ -1,4 +1,4 @@
-"""What fits a screen: widths, colours, and secrets that a person asks to see."""
+"""Output on a screen: widths, colours, and secrets that the user reveals."""
 
 import re
 from collections.abc import Callable
@@ -27,7 +27,7 @@ LISTS = [
 
 @pytest.fixture
 def wide(harbour: Path) -> Path:
-    """The harbour with names, paths, values and descriptions too long for a line."""
+    """A city with names, paths, values and descriptions too long for a line."""
     deep = "/".join(["a-directory-with-a-long-name"] * 5)
     return build_tree(
         harbour,
@@ -54,7 +54,7 @@ def test_no_line_is_longer_than_80_columns(
     assert _too_long(ran.out + ran.err, 80) == []
 
 
-def test_a_terminal_that_does_not_know_its_size_is_filled_as_a_pipe_is(
+def test_a_terminal_without_a_size_gets_the_width_of_a_pipe(
     in_harbour: Callable[..., Ran], harbour: Path
 ) -> None:
     _, screen = on_terminal("agent", "list", cwd=harbour, columns=0, env={"NO_COLOR": "1"})
@@ -65,7 +65,7 @@ def test_a_terminal_that_does_not_know_its_size_is_filled_as_a_pipe_is(
 def test_long_descriptions_are_wrapped_at_80_columns(
     run: Command, wide: Path, arguments: tuple[str, ...]
 ) -> None:
-    """A word that is too long by itself, such as a path or a name, may stand out."""
+    """A word that is too long by itself, such as a path or a name, may exceed the width."""
     ran = run(*arguments, cwd=wide, env={"COLUMNS": "80"})
     loose = [line for line in _too_long(ran.out, 80) if max(map(len, line.split())) < 40]
     assert loose == []
@@ -81,7 +81,7 @@ def test_at_40_columns_text_is_wrapped_too(
     assert ran.out.split() == narrow.out.split()
 
 
-def test_descriptions_fill_what_40_columns_leave(run: Command, town: Callable[..., Path]) -> None:
+def test_descriptions_fill_the_rest_of_40_columns(run: Command, town: Callable[..., Path]) -> None:
     root = town(
         {
             "city.toml": "implicit_agents = false\n",
@@ -97,14 +97,16 @@ def test_descriptions_fill_what_40_columns_leave(run: Command, town: Callable[..
 
 
 @pytest.mark.parametrize("columns", ["0", "-5", "wide", "", "1", "999999999999"])
-def test_an_odd_value_of_columns_does_no_harm(in_harbour: Callable[..., Ran], columns: str) -> None:
+def test_an_invalid_value_of_columns_is_ignored(
+    in_harbour: Callable[..., Ran], columns: str
+) -> None:
     ran = in_harbour("agent", "list", env={"COLUMNS": columns})
     assert (ran.code, ran.err) == (0, "")
     assert "mayor" in ran.out
 
 
 @pytest.mark.parametrize("columns", [60, 120])
-def test_a_terminal_says_how_wide_it_is(harbour: Path, columns: int) -> None:
+def test_the_width_of_the_terminal_is_used(harbour: Path, columns: int) -> None:
     build_tree(harbour, {"agents/clerk/agent.toml": f'description = "{WORDS.strip()}"\n'})
     code, screen = on_terminal("agent", "list", cwd=harbour, columns=columns)
     plain = re.sub(r"\x1b\[\d*m", "", screen)
@@ -141,7 +143,7 @@ def test_problems_are_coloured_on_a_terminal(harbour: Path) -> None:
 @pytest.mark.parametrize(
     "arguments", [("agent", "list"), ("agent", "show", "mayro")], ids=["list", "problem"]
 )
-def test_no_colour_where_it_is_not_wanted(
+def test_no_color_and_dumb_terminals_get_no_colour(
     harbour: Path, env: dict[str, str], arguments: tuple[str, ...]
 ) -> None:
     _, screen = on_terminal(*arguments, cwd=harbour, env=env)
@@ -155,9 +157,7 @@ def test_json_has_no_colour_on_a_terminal_either(harbour: Path) -> None:
     assert ESCAPE not in screen
 
 
-def test_the_same_words_stand_in_a_pipe_and_on_a_terminal(
-    in_harbour: Callable[..., Ran], harbour: Path
-) -> None:
+def test_pipe_and_terminal_get_the_same_text(in_harbour: Callable[..., Ran], harbour: Path) -> None:
     for arguments in LISTS:
         _, screen = on_terminal(*arguments, cwd=harbour, columns=80)
         assert re.sub(r"\x1b\[\d*m", "", screen) == in_harbour(*arguments).out

@@ -1,4 +1,4 @@
-"""`city session`: the sessions of a city listed, shown, named, nudged and taken away."""
+"""`city session`: list, show, rename, pin, nudge and find sessions."""
 
 import json
 import re
@@ -114,7 +114,7 @@ def test_json_has_all_sessions_and_text_the_last_ten_that_ended(
         pytest.param(["--state", "idle", "--state", "running"], ["mayor-1", "mayor-2"], id="both"),
     ],
 )
-def test_the_list_can_be_narrowed(
+def test_list_filters_by_agent_and_state(
     in_harbour: InHarbour, harbour: Path, options: list[str], wanted: list[str]
 ) -> None:
     put(harbour, a_session(), a_session("mayor-2", IDLE))
@@ -123,7 +123,7 @@ def test_the_list_can_be_narrowed(
     assert sorted(row["alias"] for row in rows) == wanted
 
 
-def test_sessions_of_an_agent_that_does_not_exist_are_no_empty_list(
+def test_listing_sessions_of_an_unknown_agent_is_an_error(
     in_harbour: InHarbour, harbour: Path
 ) -> None:
     put(harbour, a_session())
@@ -201,7 +201,9 @@ def test_a_session_is_found_by(in_harbour: InHarbour, harbour: Path, reference: 
     assert ran.json["session"]["id"] == session.id
 
 
-def test_inside_a_session_it_need_not_be_named(in_harbour: InHarbour, harbour: Path) -> None:
+def test_inside_a_session_the_session_argument_is_optional(
+    in_harbour: InHarbour, harbour: Path
+) -> None:
     session = a_session()
     put(harbour, session, a_session("mayor-2"))
     ran = in_harbour("session", "show", "--json", env={"CITY_SESSION_ID": session.id})
@@ -221,7 +223,7 @@ def test_a_session_that_does_not_exist_is_an_error_with_a_suggestion(
 
 
 @pytest.mark.parametrize("command", ["show", "pin", "stop"])
-def test_an_ambiguous_session_lists_who_may_be_meant(
+def test_an_ambiguous_session_name_lists_the_candidates(
     in_harbour: InHarbour, harbour: Path, command: str
 ) -> None:
     two = [
@@ -236,7 +238,7 @@ def test_an_ambiguous_session_lists_who_may_be_meant(
     assert all(one.id[:8] in problem["message"] for one in two)
 
 
-def test_of_those_that_had_an_alias_one_after_the_other_the_latest_is_meant(
+def test_an_alias_used_several_times_means_the_latest_session(
     in_harbour: InHarbour, harbour: Path
 ) -> None:
     old, new = a_session(state=STOPPED, updated=1.0), a_session(state=STOPPED, updated=2.0)
@@ -259,7 +261,7 @@ def test_a_session_is_renamed_and_its_alias_stays(in_harbour: InHarbour, harbour
 
 
 @pytest.mark.parametrize("name", ["mayor-2", "deputy"])
-def test_a_name_that_a_live_session_has_is_refused(
+def test_renaming_to_the_name_of_a_live_session_is_refused(
     in_harbour: InHarbour, harbour: Path, name: str
 ) -> None:
     session = a_session()
@@ -270,18 +272,14 @@ def test_a_name_that_a_live_session_has_is_refused(
 
 
 @pytest.mark.parametrize("name", ["", "  ", "two\nlines", "x" * 101])
-def test_a_name_that_cannot_be_shown_is_refused(
-    in_harbour: InHarbour, harbour: Path, name: str
-) -> None:
+def test_an_unprintable_name_is_refused(in_harbour: InHarbour, harbour: Path, name: str) -> None:
     put(harbour, a_session())
     ran = in_harbour("session", "rename", "mayor-1", name)
     assert ran.code == 1
     assert "[bad-name]" in ran.err
 
 
-def test_a_pin_is_put_down_with_its_time_and_taken_off(
-    in_harbour: InHarbour, harbour: Path
-) -> None:
+def test_pin_records_the_time_and_unpin_clears_it(in_harbour: InHarbour, harbour: Path) -> None:
     session = a_session()
     put(harbour, session)
     assert in_harbour("session", "pin", "mayor-1", "--json").json["session"]["pinned"] is True
@@ -302,7 +300,7 @@ def test_a_pin_is_put_down_with_its_time_and_taken_off(
         pytest.param(STOPPED, False, "when it runs again", id="stopped"),
     ],
 )
-def test_a_nudge_is_kept_and_says_when_it_arrives(
+def test_a_nudge_is_stored_and_the_answer_says_when_it_arrives(
     in_harbour: InHarbour, harbour: Path, state: str, interactive: bool, words: str
 ) -> None:
     session = a_session(state=state, interactive=interactive)
@@ -319,13 +317,12 @@ def test_an_empty_nudge_is_wrong_usage(in_harbour: InHarbour, harbour: Path) -> 
     assert in_harbour("session", "nudge", "mayor-1", " ").code == 2
 
 
-def test_every_change_is_told_as_an_event_of_whoever_made_it(
-    in_harbour: InHarbour, harbour: Path
-) -> None:
+def test_every_change_records_an_event_with_its_actor(in_harbour: InHarbour, harbour: Path) -> None:
     session = a_session(state=STOPPED)
     put(harbour, session)
     for words in (("pin",), ("unpin",), ("clear",)):
         in_harbour("session", *words, "mayor-1")
+    in_harbour("session", "clear", "mayor-1", env={"CITY_SESSION_ID": "another"})
     in_harbour("session", "rename", "mayor-1", "x", env={"CITY_SESSION_ID": "another"})
     with stored(harbour) as store:
         events = [(event.type, event.actor) for event in store.events()]
@@ -334,6 +331,7 @@ def test_every_change_is_told_as_an_event_of_whoever_made_it(
         ("session.pinned", "human"),
         ("session.unpinned", "human"),
         ("session.cleared", "human"),
+        ("session.cleared", "another"),
         ("session.renamed", "another"),
     ]
 
@@ -365,12 +363,12 @@ def test_completing_makes_no_store(in_harbour: InHarbour, harbour: Path) -> None
 
 
 @pytest.mark.parametrize("word", ["kill", "wake", "reset"])
-def test_what_packs_call_is_there_and_is_not_advertised(in_harbour: InHarbour, word: str) -> None:
+def test_commands_for_packs_exist_and_are_hidden(in_harbour: InHarbour, word: str) -> None:
     assert in_harbour("session", word, "--help").code == 0
     assert f"  {word} " not in in_harbour("session", "--help").out
 
 
-def test_a_session_that_is_there_needs_no_waking(in_harbour: InHarbour, harbour: Path) -> None:
+def test_wake_leaves_a_live_session_unchanged(in_harbour: InHarbour, harbour: Path) -> None:
     session = a_session()
     put(harbour, session)
     ran = in_harbour("session", "wake", "mayor-1")

@@ -1,4 +1,4 @@
-"""`city session` without a controller: what was printed is shown, what is asked done or refused."""
+"""`city session` without a controller: logs, stop, clear, delete, new and attach."""
 
 import time
 from collections.abc import Callable
@@ -16,9 +16,7 @@ InHarbour = Callable[..., Ran]
 # What it printed
 
 
-def test_logs_are_those_of_the_last_run_or_of_the_one_named(
-    in_harbour: InHarbour, harbour: Path
-) -> None:
+def test_logs_shows_the_last_run_or_the_given_one(in_harbour: InHarbour, harbour: Path) -> None:
     session = a_session(state=STOPPED)
     put(harbour, session)
     older = harbour / ".gc" / "older.log"
@@ -42,7 +40,7 @@ def test_peek_shows_the_last_fifty_lines(in_harbour: InHarbour, harbour: Path) -
 
 
 @pytest.mark.parametrize("command", ["peek", "logs"])
-def test_a_session_that_ran_nothing_says_so(
+def test_logs_of_a_session_without_runs_is_an_error(
     in_harbour: InHarbour, harbour: Path, command: str
 ) -> None:
     put(harbour, a_session(state=IDLE))
@@ -54,7 +52,7 @@ def test_a_session_that_ran_nothing_says_so(
 # Ending, clearing, deleting without a controller
 
 
-def test_a_session_that_is_stopped_needs_no_stop(in_harbour: InHarbour, harbour: Path) -> None:
+def test_stop_leaves_a_stopped_session_unchanged(in_harbour: InHarbour, harbour: Path) -> None:
     put(harbour, a_session(state=STOPPED))
     ran = in_harbour("session", "stop", "mayor-1")
     assert (ran.code, ran.err) == (0, "")
@@ -84,7 +82,7 @@ def test_a_live_session_is_not_deleted(in_harbour: InHarbour, harbour: Path) -> 
     assert get(harbour, session).state == RUNNING
 
 
-def test_a_deleted_session_is_gone_with_its_logs(in_harbour: InHarbour, harbour: Path) -> None:
+def test_delete_removes_the_session_and_its_logs(in_harbour: InHarbour, harbour: Path) -> None:
     session, other = a_session(state=STOPPED), a_session("mayor-2", STOPPED)
     put(harbour, session, other)
     gone = put_run(harbour, session, "text\n", ended=time.time())
@@ -106,7 +104,7 @@ def test_a_new_session_of_an_unknown_agent_is_an_error(in_harbour: InHarbour) ->
     assert "did you mean `mayor`?" in ran.err
 
 
-def test_a_program_that_is_not_installed_is_said_before_anything_is_made(
+def test_a_missing_program_is_reported_before_a_session_is_created(
     in_harbour: InHarbour, harbour: Path
 ) -> None:
     ran = in_harbour("session", "new", "mayor", "--json")
@@ -120,7 +118,7 @@ def _program(programs: Path, name: str) -> None:
     (programs / name).chmod(0o755)
 
 
-def test_attaching_without_tmux_says_to_install_it_and_makes_nothing(
+def test_attaching_without_tmux_is_an_error_and_creates_no_session(
     in_harbour: InHarbour, programs: Path
 ) -> None:
     _program(programs, "claude")
@@ -131,7 +129,7 @@ def test_attaching_without_tmux_says_to_install_it_and_makes_nothing(
     assert in_harbour("session", "list", "--json").json["sessions"] == []
 
 
-def test_a_shell_cannot_be_talked_to(
+def test_attaching_to_a_shell_agent_is_refused(
     run: Command, town: Callable[..., Path], programs: Path
 ) -> None:
     _program(programs, "sh")

@@ -1,4 +1,4 @@
-"""The commands know the directories of sessions, and a session is as good as its agent's name."""
+"""Working directories of sessions in plan, apply and undo, and the option --session."""
 
 import os
 from pathlib import Path
@@ -29,7 +29,7 @@ def city(tmp_path: Path, git_here: None) -> Quarters:
 def session(
     city: Quarters, done: PreparedSession | None, agent: str, slot: int, state: str = RUNNING
 ) -> Session:
-    """A session on record."""
+    """Add a session to the store."""
     one = Session(
         id=f"{slot}{slot}{slot}{slot}0000-aaaa-4bbb-8ccc-00000000000{slot}",
         agent=agent,
@@ -49,7 +49,7 @@ def session(
     return one
 
 
-def test_a_bare_apply_leaves_sessions_directories_alone(city: Quarters) -> None:
+def test_apply_without_arguments_leaves_session_directories_unchanged(city: Quarters) -> None:
     done = [city.prepare(name, slot, work="w") for name in ("mayor", "dock/cat") for slot in (1, 2)]
     before = [picture(Path(one.workdir)) for one in done]
     ran = city.fine("apply")
@@ -59,9 +59,7 @@ def test_a_bare_apply_leaves_sessions_directories_alone(city: Quarters) -> None:
 
 
 @pytest.mark.parametrize("arguments", [("apply",), ("apply", "mayor")])
-def test_an_apply_brings_sessions_directories_up_to_date(
-    city: Quarters, arguments: tuple[str, ...]
-) -> None:
+def test_apply_updates_session_directories(city: Quarters, arguments: tuple[str, ...]) -> None:
     done = [city.prepare("mayor", slot) for slot in (1, 2)]
     city.write({"agents/mayor/overlay/a": "two\n"})
     rows = city.run("plan", "mayor", "--json").json["agents"]
@@ -75,7 +73,7 @@ def test_an_apply_brings_sessions_directories_up_to_date(
     assert [Path(one.workdir, "a").read_text() for one in done] == ["one\n", "one\n"]
 
 
-def test_a_bare_undo_does_not_undo_what_a_sessions_start_wrote(city: Quarters) -> None:
+def test_undo_without_arguments_keeps_what_a_session_start_wrote(city: Quarters) -> None:
     city.fine("apply", "mayor")
     done = city.prepare("mayor", 2)
     city.fine("undo")
@@ -84,7 +82,7 @@ def test_a_bare_undo_does_not_undo_what_a_sessions_start_wrote(city: Quarters) -
     assert city.fine("undo").out == "Nothing to undo.\n"
 
 
-def test_directories_of_sessions_go_when_their_agent_is_gone(city: Quarters) -> None:
+def test_session_directories_are_removed_with_their_agent(city: Quarters) -> None:
     for name in ("mayor", "dock/cat"):
         for slot in (1, 2):
             city.prepare(name, slot, work=f"w-{slot}")
@@ -96,7 +94,7 @@ def test_directories_of_sessions_go_when_their_agent_is_gone(city: Quarters) -> 
     assert branches(city.dock) == ["main"]
 
 
-def test_what_a_live_session_works_in_stays_although_its_agent_is_gone(city: Quarters) -> None:
+def test_the_directory_of_a_live_session_outlives_its_agent(city: Quarters) -> None:
     live, over = (city.prepare("mayor", slot) for slot in (1, 2))
     session(city, live, "mayor", 1)
     session(city, over, "mayor", 2, STOPPED)
@@ -106,7 +104,7 @@ def test_what_a_live_session_works_in_stays_although_its_agent_is_gone(city: Qua
     assert not Path(over.workdir).exists()
 
 
-def test_the_worktrees_of_a_removed_rig_go_with_it(city: Quarters) -> None:
+def test_worktrees_are_removed_with_their_rig(city: Quarters) -> None:
     for slot in (1, 2):
         city.prepare("dock/cat", slot, work=f"w-{slot}")
     swept = city.run("rig", "remove", "dock", "--json").json["swept"]
@@ -114,7 +112,7 @@ def test_the_worktrees_of_a_removed_rig_go_with_it(city: Quarters) -> None:
     assert branches(city.dock) == ["main"]
 
 
-def test_a_plan_for_a_session_is_of_its_directory_alone(city: Quarters) -> None:
+def test_a_plan_for_a_session_covers_only_its_directory(city: Quarters) -> None:
     city.prepare("mayor", 1)
     one = session(city, city.prepare("mayor", 2), "mayor", 2)
     city.write({"agents/mayor/overlay/a": "two\n"})
@@ -129,7 +127,7 @@ def test_a_plan_for_a_session_is_of_its_directory_alone(city: Quarters) -> None:
     assert city.run("plan", "--session", "jack-2").out.startswith("# .gc/work/mayor~2  (mayor)\n")
 
 
-def test_a_session_that_never_started_is_planned_for_in_its_slot(city: Quarters) -> None:
+def test_a_session_that_never_started_is_planned_in_its_slot(city: Quarters) -> None:
     session(city, None, "dock/cat", 2)
     (row,) = city.run("plan", "--session", "jack-2", "--json").json["agents"]
     assert row["workdir"] == ".gc/worktrees/dock/cat~2"
@@ -151,7 +149,7 @@ def test_servers_and_skills_of_a_session_are_those_of_its_agent(city: Quarters) 
 
 
 @pytest.mark.parametrize("command", [("plan",), ("mcp", "list"), ("skill", "list")])
-def test_a_session_that_nobody_knows_is_told_with_names_like_it(
+def test_an_unknown_session_is_an_error_with_similar_names(
     city: Quarters, command: tuple[str, ...]
 ) -> None:
     unknown = city.run(*command, "--session", "jack-3")
@@ -165,7 +163,7 @@ def test_a_session_that_nobody_knows_is_told_with_names_like_it(
     assert problem["hint"] == "did you mean `jack-2`?"
 
 
-def test_a_word_that_may_mean_two_sessions_lists_them(city: Quarters) -> None:
+def test_an_ambiguous_session_lists_the_candidates(city: Quarters) -> None:
     first = session(city, None, "mayor", 2, STOPPED)
     second = first._replace(id=f"{first.id[:-1]}9")
     store = open_store(str(city.root))
@@ -178,7 +176,7 @@ def test_a_word_that_may_mean_two_sessions_lists_them(city: Quarters) -> None:
     assert f"`{second.id}` (jack-2, stopped)" in ran.err
 
 
-def test_an_agent_and_a_session_cannot_be_asked_about_at_once(city: Quarters) -> None:
+def test_an_agent_and_a_session_cannot_be_combined(city: Quarters) -> None:
     assert city.run("plan", "mayor", "--session", "jack-1").code == 2
     assert city.run("mcp", "list", "--agent", "mayor", "--session", "jack-1").code == 2
     assert city.run("skill", "list", "--agent", "mayor", "--session", "jack-1").code == 2

@@ -1,4 +1,4 @@
-"""`city status`: how the city stands, once, line by line, and live on a terminal."""
+"""`city status`: one snapshot, change lines, and the live view."""
 
 import os
 import re
@@ -54,7 +54,7 @@ def test_a_city_that_never_ran_has_a_status_and_gets_no_store(
     assert not (harbour / ".gc" / "city.db").exists()
 
 
-def test_agents_have_their_bounds_sessions_and_queue(in_harbour: InHarbour, harbour: Path) -> None:
+def test_agents_show_limits_sessions_and_queue(in_harbour: InHarbour, harbour: Path) -> None:
     put(harbour, a_session(), a_session("mayor-2", IDLE), a_session("mayor-3", STOPPED))
     with stored(harbour) as store:
         for _ in range(3):
@@ -71,7 +71,7 @@ def test_no_limit_is_null(run: Command, town: Callable[..., Path]) -> None:
     assert one["max"] is None
 
 
-def test_counts_tell_what_became_of_work(in_harbour: InHarbour, harbour: Path) -> None:
+def test_counts_has_the_number_of_items_per_status(in_harbour: InHarbour, harbour: Path) -> None:
     now = time.time()
     session = a_session()
     with stored(harbour) as store:
@@ -86,7 +86,7 @@ def test_counts_tell_what_became_of_work(in_harbour: InHarbour, harbour: Path) -
     assert "1 queued, 1 running, 1 done, 1 failed, 1 cancelled" in in_harbour("status").out
 
 
-def test_why_an_agent_does_not_start_is_its_reason(
+def test_the_reason_of_an_agent_says_why_it_does_not_start(
     run: Command, town: Callable[..., Path], programs: Path
 ) -> None:
     (programs / "sh").write_text("#!/bin/sh\n")
@@ -117,7 +117,7 @@ def test_why_an_agent_does_not_start_is_its_reason(
     assert reasons["shell"] == ""
 
 
-def test_a_city_that_cannot_be_read_still_tells_of_its_sessions(
+def test_status_of_an_invalid_city_still_lists_its_sessions(
     run: Command, town: Callable[..., Path]
 ) -> None:
     root = town({"city.toml": "oops\n"})
@@ -128,7 +128,7 @@ def test_a_city_that_cannot_be_read_still_tells_of_its_sessions(
     assert "1 running" in run("status", cwd=root).out
 
 
-def test_a_store_that_cannot_be_read_is_said(in_harbour: InHarbour, harbour: Path) -> None:
+def test_an_unreadable_store_is_reported(in_harbour: InHarbour, harbour: Path) -> None:
     (harbour / ".gc").mkdir()
     (harbour / ".gc" / "city.db").write_bytes(b"this is no database, whatever its name" * 200)
     ran = in_harbour("status", "--json")
@@ -137,7 +137,7 @@ def test_a_store_that_cannot_be_read_is_said(in_harbour: InHarbour, harbour: Pat
     assert [one["name"] for one in ran.json["agents"]]
 
 
-def test_what_a_controller_that_is_gone_could_not_read_is_no_news(
+def test_a_failed_reload_of_a_stopped_controller_is_not_reported(
     in_harbour: InHarbour, harbour: Path
 ) -> None:
     with stored(harbour) as store:
@@ -145,7 +145,7 @@ def test_what_a_controller_that_is_gone_could_not_read_is_no_news(
     assert in_harbour("status", "--json").json["problems"] == []
 
 
-def test_what_was_decided_is_told(in_harbour: InHarbour, harbour: Path) -> None:
+def test_status_lists_decisions(in_harbour: InHarbour, harbour: Path) -> None:
     with stored(harbour) as store:
         store.record_decisions([Decision(time.time(), "mayor", "wait", "claude is not installed")])
     (one,) = in_harbour("status", "--json").json["decisions"]
@@ -153,7 +153,7 @@ def test_what_was_decided_is_told(in_harbour: InHarbour, harbour: Path) -> None:
     assert one["at"].endswith("Z")
 
 
-def test_text_fits_80_columns_and_leaves_out_who_has_nothing_to_do(
+def test_text_fits_80_columns_and_leaves_out_idle_agents(
     run: Command, town: Callable[..., Path], programs: Path
 ) -> None:
     (programs / "sh").write_text("#!/bin/sh\n")
@@ -168,7 +168,7 @@ def test_text_fits_80_columns_and_leaves_out_who_has_nothing_to_do(
     assert [line for line in ran.out.splitlines() if len(line) > 80] == []
 
 
-def test_one_moment_is_json_and_the_live_view_is_not(in_harbour: InHarbour) -> None:
+def test_json_and_watch_cannot_be_combined(in_harbour: InHarbour) -> None:
     assert in_harbour("status", "--watch", "--json").code == 2
 
 
@@ -230,7 +230,7 @@ def _city(**values: object) -> CityStatus:
         ),
     ],
 )
-def test_the_picture_of_a_city(
+def test_the_live_view_of_a_city(
     look: CityStatus, width: int, height: int, snapshot: SnapshotAssertion
 ) -> None:
     assert "\n".join(frame(look, NOW, width, height, colour=False)) == snapshot
@@ -259,7 +259,7 @@ looks = st.builds(
 
 
 @given(looks, st.integers(20, 200), st.integers(5, 60), st.booleans())
-def test_the_picture_always_fits_the_terminal(
+def test_the_live_view_always_fits_the_terminal(
     look: CityStatus, width: int, height: int, colour: bool
 ) -> None:
     lines = frame(look, NOW, width, height, colour)
@@ -271,7 +271,7 @@ def test_the_picture_always_fits_the_terminal(
 
 
 @given(looks, st.integers(20, 200), st.integers(5, 60))
-def test_colour_changes_no_letter(look: CityStatus, width: int, height: int) -> None:
+def test_colour_changes_no_text(look: CityStatus, width: int, height: int) -> None:
     coloured = frame(look, NOW, width, height, colour=True)
     plain = [re.sub(r"\x1b\[\d+m", "", line).rstrip() for line in coloured]
     assert plain == frame(look, NOW, width, height, colour=False)
@@ -280,7 +280,7 @@ def test_colour_changes_no_letter(look: CityStatus, width: int, height: int) -> 
 # Changes
 
 
-def test_a_line_for_everything_that_is_not_as_it_was() -> None:
+def test_every_change_is_one_line() -> None:
     before = _city()
     agents = tuple(
         one._replace(queued=23) if one.name == "polecat" else one for one in before.agents
@@ -298,7 +298,7 @@ def test_a_line_for_everything_that_is_not_as_it_was() -> None:
 
 
 @given(looks)
-def test_what_stays_as_it_is_gives_no_line(look: CityStatus) -> None:
+def test_an_unchanged_city_prints_no_line(look: CityStatus) -> None:
     assert list(changes(look, look)) == []
 
 
@@ -315,5 +315,5 @@ def test_what_stays_as_it_is_gives_no_line(look: CityStatus) -> None:
         pytest.param({}, [a_session(interactive=True, work="w-1")], False, id="busy-terminal"),
     ],
 )
-def test_a_city_rests_when(counts: dict[str, int], there: list[Session], rests: bool) -> None:
+def test_a_city_is_idle_when(counts: dict[str, int], there: list[Session], rests: bool) -> None:
     assert at_rest({"open": 0, "claimed": 0, **counts}, there) is rests

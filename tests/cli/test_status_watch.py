@@ -1,4 +1,4 @@
-"""`city status --watch`: the city live on a terminal, and line by line in a pipe."""
+"""`city status --watch`: the live view on a terminal, one line per change in a pipe."""
 
 import contextlib
 import fcntl
@@ -24,7 +24,7 @@ DEADLINE = 30.0
 
 
 class Watching:
-    """The real program, watching a city, in a pipe or on a terminal of its own."""
+    """A running `city status --watch`, in a pipe or on its own terminal."""
 
     def __init__(self, cwd: Path, *, terminal: bool, more: tuple[str, ...] = ()) -> None:
         self.text = ""
@@ -53,7 +53,7 @@ class Watching:
         fcntl.ioctl(self._end if end is None else end, termios.TIOCSWINSZ, size)
 
     def until(self, words: str) -> str:
-        """Everything that was written until these words came."""
+        """Return all output up to these words."""
         deadline = time.monotonic() + DEADLINE
         while words not in self.text:
             left = deadline - time.monotonic()
@@ -67,7 +67,7 @@ class Watching:
         os.write(self._end, keys)
 
     def ended(self) -> int:
-        """Its exit code, once all it wrote was read."""
+        """Return the exit code after reading all output."""
         deadline = time.monotonic() + DEADLINE
         while self.process.poll() is None or select.select([self._end], [], [], 0)[0]:
             assert time.monotonic() < deadline, self.text
@@ -82,7 +82,7 @@ class Watching:
         return self.process.wait(DEADLINE)
 
     def is_as_before(self) -> bool:
-        """Does the terminal echo and edit lines again?"""
+        """Return whether the terminal echoes and edits lines again."""
         return termios.tcgetattr(self._theirs) == self._before
 
     def close(self) -> None:
@@ -93,7 +93,7 @@ class Watching:
 
 @pytest.fixture
 def watching(harbour: Path) -> Iterator[Callable[..., Watching]]:
-    """Watch the harbour; whoever still watches at the end is ended."""
+    """Start watchers of the city; kill those that still run at the end."""
     found: list[Watching] = []
 
     def start(*more: str, terminal: bool) -> Watching:
@@ -122,7 +122,7 @@ def test_in_a_pipe_every_change_is_a_line(harbour: Path, watching: Callable[...,
     assert pipe.ended() == 130
 
 
-def test_it_ends_by_itself_once_nothing_is_left_to_do(
+def test_until_idle_exits_when_no_work_is_left(
     harbour: Path, watching: Callable[..., Watching]
 ) -> None:
     session = a_session()
@@ -140,7 +140,7 @@ def test_it_ends_by_itself_once_nothing_is_left_to_do(
 
 
 @pytest.mark.parametrize("key", [b"q", b"\x03"], ids=["q", "Ctrl-C"])
-def test_the_live_view_gives_the_terminal_back(
+def test_the_live_view_restores_the_terminal(
     harbour: Path, watching: Callable[..., Watching], key: bytes
 ) -> None:
     put(harbour, a_session())
@@ -155,7 +155,7 @@ def test_the_live_view_gives_the_terminal_back(
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_view_that_is_ended_from_outside_gives_the_terminal_back(
+def test_a_killed_live_view_restores_the_terminal(
     harbour: Path, watching: Callable[..., Watching], number: signal.Signals
 ) -> None:
     put(harbour, a_session())
@@ -184,7 +184,7 @@ def test_the_live_view_writes_only_what_changed(
     assert "\x1b[2J" not in text
 
 
-def test_the_live_view_is_drawn_anew_when_the_terminal_changes_its_size(
+def test_the_live_view_is_redrawn_when_the_terminal_is_resized(
     harbour: Path, watching: Callable[..., Watching]
 ) -> None:
     put(harbour, a_session())

@@ -1,4 +1,4 @@
-"""`city why`: how work, a session or an agent stands, and what was decided about it."""
+"""`city why`: the state of a work item, session or agent, and decisions about it."""
 
 import time
 from collections.abc import Callable
@@ -21,7 +21,7 @@ WHY = {
 }
 
 
-def test_without_a_store_an_agent_has_no_history_and_none_is_made(
+def test_why_without_a_store_shows_no_decisions_and_creates_no_store(
     in_harbour: Callable[..., Ran], harbour: Path
 ) -> None:
     answer = in_harbour("why", "pilot", "--json").json
@@ -33,7 +33,7 @@ def test_without_a_store_an_agent_has_no_history_and_none_is_made(
 
 @pytest.fixture
 def told(kept: Kept) -> Kept:
-    """A city in which this and that was decided, one second after the other."""
+    """A city with some decisions, one second apart."""
     session, work, other = kept.session("ash"), kept.sling(), kept.sling(title="Other")
     at = time.time() + 10
     subjects = (work.id, "mayor", session.id, "clerk", other.id, "mayor")
@@ -62,21 +62,21 @@ def test_decisions_come_with_the_latest_first(
     assert [one["reason"] for one in answer["decisions"]] == [f"reason {n}" for n in reasons]
 
 
-def test_work_that_is_settled_is_not_explained_by_what_its_agent_waits_for(told: Kept) -> None:
+def test_finished_work_is_not_explained_by_its_agents_decisions(told: Kept) -> None:
     told.store.finish("w-1", "done", None, time.time(), token=None)
     answer = told("why", "w-1", "--json").json
     assert [one["reason"] for one in answer["decisions"]] == ["reason 0"]
     assert answer["blocked_by"] == []
 
 
-def test_what_was_decided_before_the_work_was_there_explains_nothing_about_it(kept: Kept) -> None:
+def test_decisions_older_than_the_work_item_are_left_out(kept: Kept) -> None:
     kept.store.record_decisions([Decision(time.time() - 60, "mayor", "wait", "long ago")])
     work = kept.sling()
     assert kept("why", work.id, "--json").json["decisions"] == []
     assert len(kept("why", "mayor", "--json").json["decisions"]) == 1
 
 
-def test_the_present_comes_before_the_past(told: Kept) -> None:
+def test_the_current_state_comes_before_the_decisions(told: Kept) -> None:
     first = told.sling(title="First")
     waiting = told.sling(title="Then", depends_on=(first.id,))
     lines = told("why", waiting.id).out.splitlines()
@@ -86,7 +86,7 @@ def test_the_present_comes_before_the_past(told: Kept) -> None:
     assert at["Status"] < at["Waits for"] < at["Decisions, latest first"]
 
 
-def test_work_that_nobody_takes_says_what_is_in_its_way(kept: Kept) -> None:
+def test_queued_work_says_what_blocks_it(kept: Kept) -> None:
     first = kept.sling()
     waiting = kept.sling(depends_on=(first.id,))
     answer = kept("why", waiting.id, "--json").json
@@ -94,7 +94,7 @@ def test_work_that_nobody_takes_says_what_is_in_its_way(kept: Kept) -> None:
     assert "controller is not running" in kept("why", first.id).out
 
 
-def test_a_session_tells_its_state_its_reason_and_what_is_pending(kept: Kept) -> None:
+def test_a_session_shows_its_state_reason_and_pending_restart(kept: Kept) -> None:
     again = time.time() + 100
     session = kept.session("ash", state=RATE_LIMITED, retry_at=again)
     changes = {"reason": "the provider said so", "pending": "restart pending: its model changed"}
@@ -106,13 +106,13 @@ def test_a_session_tells_its_state_its_reason_and_what_is_pending(kept: Kept) ->
     assert kept("why", session.id, "--json").json["subject"] == session.id
 
 
-def test_an_agent_tells_its_queue_and_its_sessions(told: Kept) -> None:
+def test_an_agent_shows_its_queue_and_sessions(told: Kept) -> None:
     lines = told("why", "mayor").out.splitlines()
     assert "Queue:        2 queued, 0 running" in lines
     assert "Sessions:     ash (running)" in lines
 
 
-def test_the_same_decision_again_is_told_once_with_how_often(kept: Kept) -> None:
+def test_a_repeated_decision_is_shown_once_with_a_count(kept: Kept) -> None:
     now = time.time()
     kept.store.record_decisions(Decision(now + n, "mayor", "wait", "no room") for n in range(3))
     (one,) = kept("why", "mayor", "--json").json["decisions"]
@@ -121,7 +121,7 @@ def test_the_same_decision_again_is_told_once_with_how_often(kept: Kept) -> None
 
 
 @pytest.mark.parametrize("reference", ["mayr", "w-99"])
-def test_a_word_that_means_nothing_is_a_problem(told: Kept, reference: str) -> None:
+def test_an_unknown_reference_is_an_error(told: Kept, reference: str) -> None:
     assert code_of(told("why", reference, "--json")) == "unknown-agent"
     assert (
         f"error: no work item, session or agent is named `{reference}` ["
@@ -129,11 +129,11 @@ def test_a_word_that_means_nothing_is_a_problem(told: Kept, reference: str) -> N
     )
 
 
-def test_a_near_agents_name_is_offered_and_else_where_all_of_them_are_listed(told: Kept) -> None:
+def test_the_hint_suggests_a_similar_agent_or_the_list_commands(told: Kept) -> None:
     assert told("why", "mayr").err.endswith("hint: did you mean `mayor`?\n")
     assert "`city work list`" in told("why", "w-99").err
 
 
-def test_of_two_ended_sessions_of_one_alias_the_latest_is_meant(kept: Kept) -> None:
+def test_of_two_ended_sessions_with_one_alias_the_latest_is_used(kept: Kept) -> None:
     ids = [kept.session("ash", state="stopped", slot=slot).id for slot in (1, 2)]
     assert kept("why", "ash", "--json").json["subject"] in ids

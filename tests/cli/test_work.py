@@ -1,4 +1,4 @@
-"""`city work`: what there is, how it stands, and who may settle it."""
+"""`city work`: list, show, finish and retry work items."""
 
 import time
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from tests.support.command import Ran
 __all__ = ["kept"]
 
 
-def test_without_a_store_there_is_no_work_and_none_is_made(
+def test_list_without_a_store_is_empty_and_creates_no_store(
     in_harbour: Callable[..., Ran], harbour: Path
 ) -> None:
     assert in_harbour("work", "list") == Ran(0, "No work.\n", "")
@@ -40,7 +40,7 @@ def test_work_is_listed_with_the_newest_first(kept: Kept) -> None:
     ]
 
 
-def test_an_item_nobody_has_started_has_no_session_branch_directory_log_or_result(
+def test_an_unstarted_item_has_no_session_branch_directory_log_or_result(
     kept: Kept,
 ) -> None:
     kept.sling()
@@ -63,7 +63,7 @@ def test_an_item_nobody_has_started_has_no_session_branch_directory_log_or_resul
         pytest.param(("--rig", "dock", "--limit", "1"), ["pilot"], id="rig-and-limit"),
     ],
 )
-def test_work_is_chosen_by(kept: Kept, arguments: tuple[str, ...], titles: list[str]) -> None:
+def test_work_is_filtered_by(kept: Kept, arguments: tuple[str, ...], titles: list[str]) -> None:
     kept.sling(title="open")
     failed = kept.sling(title="failed")
     kept.store.finish(failed.id, "failed", None, time.time(), token=None)
@@ -72,7 +72,7 @@ def test_work_is_chosen_by(kept: Kept, arguments: tuple[str, ...], titles: list[
     assert [one["title"] for one in answer["work"]] == titles
 
 
-def test_work_of_an_agent_that_is_gone_can_still_be_listed(kept: Kept) -> None:
+def test_work_of_a_deleted_agent_is_still_listed(kept: Kept) -> None:
     kept.sling("ghost")
     assert len(kept("work", "list", "--agent", "ghost", "--json").json["work"]) == 1
 
@@ -81,7 +81,7 @@ def test_work_of_an_agent_that_is_gone_can_still_be_listed(kept: Kept) -> None:
     ("arguments", "code"),
     [(("--agent", "mayr"), "unknown-agent"), (("--rig", "dok"), "unknown-rig")],
 )
-def test_a_misspelt_name_is_no_empty_list(
+def test_filtering_by_an_unknown_name_is_an_error(
     kept: Kept, arguments: tuple[str, ...], code: str
 ) -> None:
     ran = kept("work", "list", *arguments, "--json")
@@ -89,7 +89,7 @@ def test_a_misspelt_name_is_no_empty_list(
     assert ran.json["problems"][0]["hint"].startswith("did you mean `")
 
 
-def test_people_see_the_newest_fifty_and_are_told_so(kept: Kept) -> None:
+def test_text_output_shows_the_newest_fifty_and_a_note(kept: Kept) -> None:
     with kept.store.transaction():
         for number in range(52):
             kept.sling(title=f"item {number}")
@@ -154,7 +154,7 @@ def test_an_item_that_was_worked_on_is_shown_with_its_session_log_and_result(kep
         pytest.param("w-2", "run `city work list` to see the work items", id="another-number"),
     ],
 )
-def test_an_unknown_id_is_answered_with_what_was_meant(kept: Kept, id: str, hint: str) -> None:
+def test_an_unknown_id_is_an_error_with_a_suggestion(kept: Kept, id: str, hint: str) -> None:
     kept.sling()
     ran = kept("work", "show", id, "--json")
     assert code_of(ran) == "unknown-work"
@@ -171,7 +171,7 @@ def test_an_unknown_id_is_answered_with_what_was_meant(kept: Kept, id: str, hint
     ],
     ids=["done", "fail", "cancel"],
 )
-def test_a_person_may_settle_whatever_is_not_settled(
+def test_a_user_can_finish_any_unfinished_item(
     kept: Kept, arguments: tuple[str, ...], status: str, reason: str, claimed: bool
 ) -> None:
     work = kept.sling()
@@ -188,7 +188,9 @@ def test_a_person_may_settle_whatever_is_not_settled(
     assert (event.subject, event.actor) == (work.id, "human")
 
 
-def test_settling_again_the_same_way_is_fine_and_another_way_is_refused(kept: Kept) -> None:
+def test_finishing_twice_with_the_same_status_is_fine_and_with_another_is_refused(
+    kept: Kept,
+) -> None:
     work = kept.sling()
     assert kept("work", "done", work.id) == Ran(0, f"{work.id} is done\n", "")
     assert kept("work", "done", work.id) == Ran(0, f"{work.id} is already done\n", "")
@@ -198,7 +200,7 @@ def test_settling_again_the_same_way_is_fine_and_another_way_is_refused(kept: Ke
     assert len([one for one in kept.store.events() if one.type == "work.done"]) == 1
 
 
-def test_a_session_settles_what_it_holds_without_naming_it(kept: Kept) -> None:
+def test_a_session_finishes_its_own_item_without_naming_it(kept: Kept) -> None:
     session, work = kept.session(), kept.sling()
     kept.claim(session, work)
     ran = kept("work", "done", "--summary", "Opened.", as_=session)
@@ -210,7 +212,7 @@ def test_a_session_settles_what_it_holds_without_naming_it(kept: Kept) -> None:
     assert event.actor == session.id
 
 
-def test_a_session_that_settled_its_work_may_say_so_again(kept: Kept) -> None:
+def test_a_session_can_finish_its_item_twice(kept: Kept) -> None:
     session, work = kept.session(), kept.sling()
     kept.claim(session, work)
     session = session._replace(work=work.id)
@@ -218,7 +220,7 @@ def test_a_session_that_settled_its_work_may_say_so_again(kept: Kept) -> None:
     assert kept("work", "fail", as_=session) == Ran(0, f"{work.id} is already failed\n", "")
 
 
-def test_what_a_session_holds_by_now_goes_before_what_it_was_started_with(kept: Kept) -> None:
+def test_the_current_item_of_a_session_wins_over_the_one_it_started_with(kept: Kept) -> None:
     session, first, second = kept.session(), kept.sling(), kept.sling()
     session = session._replace(work=first.id)
     kept.claim(session, first)
@@ -228,12 +230,14 @@ def test_what_a_session_holds_by_now_goes_before_what_it_was_started_with(kept: 
     assert kept.status(first) == "done"
 
 
-def test_a_session_without_work_has_nothing_to_settle(kept: Kept) -> None:
+def test_finishing_in_a_session_without_work_is_an_error(kept: Kept) -> None:
     assert code_of(kept("work", "done", "--json", as_=kept.session())) == "no-work"
 
 
 @pytest.mark.parametrize("word", ["done", "fail", "cancel"])
-def test_a_session_settles_nothing_that_is_open_or_another_ones(kept: Kept, word: str) -> None:
+def test_a_session_cannot_finish_queued_items_or_those_of_other_sessions(
+    kept: Kept, word: str
+) -> None:
     one, other = kept.session(), kept.session("mayor-2", slot=2)
     work = kept.sling()
     assert code_of(kept("work", word, work.id, "--json", as_=one)) == "not-yours"
@@ -243,7 +247,7 @@ def test_a_session_settles_nothing_that_is_open_or_another_ones(kept: Kept, word
 
 
 @pytest.mark.parametrize("word", ["done", "fail", "cancel", "retry"])
-def test_a_start_of_a_session_that_was_replaced_settles_nothing(kept: Kept, word: str) -> None:
+def test_a_replaced_start_of_a_session_cannot_finish_work(kept: Kept, word: str) -> None:
     session, work = kept.session(), kept.sling()
     kept.claim(session, work)
     kept.store.update_session(session.id, {"generation": 2}, time.time())
@@ -252,21 +256,21 @@ def test_a_start_of_a_session_that_was_replaced_settles_nothing(kept: Kept, word
     assert kept.status(work) == "claimed"
 
 
-def test_a_session_that_is_gone_settles_nothing(kept: Kept) -> None:
+def test_a_deleted_session_cannot_finish_work(kept: Kept) -> None:
     session, work = kept.session(), kept.sling()
     kept.claim(session, work)
     kept.store.delete_session(session.id, time.time())
     assert code_of(kept("work", "done", work.id, "--json", as_=session)) == "stale-session"
 
 
-def test_without_a_session_the_work_has_to_be_named(kept: Kept) -> None:
+def test_outside_a_session_the_work_argument_is_required(kept: Kept) -> None:
     ran = kept("work", "done")
     assert ran.code == 2
     assert "missing WORK" in ran.err
 
 
 @pytest.mark.parametrize("status", ["failed", "cancelled"])
-def test_work_that_failed_or_was_cancelled_can_be_tried_again(kept: Kept, status: str) -> None:
+def test_failed_and_cancelled_work_can_be_retried(kept: Kept, status: str) -> None:
     work = kept.sling()
     kept.store.finish(work.id, status, None, time.time(), token=None)
     note = "note: the controller is not running; run `city start` to start it\n"
@@ -276,40 +280,40 @@ def test_work_that_failed_or_was_cancelled_can_be_tried_again(kept: Kept, status
     fits(one, WORK)
 
 
-def test_work_that_waits_for_its_next_try_is_tried_at_once(kept: Kept) -> None:
+def test_retry_starts_an_item_that_waits_for_its_next_attempt(kept: Kept) -> None:
     work = kept.sling(not_before=time.time() + 1000)
     assert kept("work", "retry", work.id).code == 0
     assert [one.id for one in kept.store.claimable("mayor", time.time(), 5)] == [work.id]
 
 
-def test_work_that_is_done_is_not_tried_again(kept: Kept) -> None:
+def test_done_work_cannot_be_retried(kept: Kept) -> None:
     work = kept.sling()
     kept.store.finish(work.id, "done", None, time.time(), token=None)
     assert code_of(kept("work", "retry", work.id, "--json")) == "already-settled"
     assert kept.status(work) == "done"
 
 
-def test_work_that_somebody_does_is_not_tried_again(kept: Kept) -> None:
+def test_running_work_cannot_be_retried(kept: Kept) -> None:
     session, work = kept.session(), kept.sling()
     kept.claim(session, work)
     assert code_of(kept("work", "retry", work.id, "--json")) == "still-running"
     assert kept.status(work) == "claimed"
 
 
-def test_a_session_does_not_try_again_what_was_settled(kept: Kept) -> None:
+def test_a_session_cannot_retry_work(kept: Kept) -> None:
     session, work = kept.session(), kept.sling()
     kept.store.finish(work.id, "failed", None, time.time(), token=None)
     assert code_of(kept("work", "retry", work.id, "--json", as_=session)) == "not-yours"
     assert kept.status(work) == "failed"
 
 
-def test_text_from_outside_cannot_move_the_cursor(kept: Kept) -> None:
+def test_control_characters_in_work_do_not_reach_the_terminal(kept: Kept) -> None:
     work = kept.sling(title="Open \x1b[2J it", body="All \x1b[2J of it")
     for arguments in (("list",), ("show", work.id)):
         assert "\x1b" not in kept("work", *arguments).out
 
 
-def test_what_cannot_be_written_can_still_be_read(kept: Kept) -> None:
+def test_a_read_only_store_can_be_read(kept: Kept) -> None:
     work = kept.sling()
     home = kept.root / ".gc"
     files = sorted(home.iterdir())
@@ -330,7 +334,7 @@ def test_what_cannot_be_written_can_still_be_read(kept: Kept) -> None:
     ("text", "code"),
     [(b"this is no database, however long it may be" * 100, "store-broken")],
 )
-def test_a_store_that_cannot_be_used_is_a_problem_with_a_way_out(
+def test_an_unusable_store_is_an_error_with_a_hint(
     in_harbour: Callable[..., Ran], harbour: Path, text: bytes, code: str
 ) -> None:
     (harbour / ".gc").mkdir()
@@ -341,7 +345,7 @@ def test_a_store_that_cannot_be_used_is_a_problem_with_a_way_out(
     assert ran.json["problems"][0]["hint"]
 
 
-def test_no_store_is_made_where_there_is_no_city(run: Callable[..., Ran], tmp_path: Path) -> None:
+def test_no_store_is_created_outside_a_city(run: Callable[..., Ran], tmp_path: Path) -> None:
     ran = run("--city", str(tmp_path / "nowhere"), "mail", "send", "human", "hi", "--json")
     assert code_of(ran) == "no-city"
     assert not (tmp_path / "nowhere").exists()

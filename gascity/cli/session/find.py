@@ -14,7 +14,6 @@ from gascity.model.problems import CityError
 
 if TYPE_CHECKING:
     from gascity.model.work import Session
-    from gascity.store.port import Store
 
 
 def complete_session(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -106,8 +105,9 @@ def _ended_of_that_name(session: "Session", reference: str) -> bool:
     return reference in (session.alias, session.name) and session.state not in LIVE
 
 
-def find_agent_name(context: CommandContext, store: "Store | None", reference: str) -> str:
+def find_agent_name(context: CommandContext, reference: str) -> str:
     """Return an agent's qualified name; a deleted agent is known by its work and sessions."""
+    store = context.store_if_any()
     if store is not None and (
         store.list_work(agent=reference, limit=1) or store.sessions(agent=reference)
     ):
@@ -115,16 +115,15 @@ def find_agent_name(context: CommandContext, store: "Store | None", reference: s
     return str(context.agent(reference)[1].name)
 
 
-def find_agent_or_session(
-    context: CommandContext, store: "Store | None", reference: str
-) -> "tuple[str, Session | None]":
+def find_agent_or_session(context: CommandContext, reference: str) -> "tuple[str, Session | None]":
     """Return an agent's name; for the name of a session, its agent's and the session.
 
     If it names neither, raises the error for an agent.
     """
     try:
-        return find_agent_name(context, store, reference), None
+        return find_agent_name(context, reference), None
     except CityError:
+        store = context.store_if_any()
         if store is None or not store.find_sessions(reference):
             raise
         session = find_session(context, reference)
