@@ -43,7 +43,7 @@ def root(tmp_path: Path) -> Path:
     return build_tree(tmp_path, FILES) / "harbour"
 
 
-def test_it_is_migrated_from_wherever_in_it_somebody_stands(root: Path) -> None:
+def test_a_pack_is_migrated_from_any_directory_in_it(root: Path) -> None:
     done = InProcess(root / "docs")("migrate", "--json")
     assert done.code == 0, done.err
     assert done.json["verified"] is True
@@ -58,7 +58,7 @@ def test_it_is_migrated_from_wherever_in_it_somebody_stands(root: Path) -> None:
     assert again.out.startswith("Nothing to migrate: the pack has no v1 tables.\n")
 
 
-def test_what_it_brings_along_stays_as_it_is_and_is_named(root: Path) -> None:
+def test_packs_outside_the_pack_stay_unchanged_and_are_noted(root: Path) -> None:
     before = picture(root.parent / "yard", but=())
     answer = InProcess(root)("migrate", "--json").json
     assert picture(root.parent / "yard", but=()) == before
@@ -89,7 +89,7 @@ def test_agents_of_rigs_are_compared_too(root: Path, monkeypatch: pytest.MonkeyP
     assert "rig/tug" in seen
 
 
-def test_inside_a_city_it_is_the_city_that_is_migrated(root: Path) -> None:
+def test_inside_a_city_the_whole_city_is_migrated(root: Path) -> None:
     build_tree(
         root.parent, {"city.toml": 'implicit_agents = false\n[imports.h]\nsource = "harbour"\n'}
     )
@@ -99,19 +99,19 @@ def test_inside_a_city_it_is_the_city_that_is_migrated(root: Path) -> None:
     assert not (root / ".gc").exists()
 
 
-def test_where_there_is_neither_it_says_so(tmp_path: Path) -> None:
+def test_without_a_city_or_pack_the_command_fails(tmp_path: Path) -> None:
     done = InProcess(tmp_path)("migrate")
     assert done.code == 1
     assert "[no-city]" in done.err
 
 
-def test_a_pack_can_be_named(root: Path, tmp_path: Path) -> None:
+def test_a_pack_can_be_given_as_an_option(root: Path, tmp_path: Path) -> None:
     done = InProcess(tmp_path)("--city", str(root), "migrate", "--yes")
     assert done.code == 0, done.err
     assert (root / "agents/tug/prompt.md").is_file()
 
 
-def test_what_was_fetched_is_not_changed_in_the_cache() -> None:
+def test_a_cached_pack_is_not_changed() -> None:
     tree = build_tree(Path.home() / ".cache/gascity/packs/0123456789abcdef/tree", FILES) / "harbour"
     before = picture(tree, but=())
     ran = InProcess(tree)("migrate")

@@ -12,7 +12,7 @@ from tests.migrate.cases import copy_tree, do, tree_of
 
 CASES = Path(__file__).parents[2] / "migrate" / "cases"
 # Repositories are fetched when somebody says so, and an agent that had no prompt still has none.
-LEFT_TO_A_PERSON = {"import-not-locked", "no-prompt"}
+LEFT_TO_THE_USER = {"import-not-locked", "no-prompt"}
 NAMES = sorted(path.name for path in CASES.iterdir() if path.is_dir())
 
 
@@ -30,7 +30,7 @@ def expected(case: str, file: str) -> str:
 
 
 @pytest.mark.parametrize("case", NAMES)
-def test_a_case_comes_out_as_it_is_shown(case: str, tmp_path: Path) -> None:
+def test_a_case_is_converted_to_its_expected_files(case: str, tmp_path: Path) -> None:
     root = copy_tree(CASES / case / "before", tmp_path / "town")
     plan = planned(root)
     assert plan.problems == ()
@@ -45,22 +45,22 @@ def test_a_case_comes_out_as_it_is_shown(case: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("case", NAMES)
-def test_what_comes_out_of_a_case_needs_no_change(case: str, tmp_path: Path) -> None:
+def test_a_converted_case_needs_no_further_change(case: str, tmp_path: Path) -> None:
     root = copy_tree(CASES / case / "after", tmp_path / "town")
     plan = planned(root)
     assert (plan.problems, plan.changes) == ((), ())
 
 
 @pytest.mark.parametrize("case", NAMES)
-def test_what_comes_out_of_a_case_has_no_error(case: str, tmp_path: Path) -> None:
+def test_a_converted_case_has_no_errors(case: str, tmp_path: Path) -> None:
     root = copy_tree(CASES / case / "after", tmp_path / "town")
     city = open_city(str(root), os.environ, disk=disk_of(str(root)))
     codes = {problem.code for problem in city.all_problems if problem.is_error}
-    assert codes <= LEFT_TO_A_PERSON
+    assert codes <= LEFT_TO_THE_USER
 
 
 @pytest.mark.parametrize("case", NAMES)
-def test_a_case_says_its_rule(case: str) -> None:
+def test_a_case_describes_its_rule(case: str) -> None:
     lines = (CASES / case / "README.md").read_text().splitlines()
     assert lines[0].startswith("# ")
     assert 2 < len(lines) < 12

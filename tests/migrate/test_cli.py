@@ -73,21 +73,25 @@ def everything(root: Path) -> Picture:
     return picture(root, but=())
 
 
-class TestWhatIsSaid:
-    def test_the_plan_then_the_deed_then_the_way_back(self, root: Path, city: InProcess) -> None:
+class TestOutput:
+    def test_output_shows_the_plan_the_result_and_how_to_restore(
+        self, root: Path, city: InProcess
+    ) -> None:
         done = city("migrate")
         assert done.code == 0, done.err
         (backup,) = (root / ".gc/backup").iterdir()
         assert done.out.replace(backup.name, "migrate-TIME") == PLAN + DONE
         assert done.err == ""
 
-    def test_a_dry_run_says_the_same_and_writes_nothing(self, root: Path, city: InProcess) -> None:
+    def test_a_dry_run_prints_the_plan_and_writes_nothing(
+        self, root: Path, city: InProcess
+    ) -> None:
         before = everything(root)
         done = city("migrate", "--dry-run")
         assert (done.code, done.out) == (0, PLAN)
         assert everything(root) == before
 
-    def test_for_programs(self, root: Path, city: InProcess) -> None:
+    def test_json_output(self, root: Path, city: InProcess) -> None:
         before = everything(root)
         planned = city("migrate", "--dry-run", "--json").json
         assert everything(root) == before
@@ -187,7 +191,7 @@ Next: `city agent list`
 """
 
 
-class TestWhatIsDone:
+class TestResult:
     def test_a_second_run_does_nothing(self, root: Path, city: InProcess) -> None:
         city("migrate")
         before = everything(root)
@@ -195,7 +199,9 @@ class TestWhatIsDone:
         assert (done.code, done.out) == (0, "Nothing to migrate: the city has no v1 tables.\n")
         assert everything(root) == before
 
-    def test_the_city_works_before_a_person_did_anything(self, root: Path, city: InProcess) -> None:
+    def test_the_migrated_city_works_without_manual_changes(
+        self, root: Path, city: InProcess
+    ) -> None:
         assert city("check").code == 1
         city("migrate")
         assert city("check", "--strict").code == 0
@@ -204,7 +210,7 @@ class TestWhatIsDone:
         assert (home / "run.sh").stat().st_mode & 0o777 == 0o755
         assert os.readlink(home / "link") == "run.sh"
 
-    def test_the_way_back_that_is_printed_leads_back(self, root: Path, city: InProcess) -> None:
+    def test_the_printed_commands_restore_the_original(self, root: Path, city: InProcess) -> None:
         root.chmod(0o750)
         before = town(root)
         lines = city("migrate").out.splitlines()
@@ -215,7 +221,7 @@ class TestWhatIsDone:
         assert root.stat().st_mode & 0o777 == 0o750
         assert city("migrate").code == 0
 
-    def test_nothing_that_a_person_wrote_is_covered(self, root: Path, city: InProcess) -> None:
+    def test_user_files_are_not_overwritten(self, root: Path, city: InProcess) -> None:
         build_tree(root, {"agents/mayor/prompt.template.md": "Mine.\n"})
         before = everything(root)
         done = city("migrate")
@@ -256,9 +262,7 @@ class TestWhatIsDone:
         assert city("check", "--strict").code == 0
 
     @pytest.mark.parametrize("case", sorted(one.name for one in CASES.iterdir()))
-    def test_every_case_is_carried_out_and_found_to_be_the_same(
-        self, tmp_path: Path, case: str
-    ) -> None:
+    def test_every_case_is_migrated_and_verified(self, tmp_path: Path, case: str) -> None:
         root = tmp_path / "town"
         shutil.copytree(CASES / case / "before", root, symlinks=True)
         done = InProcess(root)("migrate", "--json")
@@ -277,8 +281,8 @@ max_active_sessions = {1}   # enough
 """
 
 
-class TestWhoAgrees:
-    def test_on_a_terminal_it_asks_first(self, root: Path) -> None:
+class TestConfirmation:
+    def test_on_a_terminal_it_asks_for_confirmation(self, root: Path) -> None:
         before = everything(root)
         code, screen = on_terminal("migrate", cwd=root, typed=b"n\n")
         assert code == 1
@@ -289,21 +293,21 @@ class TestWhoAgrees:
         assert code == 0, screen
         assert (root / "agents/mayor").is_dir()
 
-    def test_an_interrupt_is_no_agreement(self, root: Path) -> None:
+    def test_an_interrupt_at_the_prompt_changes_nothing(self, root: Path) -> None:
         before = everything(root)
         code, screen = on_terminal("migrate", cwd=root, typed=b"\x04")
         assert code == 130
         assert "interrupted" in screen
         assert everything(root) == before
 
-    def test_yes_does_not_ask(self, root: Path) -> None:
+    def test_yes_skips_the_confirmation(self, root: Path) -> None:
         code, screen = on_terminal("migrate", "--yes", cwd=root)
         assert code == 0
         assert "Do this" not in screen
 
 
-class TestWhatGoesWrong:
-    def test_an_interrupt_in_the_middle_puts_everything_back(
+class TestFailures:
+    def test_an_interrupt_during_the_migration_restores_all_files(
         self, root: Path, city: InProcess, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         real, done = transaction._swap_in, []
@@ -321,7 +325,7 @@ class TestWhatGoesWrong:
         assert town(root) == before
         assert os.listdir(root / ".gc/backup") == []
 
-    def test_a_city_that_would_be_another_one_is_put_back_and_told(
+    def test_a_city_that_would_differ_is_restored_and_reported(
         self, root: Path, city: InProcess, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def differs(*_: object) -> list[Problem]:
@@ -348,9 +352,7 @@ class TestWhatGoesWrong:
         assert found.json["changes"]
 
     @pytest.mark.parametrize("closed", [".", "prompts"])
-    def test_a_directory_that_may_not_be_written_leaves_the_city_as_it_is(
-        self, root: Path, closed: str
-    ) -> None:
+    def test_a_read_only_directory_leaves_the_city_unchanged(self, root: Path, closed: str) -> None:
         before = town(root)
         (root / closed).chmod(0o555)
         done = powerless("migrate", cwd=root)
@@ -359,7 +361,7 @@ class TestWhatGoesWrong:
         assert "Permission denied [refused]" in done.err
         assert town(root) == before
 
-    def test_who_may_only_read_can_look_at_a_city_that_was_left_in_the_middle(
+    def test_a_read_only_user_can_inspect_an_interrupted_migration(
         self, root: Path, city: InProcess, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         before = town(root)

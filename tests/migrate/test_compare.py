@@ -83,7 +83,7 @@ def town(*edits: tuple[str, str]) -> dict[str, str | bytes | None]:
     return {"city.toml": text}
 
 
-def test_two_cities_of_the_same_files_are_the_same(tmp_path: Path) -> None:
+def test_cities_with_the_same_files_are_equal(tmp_path: Path) -> None:
     build_tree(tmp_path / "one", TODAY)
     build_tree(tmp_path / "two", TODAY)
     assert differences(seen(tmp_path / "one"), seen(tmp_path / "two"), ExpectedChanges()) == []
@@ -177,7 +177,7 @@ def test_two_cities_of_the_same_files_are_the_same(tmp_path: Path) -> None:
         (town(("[imports.harbour]", "[imports.port]")), "the city: `imports` would change from"),
     ],
 )
-def test_a_difference_is_named(
+def test_a_difference_is_reported(
     tmp_path: Path, changes: dict[str, str | bytes | None], words: str
 ) -> None:
     found = told(tmp_path, changes)
@@ -194,7 +194,7 @@ def test_a_mode_is_a_difference(tmp_path: Path) -> None:
     assert problem.message == "agent `mayor`: `overlay` would differ in `run.sh`"
 
 
-def test_a_template_that_would_be_sent_as_it_stands_is_a_difference(tmp_path: Path) -> None:
+def test_a_template_that_is_no_longer_expanded_is_a_difference(tmp_path: Path) -> None:
     text = TODAY["agents/mayor/prompt.template.md"]
     found = told(
         tmp_path, {"agents/mayor/prompt.template.md": None, "agents/mayor/prompt.md": text}
@@ -202,14 +202,14 @@ def test_a_template_that_would_be_sent_as_it_stands_is_a_difference(tmp_path: Pa
     assert "agent `mayor`: `prompt is expanded` would change from True to False" in found
 
 
-def test_a_text_that_was_meant_as_a_template_may_become_one(tmp_path: Path) -> None:
+def test_a_prompt_with_template_syntax_may_become_a_template(tmp_path: Path) -> None:
     root = build_tree(tmp_path / "town", {**TODAY, "agents/clerk/prompt.md": "I am {{ . }}.\n"})
     before = seen(root)
     (root / "agents/clerk/prompt.md").rename(root / "agents/clerk/prompt.template.md")
     assert differences(before, seen(root), ExpectedChanges()) == []
 
 
-def test_names_that_the_plan_lists_may_change_and_no_others(tmp_path: Path) -> None:
+def test_only_names_that_the_plan_lists_may_change(tmp_path: Path) -> None:
     root = build_tree(tmp_path / "town", TODAY)
     before = seen(root)
     (root / "agents/mayor").rename(root / "agents/lord")
@@ -223,7 +223,7 @@ def test_names_that_the_plan_lists_may_change_and_no_others(tmp_path: Path) -> N
     ]
 
 
-def test_where_files_lie_is_no_difference(tmp_path: Path) -> None:
+def test_moved_files_are_not_a_difference(tmp_path: Path) -> None:
     root = build_tree(tmp_path / "town", TODAY)
     before = seen(root)
     build_tree(
@@ -243,7 +243,7 @@ def test_where_files_lie_is_no_difference(tmp_path: Path) -> None:
     assert [one.message for one in differences(before, seen(root), ExpectedChanges())] == []
 
 
-def test_an_error_that_was_there_before_is_none_of_ours(tmp_path: Path) -> None:
+def test_existing_errors_are_not_differences(tmp_path: Path) -> None:
     root = build_tree(tmp_path / "town", {**TODAY, "agents/clerk/agent.toml": "typo = 1\n"})
     before = seen(root)
     assert len(before.errors) == 1
@@ -253,7 +253,7 @@ def test_an_error_that_was_there_before_is_none_of_ours(tmp_path: Path) -> None:
     assert "unknown-key" in [one.code for one in differences(before, seen(root), ExpectedChanges())]
 
 
-def test_links_among_files_are_followed_and_loops_end(tmp_path: Path) -> None:
+def test_symlinks_are_followed_and_loops_end(tmp_path: Path) -> None:
     root = build_tree(tmp_path / "town", TODAY)
     (root / "skills/knots/again").symlink_to(".")
     (root / "skills/knots/gone").symlink_to("nowhere")
@@ -264,8 +264,8 @@ def test_links_among_files_are_followed_and_loops_end(tmp_path: Path) -> None:
     assert problem.message == "agent `clerk`: `skills` would differ in `knots/gone`"
 
 
-class TestWhatIsMeant:
-    def test_shared_fragments_come_to_stand_before_an_agents_own(self) -> None:
+class TestExpectedChanges:
+    def test_shared_fragments_may_precede_an_agents_own(self) -> None:
         meant = ExpectedChanges(shared=("manners",))
         was = ("books", "manners", "hours")
         assert meant.allows("append_fragments", was, ("manners", "books", "hours"))
@@ -273,7 +273,7 @@ class TestWhatIsMeant:
         assert not meant.allows("append_fragments", was, ("manners", "books"))
         assert not ExpectedChanges().allows("append_fragments", was, ("manners", "books", "hours"))
 
-    def test_only_as_many_sessions_end_as_the_plan_lists(self) -> None:
+    def test_only_the_sessions_that_the_plan_lists_may_be_missing(self) -> None:
         one, two = {"template": "a"}, {"template": "b"}
         assert ExpectedChanges(sessions=1).allows("named sessions", [one, two], [two])
         assert not ExpectedChanges(sessions=1).allows("named sessions", [one, two], [])
@@ -283,7 +283,7 @@ class TestWhatIsMeant:
             "named sessions", [one, two], [two, {"template": "z"}]
         )
 
-    def test_a_directory_becomes_the_overlay_of_its_pack(self) -> None:
+    def test_a_directory_may_become_the_overlay_of_its_pack(self) -> None:
         changes = [
             Change(MOVE, "overlay/.editorconfig", "overlays/.editorconfig"),
             Change(MOVE, "packs/x/overlay", "packs/x/overlays"),
@@ -293,7 +293,7 @@ class TestWhatIsMeant:
         assert shared_overlays(changes) == {".": "overlays", "packs/x": "packs/x/overlays"}
 
 
-def test_two_files_may_have_an_agent_of_one_name_each(tmp_path: Path) -> None:
+def test_two_files_may_each_define_an_agent_of_the_same_name(tmp_path: Path) -> None:
     root = build_tree(
         tmp_path / "town",
         {

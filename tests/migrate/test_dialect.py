@@ -42,18 +42,18 @@ def agents(found: PackTree) -> dict[str, TableAgent]:
         'oops = 1\n[pack]\nname = "p"\n',
     ],
 )
-def test_a_manifest_with_nothing_of_the_first_layout_is_returned_itself(text: str) -> None:
+def test_a_manifest_without_v1_parts_is_returned_unchanged(text: str) -> None:
     given = tree(text)
     assert read(given) is given
 
 
-def test_a_schema_2_pack_is_left_alone_whatever_its_directories_are_called(tmp_path: Path) -> None:
+def test_a_schema_2_pack_stays_unchanged_whatever_its_directories(tmp_path: Path) -> None:
     build_tree(tmp_path, {"prompts/shared/a.template.md": "", "overlays/a": "", "agents/b/x": ""})
     given = tree('[pack]\nname = "p"\nschema = 2\n', tmp_path)
     assert read(given) is given
 
 
-def test_an_agents_table_has_todays_keys_and_says_how_they_are_written(tmp_path: Path) -> None:
+def test_an_agent_table_gets_current_keys_and_records_their_spelling(tmp_path: Path) -> None:
     build_tree(tmp_path, FERRY)
     text = FERRY["pack.toml"]
     diver = agents(read(tree(text, tmp_path)))["diver"]
@@ -69,7 +69,7 @@ def test_an_agents_table_has_todays_keys_and_says_how_they_are_written(tmp_path:
         assert spelled[-1] in text.splitlines()[line - 1]
 
 
-def test_the_whole_pack_gets_one_warning_at_the_first_place(tmp_path: Path) -> None:
+def test_a_pack_gets_one_warning_at_its_first_v1_key(tmp_path: Path) -> None:
     build_tree(tmp_path, FERRY)
     (said,) = read(tree(FERRY["pack.toml"], tmp_path)).problems
     assert (said.code, said.severity) == ("first-layout", WARNING)
@@ -80,7 +80,7 @@ def test_the_whole_pack_gets_one_warning_at_the_first_place(tmp_path: Path) -> N
     assert "city migrate" in said.hint
 
 
-def test_a_pack_without_a_name_is_called_by_its_directory(tmp_path: Path) -> None:
+def test_a_pack_without_a_name_is_named_after_its_directory(tmp_path: Path) -> None:
     (said,) = read(tree("[[agent]]\nname = 'a'\n", tmp_path)).problems
     assert f"`{tmp_path.name}`" in said.message
 
@@ -103,12 +103,12 @@ def test_includes_are_imports_bound_to_their_last_part_and_point_to_the_list() -
     assert found.moved["imports", "core-2"] == ("pack", "includes", 1)
 
 
-def test_imports_of_the_wrong_type_are_left_for_whoever_reports_them() -> None:
+def test_imports_of_the_wrong_type_are_left_for_decoding() -> None:
     found = read(tree('imports = 3\n[pack]\nname = "p"\nincludes = ["../core"]\n'))
     assert found.manifest["imports"] == 3
 
 
-def test_shared_prompts_are_fragments_if_they_are_there(tmp_path: Path) -> None:
+def test_shared_prompts_become_fragments_if_they_exist(tmp_path: Path) -> None:
     text = pack("[[agent]]\nname = 'a'\n")
     assert read(tree(text, tmp_path)).extra_asset_dirs == ()
     (tmp_path / "prompts/shared").mkdir(parents=True)
@@ -120,7 +120,7 @@ def test_shared_prompts_are_fragments_if_they_are_there(tmp_path: Path) -> None:
     assert without_tables.problems[0].place.path == ("pack", "schema")
 
 
-def test_fragments_beside_a_prompt_are_fragments_too(tmp_path: Path) -> None:
+def test_fragments_next_to_a_prompt_are_found(tmp_path: Path) -> None:
     build_tree(tmp_path / "p", {"texts/shared/a.md.tmpl": "", "docs/shared/b.md.tmpl": ""})
     build_tree(tmp_path, {"out/shared/c.md.tmpl": ""})
     prompts = ("texts/x.md", "./texts/y.md", "plain.md", "../out/z.md", "//out/z.md", "texts/w.md")
@@ -138,20 +138,20 @@ def test_a_directory_of_overlays_is_not_itself_an_overlay(tmp_path: Path) -> Non
     assert agents(found)["diver"].table["overlay_dir"] == "overlays/deck"
 
 
-def test_a_table_and_a_folder_of_one_name_are_one_agent(tmp_path: Path) -> None:
+def test_a_table_and_a_directory_of_the_same_name_are_one_agent(tmp_path: Path) -> None:
     build_tree(tmp_path, {"agents/cook/prompt.md": "", "agents/mate/prompt.md": ""})
     found = agents(read(tree(pack("[[agent]]\nname = 'cook'\n[[agent]]\nname = 'b'\n"), tmp_path)))
     assert {name: agent.folder for name, agent in found.items()} == {"cook": "agents/cook", "b": ""}
 
 
-def test_agents_that_are_told_apart_share_the_folder_of_their_name(tmp_path: Path) -> None:
+def test_renamed_agents_share_the_directory_of_their_old_name(tmp_path: Path) -> None:
     build_tree(tmp_path, {"agents/cook/prompt.md": ""})
     tables = "[[agent]]\nname = 'cook'\ndir = 'a'\n[[agent]]\nname = 'cook'\ndir = 'b'\n"
     found = read(tree(pack(tables), tmp_path)).agents
     assert [one.folder for one in found] == ["agents/cook", "agents/cook"]
 
 
-def test_agents_of_one_name_and_several_dirs_are_several_and_references_follow() -> None:
+def test_agents_of_the_same_name_in_several_dirs_are_renamed_with_references() -> None:
     found = read(
         tree(
             pack(
@@ -203,7 +203,7 @@ def test_agents_of_one_name_and_several_dirs_are_several_and_references_follow()
         ("name = 'good'", "duplicate-name", ("agent", 1, "name")),
     ],
 )
-def test_a_table_that_is_no_agents_is_left_out_and_the_others_go_on(
+def test_an_invalid_agent_table_is_skipped_and_the_others_are_read(
     table: str, code: str, path: tuple[str | int, ...]
 ) -> None:
     text = pack(f"[[agent]]\nname = 'good'\n[[agent]]\n{table}\n[[agent]]\nname = 'last'\n")
@@ -215,20 +215,20 @@ def test_a_table_that_is_no_agents_is_left_out_and_the_others_go_on(
     assert (fault.code, fault.place.path, fault.severity) == (code, path, WARNING)
 
 
-def test_one_table_where_a_list_should_be_is_told_and_nothing_else_is() -> None:
+def test_a_table_instead_of_a_list_is_reported_once() -> None:
     found = read(tree(pack('[agent]\nname = "a"\n')))
     assert [problem.code for problem in found.problems] == ["first-layout", "bad-type"]
     assert "agent" not in found.manifest
 
 
-def test_who_lives_in_the_city_may_be_said_by_one_list() -> None:
+def test_city_agents_sets_the_scope_of_all_agents() -> None:
     tables = "".join(f"[[agent]]\nname = '{name}'\n" for name in "abc")
     found = read(tree(pack(f"city_agents = ['a']\n{tables}scope = 'city'\n")))
     assert [one.table["scope"] for one in found.agents] == ["city", "rig", "city"]
     assert found.manifest["pack"] == {"name": "p", "schema": 1}
 
 
-def test_a_path_into_an_included_pack_is_one_of_the_city_and_no_other_is() -> None:
+def test_only_paths_into_included_packs_become_relative_to_the_city() -> None:
     text = pack(
         """
         includes = ["../core"]
@@ -250,13 +250,13 @@ def test_a_path_into_an_included_pack_is_one_of_the_city_and_no_other_is() -> No
     assert outside.table["prompt"] == "../core/prompts/a.md"
 
 
-def test_the_agents_table_is_the_defaults_below_the_newer_one() -> None:
+def test_agents_table_becomes_defaults_below_agent_defaults() -> None:
     found = read(tree("[agents]\nprovider = 'a'\nnudge = 'x'\n[agent_defaults]\nprovider = 'b'\n"))
     assert found.manifest == {"agent_defaults": {"provider": "b", "nudge": "x"}}
     assert found.moved == {("agent_defaults", "nudge"): ("agents", "nudge")}
 
 
-def test_patches_have_todays_keys_and_point_to_the_older_ones() -> None:
+def test_patches_get_current_keys_that_point_to_the_v1_keys() -> None:
     found = read(
         tree(pack("[[patches.agent]]\nname = 'a'\npool = { max = 2 }\nprompt_template = 'p.md'\n"))
     )
@@ -267,7 +267,7 @@ def test_patches_have_todays_keys_and_point_to_the_older_ones() -> None:
     assert found.moved == {(*at, "max_active_sessions"): (*at, "pool", "max")}
 
 
-def test_the_usual_directory_of_formulas_goes_without_saying() -> None:
+def test_the_default_formulas_directory_is_dropped() -> None:
     assert "formulas" not in read(tree(pack("[formulas]\ndir = './formulas/'\n"))).manifest
     other = read(tree(pack("[formulas]\ndir = 'elsewhere'\n")))
     assert other.manifest["formulas"] == {"dir": "elsewhere"}
@@ -335,13 +335,13 @@ def test_a_citys_own_manifest_is_read_the_same_way() -> None:
     assert found.moved["imports", "ferry"] == ("workspace", "includes", 1)
 
 
-def test_a_rig_that_lists_bindings_keeps_its_includes_for_whoever_reports_them() -> None:
+def test_a_rig_with_a_list_of_imports_keeps_its_includes_for_decoding() -> None:
     rig = {"name": "web", "imports": ["ferry"], "includes": ["packs/ferry"]}
     found = read(PackTree("/nowhere", "city.toml", {"rigs": [rig]}))
     assert found.manifest["rigs"] == [rig]
 
 
-def test_what_was_read_is_of_todays_layout(tmp_path: Path) -> None:
+def test_a_converted_manifest_has_no_v1_parts(tmp_path: Path) -> None:
     build_tree(tmp_path, FERRY)
     once = read(tree(FERRY["pack.toml"], tmp_path))
     plain = {key: value for key, value in once.manifest.items() if key != "pack"}
@@ -349,7 +349,7 @@ def test_what_was_read_is_of_todays_layout(tmp_path: Path) -> None:
     assert read(given) is given
 
 
-def test_a_patch_in_an_included_file_may_name_what_lies_beside_it(tmp_path: Path) -> None:
+def test_a_patch_in_an_included_file_may_use_paths_relative_to_it(tmp_path: Path) -> None:
     build_tree(tmp_path, {"more/a.md": "", "more/b.md": "", "b.md": "", "more/kit/x": ""})
     text = (
         '[[rigs]]\nname = "r"\n[[rigs.overrides]]\nagent = "x"\n'
@@ -389,7 +389,7 @@ values = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from(WORDS), values, max_size=6))
-def test_whatever_stands_in_a_manifest_it_is_read_and_left_as_it_was(
+def test_any_manifest_is_read_without_modifying_it(
     manifest: dict[str, object],
 ) -> None:
     before = deepcopy(manifest)

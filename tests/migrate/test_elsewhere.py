@@ -9,7 +9,7 @@ from tests.migrate.cases import QUIET, migrated
 from tests.support.trees import build_tree
 
 
-def test_what_the_older_program_would_have_made_is_told_and_left_out(tmp_path: Path) -> None:
+def test_files_that_v1_generated_are_reported_and_skipped(tmp_path: Path) -> None:
     made = ".gc/system/packs/core"
     tables = f'[[agent]]\nname = "a"\nprompt_template = "{made}/p.md"\noverlay_dir = "{made}/o"\n'
     build_tree(tmp_path, {"city.toml": QUIET + tables})
@@ -19,7 +19,7 @@ def test_what_the_older_program_would_have_made_is_told_and_left_out(tmp_path: P
     assert os.listdir(tmp_path / "agents/a") == ["agent.toml"]
 
 
-def test_a_prompt_behind_a_linked_directory_is_moved_itself(tmp_path: Path) -> None:
+def test_a_prompt_in_a_symlinked_directory_is_moved(tmp_path: Path) -> None:
     tables = '[[agent]]\nname = "a"\nprompt_template = "prompts/a.md"\n'
     build_tree(tmp_path, {"city.toml": QUIET + tables, "real/a.md": "A"})
     (tmp_path / "prompts").symlink_to("real")
@@ -28,7 +28,7 @@ def test_a_prompt_behind_a_linked_directory_is_moved_itself(tmp_path: Path) -> N
     assert not os.path.lexists(tmp_path / "prompts")
 
 
-def test_a_linked_directory_of_which_something_is_left_keeps_its_link(tmp_path: Path) -> None:
+def test_a_symlink_to_a_directory_that_is_not_empty_stays(tmp_path: Path) -> None:
     tables = '[[agent]]\nname = "a"\nprompt_template = "prompts/a.md"\n'
     files = {"city.toml": QUIET + tables, "real/a.md": "A", "real/b.md": "B"}
     build_tree(tmp_path, files)
@@ -37,7 +37,7 @@ def test_a_linked_directory_of_which_something_is_left_keeps_its_link(tmp_path: 
     assert (tmp_path / "prompts/b.md").read_text() == "B"
 
 
-def test_a_manifest_behind_a_link_is_not_told_to_mention_what_it_no_longer_says(
+def test_mentions_in_a_symlinked_manifest_use_its_new_text(
     tmp_path: Path,
 ) -> None:
     tables = '[[agent]]\nname = "a"\nprompt_template = "prompts/a.md"\n'
@@ -46,7 +46,7 @@ def test_a_manifest_behind_a_link_is_not_told_to_mention_what_it_no_longer_says(
     assert plan_migration(str(tmp_path), os.environ).notes == ()
 
 
-def test_what_lies_outside_the_city_is_copied_through_links_too(tmp_path: Path) -> None:
+def test_files_outside_the_city_are_copied_through_symlinks(tmp_path: Path) -> None:
     tables = '[[agent]]\nname = "a"\nprompt_template = "p.md"\noverlay_dir = "../out"\n'
     town = build_tree(tmp_path / "town", {"city.toml": QUIET + tables})
     out = build_tree(tmp_path / "out", {"p.md": "Out."})
@@ -56,7 +56,7 @@ def test_what_lies_outside_the_city_is_copied_through_links_too(tmp_path: Path) 
     assert (town / "agents/a/overlay/p.md").read_text() == (out / "p.md").read_text() == "Out."
 
 
-def test_a_link_in_an_overlay_that_leads_out_is_told(tmp_path: Path) -> None:
+def test_a_symlink_in_an_overlay_that_leaves_the_pack_is_noted(tmp_path: Path) -> None:
     tables = '[[agent]]\nname = "a"\ndescription = "A."\noverlay_dir = "o"\n'
     town = build_tree(tmp_path / "town", {"city.toml": QUIET + tables, "o/f": ""})
     out = build_tree(tmp_path / "out", {"x": ""})
@@ -65,7 +65,7 @@ def test_a_link_in_an_overlay_that_leads_out_is_told(tmp_path: Path) -> None:
     assert told.startswith(f"agents/a/overlay/x is a symlink to {out}/x, ")
 
 
-def test_a_broken_link_inside_what_moves_says_what_it_said(tmp_path: Path) -> None:
+def test_a_broken_symlink_in_a_moved_directory_keeps_its_text(tmp_path: Path) -> None:
     tables = '[[agent]]\nname = "a"\nprompt_template = "p.md"\noverlay_dir = "o"\n'
     build_tree(tmp_path, {"city.toml": QUIET + tables, "p.md": "", "o/f": ""})
     (tmp_path / "o/out").symlink_to("../p.md")
@@ -78,7 +78,7 @@ def test_a_broken_link_inside_what_moves_says_what_it_said(tmp_path: Path) -> No
     }
 
 
-def test_a_directory_of_prompts_among_the_agents_was_never_one(tmp_path: Path) -> None:
+def test_a_directory_of_prompts_in_agents_is_not_an_agent(tmp_path: Path) -> None:
     build_tree(
         tmp_path,
         {
@@ -90,7 +90,7 @@ def test_a_directory_of_prompts_among_the_agents_was_never_one(tmp_path: Path) -
     assert migrated(tmp_path, "prompt") == {"a": "agents/a/prompt.md"}
 
 
-def test_a_text_that_grows_meanwhile_and_is_left_alone_stops_nothing(tmp_path: Path) -> None:
+def test_a_changing_file_that_is_not_migrated_does_not_stop_the_migration(tmp_path: Path) -> None:
     """`city migrate > log`, in the city."""
     tables = '[[agent]]\nname = "a"\nprompt_template = "prompts/a.md"\n'
     build_tree(tmp_path, {"city.toml": QUIET + tables, "prompts/a.md": "A", "log": ""})
@@ -100,7 +100,7 @@ def test_a_text_that_grows_meanwhile_and_is_left_alone_stops_nothing(tmp_path: P
     assert (tmp_path / "agents/a/prompt.md").read_text() == "A"
 
 
-def test_what_is_said_behind_a_path_is_not_lost_where_it_cannot_go_along(tmp_path: Path) -> None:
+def test_a_comment_after_a_path_is_kept_if_it_cannot_move(tmp_path: Path) -> None:
     rig = '[[rigs]]\nname = "r"\npath = "/srv/r"  # the old disk\n'
     files = {"city.toml": f"{QUIET}{rig}", "city.local.toml": 'rigs = [{ name = "r" }]\n'}
     build_tree(tmp_path, files)
@@ -109,7 +109,7 @@ def test_what_is_said_behind_a_path_is_not_lost_where_it_cannot_go_along(tmp_pat
     assert "# the old disk" in (tmp_path / "city.toml").read_text()
 
 
-def test_a_key_that_nobody_knows_is_taken_along_and_told(tmp_path: Path) -> None:
+def test_an_unknown_key_is_copied_and_reported(tmp_path: Path) -> None:
     """With everything that an agent may say: only what nobody knows is told."""
     known = 'tools = { allow = ["read"] }\nenv = { A = "1" }\npre_start_append = ["true"]\n'
     tables = f'[[agent]]\nname = "a"\ndescription = "A."\nfrobnicate = 1\n{known}'

@@ -16,12 +16,12 @@ def town(tmp_path: Path) -> Path:
     return tmp_path / "town"
 
 
-def test_in_a_city_of_todays_layout_an_empty_list_stays(town: Path) -> None:
+def test_an_empty_list_stays_in_a_city_without_v1_parts(town: Path) -> None:
     build_tree(town, {"city.toml": PATCH + "pre_start = []\n", **GUARDS})
     assert planned(town).changes == ()
 
 
-def test_it_goes_where_another_file_of_the_city_is_of_the_first_layout(town: Path) -> None:
+def test_an_empty_list_is_removed_if_another_file_of_the_city_is_v1(town: Path) -> None:
     pack = '[pack]\nname = "town"\nschema = 1\n\n' + MAYOR
     files = {"city.toml": PATCH + 'pre_start = []\nnudge = "Go."\n', "pack.toml": pack}
     build_tree(town, {**files, **GUARDS, **PROMPT})
@@ -29,7 +29,7 @@ def test_it_goes_where_another_file_of_the_city_is_of_the_first_layout(town: Pat
     assert (town / "city.toml").read_text() == PATCH + 'nudge = "Go."\n'
 
 
-def test_agents_keep_what_holds_for_all_of_them(town: Path) -> None:
+def test_agents_keep_the_defaults(town: Path) -> None:
     rules = '{{ define "manners" }}Be kind.{{ end }}\n'
     files = {
         "city.toml": '[agent_defaults]\nappend_fragments = ["manners"]\n\n'

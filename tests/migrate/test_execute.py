@@ -55,8 +55,8 @@ def town(root: Path) -> Picture:
     return picture(root, but=(".gc",))
 
 
-class TestPieces:
-    def test_each_step_says_what_its_path_becomes(self, root: Path) -> None:
+class TestPathEdits:
+    def test_each_change_becomes_path_edits(self, root: Path) -> None:
         changes = (
             Change(WRITE, "agents/a/agent.toml", content=b"x", mode=0o640),
             Change(EDIT, "city.toml", content=b"y"),
@@ -75,24 +75,22 @@ class TestPieces:
         ]
 
     @pytest.mark.parametrize("op", [WRITE, COPY, MOVE])
-    def test_nothing_that_is_there_is_covered(self, root: Path, op: str) -> None:
+    def test_existing_files_are_not_overwritten(self, root: Path, op: str) -> None:
         with pytest.raises(FileExistsError):
             path_edits(str(root), [Change(op, "notes.txt", "prompts/mayor.md", b"x")])
 
-    def test_what_goes_away_may_be_replaced(self, root: Path) -> None:
+    def test_removed_files_may_be_replaced(self, root: Path) -> None:
         put = Change(WRITE, "prompts/mayor.md", content=b"x")
         assert path_edits(str(root), [put, Change(REMOVE, "prompts")])[0].data == b"x"
 
-    def test_an_edit_of_a_link_changes_what_it_leads_to(self, root: Path) -> None:
+    def test_editing_a_symlink_changes_its_target(self, root: Path) -> None:
         build_tree(root, {"shared/city.toml": TABLES})
         (root / "city.toml").unlink()
         (root / "city.toml").symlink_to("shared/city.toml")
         (piece,) = path_edits(str(root), [Change(EDIT, "city.toml", content=b"x")])
         assert piece == PathEdit("shared/city.toml", b"x")
 
-    def test_a_link_out_of_the_city_is_not_written_through(
-        self, root: Path, tmp_path: Path
-    ) -> None:
+    def test_a_symlink_out_of_the_city_is_not_edited(self, root: Path, tmp_path: Path) -> None:
         build_tree(tmp_path, {"outside.toml": TABLES})
         (root / "city.toml").unlink()
         (root / "city.toml").symlink_to("../outside.toml")
@@ -101,8 +99,8 @@ class TestPieces:
         assert caught.value.problems[0].code == "leaves-city"
 
 
-class TestPerform:
-    def test_the_city_is_the_new_one_and_the_old_one_is_kept(
+class TestApplyMigration:
+    def test_the_city_is_converted_and_the_original_is_kept(
         self, root: Path, planned: Callable[..., Migration]
     ) -> None:
         (root / "city.toml").chmod(0o640)
@@ -118,7 +116,7 @@ class TestPerform:
         del before["notes.txt"]
         assert town(root / backup / "old") == before
 
-    def test_two_in_one_second_do_not_share_a_backup(
+    def test_two_migrations_in_one_second_get_separate_backups(
         self, root: Path, planned: Callable[..., Migration], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("gascity.workdir.write.transaction.time.strftime", lambda _: "now")
@@ -134,7 +132,7 @@ class TestPerform:
             (b"", "agent `mayor`: `prompt` would have different content"),
         ],
     )
-    def test_an_agent_that_would_be_another_one_stops_it(
+    def test_a_changed_agent_stops_the_migration(
         self, root: Path, planned: Callable[..., Migration], text: bytes, words: str
     ) -> None:
         wrong = Change(WRITE, "agents/mayor/prompt.md", content=text)
@@ -145,7 +143,7 @@ class TestPerform:
         assert town(root) == before
         assert os.listdir(root / ".gc/backup") == []
 
-    def test_an_agent_that_would_be_lost_stops_it(
+    def test_a_missing_agent_stops_the_migration(
         self, root: Path, planned: Callable[..., Migration]
     ) -> None:
         before = town(root)
@@ -155,7 +153,7 @@ class TestPerform:
         assert problem.message == "agent `mayor` would be missing"
         assert town(root) == before
 
-    def test_errors_that_it_would_bring_stop_it(
+    def test_new_errors_stop_the_migration(
         self, root: Path, planned: Callable[..., Migration]
     ) -> None:
         wrong = Change(EDIT, "city.toml", content=f"typo = 1\n{REST}".encode())
@@ -165,7 +163,7 @@ class TestPerform:
         assert [problem.code for problem in caught.value.problems] == ["unknown-key"]
         assert town(root) == before
 
-    def test_a_plan_that_has_become_another_one_is_not_carried_out(
+    def test_an_outdated_plan_is_not_applied(
         self, root: Path, planned: Callable[..., Migration]
     ) -> None:
         plan = planned(*CHANGES)

@@ -39,7 +39,7 @@ def test_each_pack_gets_one_warning_and_no_error(city: CityBuilder) -> None:
     assert not any(problem.is_error for problem in found.all_problems)
 
 
-def test_what_has_no_effect_is_said_once_for_each_key(city: CityBuilder) -> None:
+def test_keys_without_effect_are_reported_once_each(city: CityBuilder) -> None:
     found = city(ferry_town())
     keys = [
         problem.message.split("`")[1]
@@ -51,7 +51,7 @@ def test_what_has_no_effect_is_said_once_for_each_key(city: CityBuilder) -> None
     )
 
 
-def test_agents_of_tables_of_folders_and_of_what_is_included_are_there(city: CityBuilder) -> None:
+def test_agents_of_tables_directories_and_includes_are_loaded(city: CityBuilder) -> None:
     names = names_of(city(ferry_town()))
     assert [name for name in names if "ferry" in name] == [
         "ferry.harbour-master",
@@ -63,7 +63,7 @@ def test_agents_of_tables_of_folders_and_of_what_is_included_are_there(city: Cit
     ]
 
 
-def test_settings_point_to_the_line_that_writes_them(town: Path, run: Command) -> None:
+def test_settings_point_to_their_lines(town: Path, run: Command) -> None:
     lines = ferry_town()[PACK].splitlines()
     shown = run("agent", "show", "web/ferry.diver", cwd=town).out
     for setting, written in (
@@ -76,25 +76,25 @@ def test_settings_point_to_the_line_that_writes_them(town: Path, run: Command) -
         assert f"  {setting}\n      {place}\n" in shown
 
 
-def test_a_template_of_the_older_suffix_renders_with_shared_fragments(
+def test_a_template_with_the_v1_suffix_renders_with_shared_fragments(
     town: Path, run: Command
 ) -> None:
     ran = run("agent", "emit", "ferry.harbour-master", cwd=town)
     assert (ran.code, ran.out) == (0, "You are ferry.harbour-master.\nBe kind.\n")
 
 
-def test_a_plain_prompt_stays_plain_whatever_is_in_it(town: Path, run: Command) -> None:
+def test_a_plain_prompt_is_not_expanded(town: Path, run: Command) -> None:
     ran = run("agent", "emit", "web/ferry.diver", cwd=town)
     assert (ran.code, ran.out) == (0, "Dive, and fill in {{what}} yourself.\n")
 
 
-def test_a_folder_that_a_table_points_into_is_the_same_agent(town: Path, run: Command) -> None:
+def test_a_directory_that_a_table_uses_is_the_same_agent(town: Path, run: Command) -> None:
     assert run("agent", "emit", "web/ferry.cook", cwd=town).out == "Cook for web.\n"
     listed = run("agent", "list", "--json", cwd=town).json["agents"]
     assert [one["name"] for one in listed].count("web/ferry.cook") == 1
 
 
-def test_only_who_names_an_overlay_gets_it(town: Path, run: Command) -> None:
+def test_only_agents_that_name_an_overlay_get_it(town: Path, run: Command) -> None:
     def paths(agent: str) -> list[str]:
         listed = run("overlay", "list", "--agent", agent, "--json", cwd=town)
         return [file["path"] for file in listed.json["files"]]
@@ -104,15 +104,13 @@ def test_only_who_names_an_overlay_gets_it(town: Path, run: Command) -> None:
     assert paths("ferry.mate") == []
 
 
-def test_check_reports_and_ends_well(town: Path, run: Command) -> None:
+def test_check_reports_warnings_and_succeeds(town: Path, run: Command) -> None:
     ran = run("check", cwd=town)
     assert ran.code == 0, ran.err
     assert f"{PACK}:6:1: warning: pack `ferry` uses the v1 layout" in ran.err
 
 
-def test_a_table_that_is_no_agents_does_not_keep_the_others_from_working(
-    town: Path, run: Command
-) -> None:
+def test_an_invalid_agent_table_does_not_break_other_agents(town: Path, run: Command) -> None:
     path = town / PACK
     path.write_text(path.read_text() + '\n[[agent]]\nname = "no good"\n')
     ran = run("overlay", "list", "--agent", "ferry.harbour-master", cwd=town)
@@ -120,21 +118,21 @@ def test_a_table_that_is_no_agents_does_not_keep_the_others_from_working(
     assert "warning: `no good` is not a valid agent name [bad-name]" in run("check", cwd=town).err
 
 
-def test_a_prompt_that_is_missing_breaks_its_agent_alone(city: CityBuilder) -> None:
+def test_a_missing_prompt_breaks_only_its_agent(city: CityBuilder) -> None:
     files = {name: text for name, text in ferry_town().items() if not name.endswith("diver.md")}
     found = city(files)
     assert problem_of(found, "missing-file").place.file == PACK  # type: ignore[union-attr]
     assert agent_of(found, "web/ferry.cook").problems == ()
 
 
-def test_a_prompt_of_an_included_pack_may_be_used(city: CityBuilder) -> None:
+def test_an_agent_may_use_a_prompt_of_an_included_pack(city: CityBuilder) -> None:
     files = ferry_town()
     pack = files[PACK].replace('"prompts/diver.md"', '"../dock/docker.md"')
     diver = agent_of(city({**files, PACK: pack}), "web/ferry.diver")
     assert (diver.settings.prompt, diver.problems) == ("packs/dock/docker.md", ())
 
 
-def test_in_a_citys_own_files_tables_stay_errors(city: CityBuilder) -> None:
+def test_agent_tables_in_the_citys_own_files_are_errors(city: CityBuilder) -> None:
     found = city({"city.toml": CITY + "\n[[agent]]\nname = 'own'\n", **_packs()})
     assert codes_of(found).count("agent-table") == 1
     assert "own" not in names_of(found)

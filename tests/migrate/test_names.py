@@ -17,24 +17,24 @@ from gascity_migrate.v1_tables import NamedPack
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
-def test_a_name_of_one_dir_stays() -> None:
+def test_a_name_in_one_dir_stays_unchanged() -> None:
     assert distinct_names([("web", "diver"), ("", "mayor")]) == {
         ("web", "diver"): "diver",
         ("", "mayor"): "mayor",
     }
 
 
-def test_a_name_of_several_dirs_is_told_apart_by_them() -> None:
+def test_a_name_in_several_dirs_gets_the_dir_as_prefix() -> None:
     names = distinct_names([("web", "diver"), ("Tables.jl", "diver"), ("", "diver")])
     assert list(names.values()) == ["web--diver", "Tables-jl--diver", "diver"]
 
 
-def test_a_dir_that_is_a_path_gives_its_last_part() -> None:
+def test_the_last_part_of_a_path_becomes_the_prefix() -> None:
     names = distinct_names([("/srv/web/", "diver"), ("/home/web", "diver")])
     assert list(names.values()) == ["web--diver", "web--diver-2"]
 
 
-def test_a_name_that_somebody_has_is_not_given_again() -> None:
+def test_existing_names_are_not_reused() -> None:
     names = distinct_names([("web", "diver"), ("app", "diver")], ["Web--diver"])
     assert list(names.values()) == ["web--diver-2", "app--diver"]
 
@@ -49,7 +49,7 @@ def test_references_follow_the_names() -> None:
     assert renamed_reference(names, "else/mayor") == "else/mayor"
 
 
-def test_a_dir_that_is_no_rig_tells_no_agent_apart() -> None:
+def test_a_dir_that_is_not_a_rig_is_not_part_of_a_reference() -> None:
     names = distinct_names([("", "diver"), ("yard", "diver"), ("/srv/web", "cook")])
     assert renamed_reference(names, "yard/diver", rigs={"yard"}) == "yard/yard--diver"
     assert renamed_reference(names, "yard/diver", rigs={"web"}) == "yard--diver"
@@ -62,7 +62,7 @@ homes = st.tuples(st.sampled_from(["", "web", "a/web", "Web", "w.e"]), st.sample
 
 
 @given(st.lists(homes), st.lists(st.sampled_from(["web--x", "w-e--y"])))
-def test_no_two_agents_get_one_name(pairs: list[tuple[str, str]], taken: list[str]) -> None:
+def test_all_agents_get_different_names(pairs: list[tuple[str, str]], taken: list[str]) -> None:
     names = distinct_names(pairs, taken)
     assert set(names) == set(pairs)
     lowered = [name.lower() for name in names.values()]
@@ -128,6 +128,6 @@ def test_an_include_is_an_import_of_the_same_content(source: str, table: dict[st
         ("packs/a@b", "packs/a@b"),
     ],
 )
-def test_an_import_never_holds_a_password(source: str, plain: str) -> None:
+def test_an_import_never_contains_a_password(source: str, plain: str) -> None:
     assert without_credentials(source) == plain
     assert as_import(source)["source"] == plain

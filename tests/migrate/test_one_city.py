@@ -14,7 +14,7 @@ TWO = (
 )
 
 
-def test_an_override_means_the_agent_of_its_own_rig(tmp_path: Path) -> None:
+def test_an_override_in_one_file_refers_to_the_agent_of_its_rig(tmp_path: Path) -> None:
     override = '[[rigs.overrides]]\nagent = "pilot"\nnudge = "Row."\n'
     rigs = RIGS.replace('[[rigs]]\nname = "pier"', override + '[[rigs]]\nname = "pier"')
     build_tree(tmp_path, {"city.toml": QUIET + TWO + rigs, "p.md": ""})
@@ -22,7 +22,7 @@ def test_an_override_means_the_agent_of_its_own_rig(tmp_path: Path) -> None:
     assert found == {"dock/dock--pilot": "Row.", "pier/pier--pilot": None}
 
 
-def test_a_name_that_two_files_use_is_told_apart_in_both(tmp_path: Path) -> None:
+def test_a_name_that_two_files_use_is_renamed_in_both(tmp_path: Path) -> None:
     one, other = TWO.split("[[agent]]\n")[1:]
     patch = '[[patches.agent]]\nname = "pilot"\ndir = "pier"\nnudge = "Row."\n'
     build_tree(
@@ -41,7 +41,7 @@ def test_a_name_that_two_files_use_is_told_apart_in_both(tmp_path: Path) -> None
     assert depends["pier/pier--pilot"] == ("dock/dock--pilot",)
 
 
-def test_paths_of_an_included_file_lie_beside_it_before_they_are_the_citys(tmp_path: Path) -> None:
+def test_paths_in_an_included_file_are_relative_to_it_first(tmp_path: Path) -> None:
     patch = '[[patches.agent]]\nname = "x.far"\nprompt_template = "patch.md"\n'
     agents = '[[agent]]\nname = "near"\nprompt_template = "p.md"\n' + (
         '[[agent]]\nname = "top"\nprompt_template = "//p.md"\n'
@@ -67,7 +67,7 @@ def test_paths_of_an_included_file_lie_beside_it_before_they_are_the_citys(tmp_p
     assert found == {"near": "more/p", "top": "p", "only": "only", "x.far": "more/patch"}
 
 
-def test_what_the_older_program_kept_of_this_machine_beats_the_citys_word(tmp_path: Path) -> None:
+def test_v1s_machine_local_file_overrides_city_toml(tmp_path: Path) -> None:
     site = 'workspace_name = "sited"\n[[rig]]\nname = "dock"\npath = "/srv/dock"\n'
     rigs = RIGS.replace('"dock"\n', '"dock"\npath = "old"\n')
     files = {"city.toml": QUIET + TWO + rigs, "p.md": "", ".gc/site.toml": site}

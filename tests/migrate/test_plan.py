@@ -33,7 +33,7 @@ def migrated(root: Path) -> Migration:
     return plan
 
 
-def faults(plan: Migration) -> list[tuple[str, str]]:
+def problem_codes(plan: Migration) -> list[tuple[str, str]]:
     """Codes and places of the problems, which leave nothing to be done."""
     assert plan.problems
     assert plan.changes == ()
@@ -55,7 +55,7 @@ def test_planning_writes_nothing_and_plans_the_same_again(town: Path) -> None:
 # Faults
 
 
-def test_everything_that_is_in_the_way_is_told_at_once(town: Path) -> None:
+def test_all_problems_are_reported_at_once(town: Path) -> None:
     tables = """
 [[agent]]
 name = "one"
@@ -82,7 +82,7 @@ name = "five"
 prompt_template = "nobody//prompts/x.md"
 """
     build_tree(town, {"city.toml": tables, "names/x": "", "file.txt": ""})
-    assert sorted(faults(planned(town))) == [
+    assert sorted(problem_codes(planned(town))) == [
         ("bad-name", "city.toml"),
         ("bad-type", "city.toml"),
         ("duplicate-name", "city.toml"),
@@ -105,7 +105,7 @@ prompt_template = "nobody//prompts/x.md"
         "orders/round/order.toml",
     ],
 )
-def test_toml_that_cannot_be_read_stops_everything(town: Path, file: str) -> None:
+def test_invalid_toml_stops_the_migration(town: Path, file: str) -> None:
     files = {
         "city.toml": 'include = ["crew.toml"]\n[imports.guards]\nsource = "packs/guards"\n' + MAYOR,
         "crew.toml": "",
@@ -113,15 +113,15 @@ def test_toml_that_cannot_be_read_stops_everything(town: Path, file: str) -> Non
         **PROMPT,
     }
     build_tree(town, {**files, file: "a = [\n"})
-    assert ("bad-toml", file) in faults(planned(town))
+    assert ("bad-toml", file) in problem_codes(planned(town))
 
 
-def test_a_city_without_its_file_is_none(town: Path) -> None:
+def test_a_directory_without_city_toml_is_not_a_city(town: Path) -> None:
     town.mkdir()
-    assert [code for code, _ in faults(planned(town))] == ["no-city"]
+    assert [code for code, _ in problem_codes(planned(town))] == ["no-city"]
 
 
-def test_a_file_that_is_in_the_way_is_never_written_over(town: Path) -> None:
+def test_an_existing_file_is_never_overwritten(town: Path) -> None:
     files = {
         "city.toml": MAYOR + 'nudge = "Well?"\n',
         "agents/mayor/agent.toml": 'nudge = "Hm."\n',
@@ -129,26 +129,26 @@ def test_a_file_that_is_in_the_way_is_never_written_over(town: Path) -> None:
         **PROMPT,
     }
     build_tree(town, files)
-    assert {code for code, _ in faults(planned(town))} == {"target-exists"}
+    assert {code for code, _ in problem_codes(planned(town))} == {"target-exists"}
 
 
-def test_a_prompt_of_another_kind_in_the_folder_is_in_the_way_too(town: Path) -> None:
+def test_an_existing_prompt_with_another_suffix_is_a_conflict(town: Path) -> None:
     files = {"city.toml": MAYOR, "agents/mayor/prompt.template.md": "You.\n", **PROMPT}
     build_tree(town, files)
-    assert faults(planned(town)) == [("target-exists", "city.toml")]
+    assert problem_codes(planned(town)) == [("target-exists", "city.toml")]
 
 
-def test_a_fragment_of_one_name_with_another_text_is_in_the_way(town: Path) -> None:
+def test_a_fragment_of_the_same_name_with_other_content_is_a_conflict(town: Path) -> None:
     files = {
         "city.toml": "[agents]\n",
         "prompts/shared/manners.md.tmpl": "Be kind.\n",
         "template-fragments/manners.template.md": "Be quick.\n",
     }
     build_tree(town, files)
-    assert [code for code, _ in faults(planned(town))] == ["target-exists"]
+    assert [code for code, _ in problem_codes(planned(town))] == ["target-exists"]
 
 
-def test_what_is_there_just_so_is_left(town: Path) -> None:
+def test_identical_existing_files_are_kept(town: Path) -> None:
     files = {
         "city.toml": "[agents]\n",
         "prompts/shared/manners.md.tmpl": "Be kind.\n",
@@ -159,29 +159,29 @@ def test_what_is_there_just_so_is_left(town: Path) -> None:
     assert list(tree_of(town)) == ["city.toml", "template-fragments/manners.template.md"]
 
 
-def test_nothing_is_written_through_a_link(town: Path, tmp_path: Path) -> None:
+def test_nothing_is_written_through_a_symlink(town: Path, tmp_path: Path) -> None:
     build_tree(town, {"city.toml": MAYOR, **PROMPT})
     (tmp_path / "elsewhere").mkdir()
     (town / "agents").symlink_to(tmp_path / "elsewhere")
-    assert faults(planned(town)) == [("symlinked-target", "city.toml")]
+    assert problem_codes(planned(town)) == [("symlinked-target", "city.toml")]
 
 
 def test_agents_that_two_files_define_are_a_problem(town: Path) -> None:
     files = {"city.toml": 'include = ["crew.toml"]\n' + MAYOR, "crew.toml": MAYOR, **PROMPT}
     build_tree(town, files)
-    assert faults(planned(town)) == [("duplicate-name", "crew.toml")]
+    assert problem_codes(planned(town)) == [("duplicate-name", "crew.toml")]
 
 
 def test_a_list_of_imports_beside_includes_is_a_problem(town: Path) -> None:
     rig = '[[rigs]]\nname = "api"\nimports = ["guards"]\nincludes = ["packs/guards"]\n'
     build_tree(town, {"city.toml": rig, **GUARDS})
-    assert faults(planned(town)) == [("bad-value", "city.toml")]
+    assert problem_codes(planned(town)) == [("bad-value", "city.toml")]
 
 
 # Files
 
 
-def test_a_prompt_outside_the_city_is_copied_and_stays_there(town: Path, tmp_path: Path) -> None:
+def test_a_prompt_outside_the_city_is_copied(town: Path, tmp_path: Path) -> None:
     outside = tmp_path / "mayor.md"
     outside.write_text("You run the town.\n")
     build_tree(town, {"city.toml": MAYOR.replace("prompts/mayor.md", str(outside))})
@@ -190,7 +190,7 @@ def test_a_prompt_outside_the_city_is_copied_and_stays_there(town: Path, tmp_pat
     assert (town / "agents/mayor/prompt.md").read_text() == "You run the town.\n"
 
 
-def test_a_private_file_makes_private_files(town: Path) -> None:
+def test_a_private_file_is_split_into_private_files(town: Path) -> None:
     build_tree(town, {"city.toml": MAYOR + 'env = { TOKEN = "x" }\n', **PROMPT})
     (town / "city.toml").chmod(0o600)
     plan = migrated(town)
@@ -198,14 +198,14 @@ def test_a_private_file_makes_private_files(town: Path) -> None:
     assert (write.path, write.mode) == ("agents/mayor/agent.toml", 0o600)
 
 
-def test_a_link_to_a_prompt_that_moves_follows_it(town: Path) -> None:
+def test_a_symlink_to_a_moved_prompt_is_updated(town: Path) -> None:
     build_tree(town, {"city.toml": MAYOR, **PROMPT, "agents/clerk/agent.toml": ""})
     (town / "agents/clerk/prompt.md").symlink_to("../../prompts/mayor.md")
     migrated(town)
     assert os.readlink(town / "agents/clerk/prompt.md") == "../mayor/prompt.md"
 
 
-def test_an_overlay_joins_the_one_that_the_folder_has(town: Path) -> None:
+def test_an_overlay_is_merged_with_the_existing_one(town: Path) -> None:
     files = {
         "city.toml": '[[agent]]\nname = "mayor"\ndescription = "Runs."\noverlay_dir = "files"\n',
         "files/a.txt": "a\n",
@@ -221,7 +221,7 @@ def test_an_overlay_joins_the_one_that_the_folder_has(town: Path) -> None:
     ]
 
 
-def test_fragments_beside_a_prompt_that_moves_are_found_again(town: Path) -> None:
+def test_fragments_next_to_a_moved_prompt_move_too(town: Path) -> None:
     files = {
         "city.toml": MAYOR.replace("prompts/", "assets/prompts/"),
         "assets/prompts/mayor.md": '{{ template "manners" . }}\n',
@@ -232,7 +232,7 @@ def test_fragments_beside_a_prompt_that_moves_are_found_again(town: Path) -> Non
     assert (town / "template-fragments/manners.template.md").exists()
 
 
-def test_orders_in_a_directory_of_formulas_that_moves_are_orders_all_the_same(town: Path) -> None:
+def test_orders_in_a_moved_formulas_directory_stay_orders(town: Path) -> None:
     files = {
         "city.toml": '[imports.guards]\nsource = "packs/guards"\n',
         **GUARDS,
@@ -255,7 +255,7 @@ def test_orders_in_a_directory_of_formulas_that_moves_are_orders_all_the_same(to
 # Packs
 
 
-def test_a_pack_outside_the_city_is_told_and_left_alone(town: Path, tmp_path: Path) -> None:
+def test_a_pack_outside_the_city_is_noted_and_stays_unchanged(town: Path, tmp_path: Path) -> None:
     guards = build_tree(
         tmp_path / "guards",
         {"pack.toml": '[pack]\nname = "guards"\n\n' + MAYOR, **PROMPT},
@@ -270,7 +270,7 @@ def test_a_pack_outside_the_city_is_told_and_left_alone(town: Path, tmp_path: Pa
     assert tree_of(guards) == before
 
 
-def test_a_bare_name_that_two_packs_have_gets_the_binding_it_meant(town: Path) -> None:
+def test_an_ambiguous_bare_name_gets_its_binding(town: Path) -> None:
     files = {
         "city.toml": (
             '[workspace]\nincludes = ["packs/guards"]\n\n'
@@ -287,7 +287,7 @@ def test_a_bare_name_that_two_packs_have_gets_the_binding_it_meant(town: Path) -
     assert 'name = "guards.guard"' in (town / "city.toml").read_text()
 
 
-def test_folders_that_are_there_name_agents_as_they_are_called_now(town: Path) -> None:
+def test_existing_agent_directories_use_the_new_names(town: Path) -> None:
     tables = "".join(
         f'[[agent]]\nname = "worker"\ndir = "{rig}"\ndescription = "Works."\n\n'
         f'[[rigs]]\nname = "{rig}"\n\n'
@@ -305,7 +305,7 @@ def test_folders_that_are_there_name_agents_as_they_are_called_now(town: Path) -
     assert 'depends_on = ["api--worker", "web/web--worker"]' in text
 
 
-def test_fragments_for_everybody_come_before_those_of_the_pack(town: Path) -> None:
+def test_shared_fragments_precede_those_of_the_pack(town: Path) -> None:
     files = {
         "city.toml": '[workspace]\nglobal_fragments = ["manners"]\n\n' + MAYOR,
         "pack.toml": '[pack]\nname = "town"\n\n[agent_defaults]\nappend_fragments = ["hours"]\n',
@@ -326,12 +326,12 @@ def test_fragments_for_everybody_come_before_those_of_the_pack(town: Path) -> No
 @pytest.mark.parametrize(
     "name", ["example_city", "tests/cities/full_agent", "tests/cities/minimal"]
 )
-def test_a_city_of_todays_layout_needs_no_change(name: str) -> None:
+def test_a_city_without_v1_parts_needs_no_change(name: str) -> None:
     plan = planned(REPOSITORY / name)
     assert (plan.changes, plan.problems, plan.notes) == ((), (), ())
 
 
-def test_what_stays_of_a_large_file_stays_to_the_byte(town: Path) -> None:
+def test_the_rest_of_a_large_file_stays_unchanged(town: Path) -> None:
     """Between two hundred agents with comments there is everything else a city may say."""
     whole, left = ["# Our town.\n\n"], ["# Our town.\n\n"]
     prompts = {}
@@ -357,7 +357,7 @@ def test_what_stays_of_a_large_file_stays_to_the_byte(town: Path) -> None:
     assert not (town / "prompts").exists()
 
 
-def test_an_override_of_a_rig_means_the_agent_of_that_rig(town: Path) -> None:
+def test_an_override_refers_to_the_agent_of_its_rig(town: Path) -> None:
     tables = "".join(
         f'[[agent]]\nname = "worker"\ndir = "{rig}"\ndescription = "Works."\n\n'
         f'[[rigs]]\nname = "{rig}"\n\n[[rigs.overrides]]\nagent = "worker"\nnudge = "{rig}"\n\n'
@@ -369,7 +369,7 @@ def test_an_override_of_a_rig_means_the_agent_of_that_rig(town: Path) -> None:
     assert text.index('agent = "api--worker"') < text.index('agent = "web--worker"')
 
 
-def test_a_path_in_a_patch_of_an_included_file_lies_beside_that_file(town: Path) -> None:
+def test_a_path_in_a_patch_of_an_included_file_is_relative_to_it(town: Path) -> None:
     files = {
         "city.toml": 'include = ["crew/patches.toml"]\n\n[workspace]\nprovider = "claude"\n',
         "crew/patches.toml": '[[patches.agent]]\nname = "claude"\nprompt_template = "a.md"\n',

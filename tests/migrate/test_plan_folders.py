@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.migrate.cases import tree_of
-from tests.migrate.test_plan import MAYOR, PROMPT, faults, migrated, planned
+from tests.migrate.test_plan import MAYOR, PROMPT, migrated, planned, problem_codes
 from tests.support.trees import build_tree
 
 
@@ -15,61 +15,59 @@ def town(tmp_path: Path) -> Path:
     return tmp_path / "town"
 
 
-def test_a_prompt_that_is_there_already_just_so_is_left(town: Path) -> None:
+def test_an_identical_existing_prompt_is_kept(town: Path) -> None:
     build_tree(town, {"city.toml": MAYOR, "agents/mayor/prompt.md": PROMPT["prompts/mayor.md"]})
     build_tree(town, PROMPT)
     migrated(town)
     assert list(tree_of(town)) == ["city.toml", "agents/mayor/prompt.md"]
 
 
-def test_another_prompt_in_the_folder_is_told_once(town: Path) -> None:
+def test_a_different_existing_prompt_is_reported_once(town: Path) -> None:
     build_tree(town, {"city.toml": MAYOR, "agents/mayor/prompt.md": "Other.\n", **PROMPT})
-    assert faults(planned(town)) == [("target-exists", "city.toml")]
+    assert problem_codes(planned(town)) == [("target-exists", "city.toml")]
 
 
 @pytest.mark.parametrize("field", ["prompt_template", "namepool", "overlay_dir"])
-def test_a_pipe_is_not_waited_for(town: Path, field: str) -> None:
+def test_a_named_pipe_does_not_block(town: Path, field: str) -> None:
     build_tree(town, {"city.toml": f'[[agent]]\nname = "a"\n{field} = "pipe"\n'})
     os.mkfifo(town / "pipe")
     code = "not-a-directory" if field == "overlay_dir" else "not-a-file"
-    assert faults(planned(town)) == [(code, "city.toml")]
+    assert problem_codes(planned(town)) == [(code, "city.toml")]
 
 
-def test_names_that_differ_only_in_case_are_told_before_anything_is_done(town: Path) -> None:
+def test_names_that_differ_only_in_case_are_a_problem(town: Path) -> None:
     text = '[[agent]]\nname = "worker"\n[[agent]]\nname = "Worker"\n'
     build_tree(town, {"city.toml": text})
     plan = planned(town)
-    assert faults(plan) == [("case-clash", "city.toml")]
+    assert problem_codes(plan) == [("case-clash", "city.toml")]
     place = plan.problems[0].place
     assert place
     assert place.path == ("agent", 1, "name")
 
 
-def test_a_folder_whose_name_differs_only_in_case_is_told_too(town: Path) -> None:
+def test_an_existing_directory_that_differs_only_in_case_is_a_problem(town: Path) -> None:
     build_tree(town, {"city.toml": MAYOR, "agents/Mayor/prompt.md": "You.\n", **PROMPT})
-    assert faults(planned(town)) == [("case-clash", "city.toml")]
+    assert problem_codes(planned(town)) == [("case-clash", "city.toml")]
 
 
 RIG = {"city.toml": '[[agent]]\nname = "mayor"\n[[rigs]]\nname = "api"\npath = "/srv/api"\n'}
 
 
 @pytest.mark.parametrize("repository", [".", ".."])
-def test_a_city_in_git_does_not_commit_where_the_rigs_of_this_machine_are(
-    town: Path, repository: str
-) -> None:
+def test_a_city_in_git_ignores_the_machine_local_file(town: Path, repository: str) -> None:
     build_tree(town, RIG)
     (town / repository / ".git").mkdir()
     migrated(town)
     assert (town / ".gitignore").read_text() == "city.local.toml\n"
 
 
-def test_a_city_in_no_repository_gets_no_list_of_ignored_files(town: Path) -> None:
+def test_a_city_outside_git_gets_no_gitignore(town: Path) -> None:
     build_tree(town, RIG)
     migrated(town)
     assert not (town / ".gitignore").exists()
 
 
-def test_an_agent_of_a_pack_in_a_rig_that_the_city_has_not_is_told(town: Path) -> None:
+def test_an_agent_in_an_undeclared_rig_is_noted(town: Path) -> None:
     pack = '[pack]\nname = "guards"\nschema = 1\n\n[[agent]]\nname = "guard"\ndir = "gate"\n'
     files = {"city.toml": '[workspace]\nincludes = ["guards"]\n', "guards/pack.toml": pack}
     build_tree(town, files)
@@ -80,14 +78,14 @@ def test_an_agent_of_a_pack_in_a_rig_that_the_city_has_not_is_told(town: Path) -
 @pytest.mark.parametrize(
     "key", ['prompt_template = "city.toml"', 'overlay_dir = "."', 'namepool = "crew/crew.toml"']
 )
-def test_a_file_that_defines_agents_is_no_agents_own(town: Path, key: str) -> None:
+def test_a_file_that_defines_agents_is_not_moved(town: Path, key: str) -> None:
     text = f'include = ["crew/crew.toml"]\n\n[[agent]]\nname = "a"\n{key}\n'
     build_tree(town, {"city.toml": text, "crew/crew.toml": '[[agent]]\nname = "b"\n'})
-    assert faults(planned(town)) == [("bad-value", "city.toml")]
+    assert problem_codes(planned(town)) == [("bad-value", "city.toml")]
 
 
 @pytest.mark.parametrize("where", ["prompt", "command"])
-def test_an_agent_that_asks_for_the_directory_of_its_file_is_told(town: Path, where: str) -> None:
+def test_a_use_of_config_dir_in_an_included_file_is_noted(town: Path, where: str) -> None:
     asks = {"prompt": "Look.", "command": "true"} | {where: "{{ .ConfigDir }}/run"}
     table = f'[[agent]]\nname = "a"\nprompt_template = "a.md"\npre_start = ["{asks["command"]}"]\n'
     files = {"city.toml": 'include = ["more/a.toml"]\n', "more/a.toml": table}
@@ -96,7 +94,7 @@ def test_an_agent_that_asks_for_the_directory_of_its_file_is_told(town: Path, wh
     assert f"more/a.toml:1: {words}" in migrated(town).notes
 
 
-def test_an_override_that_gave_an_agent_another_rig_is_listed(town: Path) -> None:
+def test_an_override_that_moves_an_agent_is_reported(town: Path) -> None:
     rig = '[[rigs]]\nname = "api"\n\n[[rigs.overrides]]\nagent = "mayor"\ndir = "web"\n'
     build_tree(town, {"city.toml": MAYOR + rig, **PROMPT})
     (lost,) = migrated(town).not_carried

@@ -77,7 +77,9 @@ def agents(draw: st.DrawFn) -> str:
 
 @settings(max_examples=40)
 @given(agents(), OTHERS, WORKSPACE)
-def test_a_migrated_city_is_the_one_it_was(tables: str, others: list[str], workspace: str) -> None:
+def test_a_migrated_city_has_the_same_configuration(
+    tables: str, others: list[str], workspace: str
+) -> None:
     text = f'[workspace]\nprovider = "claude"\n{workspace}\n{tables}{RIGS}{"".join(others)}'
     with tempfile.TemporaryDirectory() as directory:
         town = build_tree(Path(directory) / "town", {"city.toml": text, **FILES})

@@ -26,7 +26,7 @@ def table(name: str) -> str:
 RIG = '[[rigs]]\nname = "api"\n'
 
 
-def test_what_an_agents_file_will_say_is_shown(town: Path) -> None:
+def test_the_new_agent_toml_is_shown(town: Path) -> None:
     build_tree(town, {"city.toml": table("worker") + RIG})
     lines = shown(town)
     at = lines.index("+++ b/agents/worker/agent.toml")
@@ -39,9 +39,7 @@ def test_what_an_agents_file_will_say_is_shown(town: Path) -> None:
 
 
 @pytest.mark.parametrize(("agents", "are_shown"), [(20, True), (21, False)])
-def test_the_files_of_very_many_agents_are_only_counted(
-    town: Path, agents: int, are_shown: bool
-) -> None:
+def test_many_new_agent_files_are_only_counted(town: Path, agents: int, are_shown: bool) -> None:
     tables = "".join(table(f"worker-{number}") for number in range(agents))
     build_tree(town, {"city.toml": tables + RIG})
     lines = shown(town)
@@ -50,7 +48,7 @@ def test_the_files_of_very_many_agents_are_only_counted(
     assert max(map(len, lines)) <= 80
 
 
-def test_agents_stand_in_the_order_of_their_tables(town: Path) -> None:
+def test_agents_are_listed_in_the_order_of_their_tables(town: Path) -> None:
     tables = "".join(
         f'[[agent]]\nname = "{name}"\nprompt_template = "{prompt}.md"\n{more}\n'
         for name, prompt, more in (
@@ -67,14 +65,14 @@ def test_agents_stand_in_the_order_of_their_tables(town: Path) -> None:
     ]
 
 
-def test_a_pack_that_is_not_the_citys_is_a_note_and_no_loss(town: Path, tmp_path: Path) -> None:
+def test_a_pack_outside_the_city_is_a_note(town: Path, tmp_path: Path) -> None:
     build_tree(tmp_path / "guards", {"pack.toml": '[pack]\nname = "guards"\n' + table("guard")})
     build_tree(town, {"city.toml": '[imports.guards]\nsource = "../guards"\n'})
     lines = shown(town)
     assert lines[:3] == ["Nothing to migrate: the city has no v1 tables.", "", "Notes"]
 
 
-def test_keys_that_do_nothing_are_told_as_what_they_are(town: Path) -> None:
+def test_keys_without_effect_are_listed_with_the_reason(town: Path) -> None:
     build_tree(town, {"city.toml": table("worker") + 'work_query = "ready"\n' + RIG})
     lines = shown(town)
     assert lines[lines.index("No longer in effect") + 1].startswith("  city.toml:4: ")

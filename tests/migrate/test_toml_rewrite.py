@@ -73,73 +73,73 @@ def notes(*texts: str) -> Counter[str]:
 
 
 @given(documents())
-def test_what_is_taken_out_and_what_stays_are_the_whole(text: str) -> None:
+def test_taken_tables_and_the_rest_contain_everything(text: str) -> None:
     whole = parse(text.encode())
     rest, taken = take_tables(text, "agent")
-    assert [parse(one.encode()) for one in taken] == whole.pop("agent", [])
+    assert [parse(table.encode()) for table in taken] == whole.pop("agent", [])
     assert parse(rest.encode()) == whole
     assert notes(rest, *taken) == notes(text)
 
 
 @given(documents())
-def test_lines_that_stay_are_the_lines_that_were_there(text: str) -> None:
+def test_remaining_lines_are_unchanged(text: str) -> None:
     rest, _ = take_tables(text, "agent")
     assert rest.startswith("\ufeff") == text.startswith("\ufeff")
     lines = iter(text.lstrip("\ufeff").splitlines(keepends=True))
     left = rest.lstrip("\ufeff").splitlines(keepends=True)
-    assert all(any(line == one for one in lines) for line in left)
+    assert all(any(line == original for original in lines) for line in left)
 
 
 @given(documents())
-def test_a_key_that_goes_leaves_its_comments(text: str) -> None:
+def test_comments_of_a_removed_key_stay(text: str) -> None:
     _, taken = take_tables(text, "agent")
-    for one in taken:
-        for name in parse(one.encode()):
-            left = remove_key(one, (name,))
-            whole = parse(one.encode())
+    for table in taken:
+        for name in parse(table.encode()):
+            left = remove_key(table, (name,))
+            whole = parse(table.encode())
             del whole[name]
             assert parse(left.encode()) == whole
             if name != "limits":  # what stands inside a table goes with it
-                assert notes(left) == notes(one)
+                assert notes(left) == notes(table)
 
 
-def test_tables_in_one_line_become_lines() -> None:
+def test_inline_tables_become_one_line_per_key() -> None:
     text = 'agent = [{ name = "a", env = { X = "1" } }, {name="b", "x y".z = 2}]  # all\n[rest]\n'
     rest, taken = take_tables(text, "agent")
     assert rest == "[rest]\n"
     assert taken == ['name = "a"\nenv = { X = "1" }\n', 'name="b"\n"x y".z = 2\n# all\n']
 
 
-def test_tables_of_an_entry_that_stand_far_from_it_are_found() -> None:
+def test_separated_subtables_are_found() -> None:
     text = "[[agent]]\nname = 'a'\n[other]\nx = 1\n[ agent . 'env' ] # here\nY = '1'\n"
     rest, taken = take_tables(text, "agent")
     assert rest == "[other]\nx = 1\n"
     assert taken == ["name = 'a'\n\n['env' ] # here\nY = '1'\n"]
 
 
-def test_lines_of_a_text_are_no_comments() -> None:
+def test_lines_of_a_string_are_not_comments() -> None:
     text = '[[a]]\nx = """\n# not one"""\n[[agent]]\nname = "b"\n'
     rest, taken = take_tables(text, "agent")
     assert (rest, taken) == ('[[a]]\nx = """\n# not one"""\n', ['name = "b"\n'])
 
 
-def test_comments_are_told_from_texts() -> None:
+def test_hash_signs_in_strings_are_not_comments() -> None:
     text = 'a = [ # one\n "#no", { b = "#no" }, # two\n] # three\n'
     assert list(comments(text, 0, len(text))) == ["# one", "# two", "# three"]
 
 
-def test_a_key_is_renamed_where_it_stands() -> None:
+def test_a_key_is_renamed_in_place() -> None:
     text = "a  .  b   =   1 # x\n"
     assert rename_key(text, ("a", "b"), "c") == "c   =   1 # x\n"
 
 
-def test_a_word_of_headers_is_renamed_where_it_stands() -> None:
+def test_a_part_of_headers_is_renamed_in_place() -> None:
     text = '[[ rigs . "overrides" ]] # x\n[rigs.overrides.env]\n'
     new = rename_tables(text, ("rigs", "overrides"), "patches")
     assert new == "[[ rigs . patches ]] # x\n[rigs.patches.env]\n"
 
 
-def test_lines_join_the_table_they_belong_to() -> None:
+def test_lines_are_added_to_their_table() -> None:
     text = "[[a]]\n  x = 1\n# end\n[[a]]\ny = 2"
     assert add_lines(text, ("a", 0), ["z = 3"]) == "[[a]]\n  x = 1\n  z = 3\n# end\n[[a]]\ny = 2"
     assert add_lines(text, ("a", 1), ["z = 3"]) == text + "\nz = 3\n"
@@ -147,10 +147,10 @@ def test_lines_join_the_table_they_belong_to() -> None:
     assert add_lines("# all", (), ["z = 3"]) == "# all\nz = 3\n"
 
 
-def test_comments_in_the_pool_of_a_patch_stay() -> None:
+def test_comments_in_the_pool_of_a_patch_are_kept() -> None:
     text = '[[patches.agent]]\nname = "a"\n# b\n[patches.agent.pool] # c\nmin = 1 # d\n# e\n'
-    today = translate({"name": "a", "pool": {"min": 1}}, patch=True)
-    assert pool_text(text, ("patches", "agent", 0), today) == (
+    translated = translate({"name": "a", "pool": {"min": 1}}, patch=True)
+    assert pool_text(text, ("patches", "agent", 0), translated) == (
         '[[patches.agent]]\nname = "a"\n# b\n# c\nmin_active_sessions = 1 # d\n# e\n'
     )
 
@@ -163,19 +163,17 @@ POOLS = st.dictionaries(
 
 
 @given(POOLS, st.sampled_from(["inline", "dotted", "table"]), st.booleans())
-def test_a_pool_is_written_out_however_it_was_written(
-    pool: dict[str, str], form: str, own: bool
-) -> None:
+def test_a_pool_is_converted_in_every_syntax(pool: dict[str, str], form: str, own: bool) -> None:
     pairs = [f"{name} = {value}" for name, value in pool.items()]
-    said = {
+    written_pool = {
         "inline": f"pool = {{ {', '.join(pairs)} }}\nnudge = 'x'\n",
         "dotted": "".join(f"pool.{pair}\n" for pair in pairs) + "nudge = 'x'\n",
         "table": "nudge = 'x'\n\n[pool]\n" + "".join(f"{pair}\n" for pair in pairs),
     }[form]
-    text = ("min_active_sessions = 7\n" if own else "") + said
-    today = translate(parse(text.encode()))
-    expected = {name: value for name, value in today.values.items() if name != "pool"}
-    written = parse(pool_text(text, (), today).encode())
+    text = ("min_active_sessions = 7\n" if own else "") + written_pool
+    translated = translate(parse(text.encode()))
+    expected = {name: value for name, value in translated.values.items() if name != "pool"}
+    written = parse(pool_text(text, (), translated).encode())
     written.pop("pool", None)
     assert written == expected
 
@@ -184,11 +182,11 @@ LISTS = st.lists(st.sampled_from("abc"), max_size=2, unique=True)
 
 
 @given(st.none() | LISTS, st.none() | LISTS, LISTS)
-def test_two_lists_of_fragments_become_the_one_that_is_wanted(
+def test_two_fragment_lists_become_one(
     inject: list[str] | None, append: list[str] | None, wanted: list[str]
 ) -> None:
     lines = [f"append_fragments = {append}\n"] if append is not None else []
     lines += [f"inject_fragments = {inject}  # why\n"] if inject is not None else []
     new = fragments_text("".join(lines), (), wanted)
-    said = wanted or inject is not None or append is not None
-    assert parse(new.encode()) == ({"append_fragments": wanted} if said else {})
+    is_set = wanted or inject is not None or append is not None
+    assert parse(new.encode()) == ({"append_fragments": wanted} if is_set else {})

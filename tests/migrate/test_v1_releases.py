@@ -27,7 +27,7 @@ def lost(plan: Migration) -> dict[str, str]:
     return {one.key: one.reason for one in plan.not_carried}
 
 
-def test_prompts_and_formulas_below_gc_are_copied_and_stay(town: Path) -> None:
+def test_prompts_and_formulas_below_gc_are_copied(town: Path) -> None:
     files = {
         "city.toml": (
             '[formulas]\ndir = ".gc/formulas"\n\n'
@@ -52,7 +52,7 @@ def test_prompts_and_formulas_below_gc_are_copied_and_stay(town: Path) -> None:
         ("formulas/plugins/digest/plugin.toml", "orders/digest.toml"),
     ],
 )
-def test_older_kinds_of_orders_are_named_with_the_place_of_an_order(
+def test_automations_and_plugins_are_noted_with_the_path_of_an_order(
     town: Path, file: str, order: str
 ) -> None:
     tables = '[[agent]]\nname = "mayor"\ndescription = "Runs it."\n'
@@ -62,7 +62,7 @@ def test_older_kinds_of_orders_are_named_with_the_place_of_an_order(
     )
 
 
-def test_a_topology_is_named_as_what_it_should_be(town: Path) -> None:
+def test_a_topology_is_reported_with_the_fix(town: Path) -> None:
     build_tree(
         town,
         {
@@ -76,21 +76,21 @@ def test_a_topology_is_named_as_what_it_should_be(town: Path) -> None:
     }
 
 
-def test_formulas_where_they_always_are_is_no_loss(town: Path) -> None:
+def test_the_default_formulas_dir_is_not_reported(town: Path) -> None:
     build_tree(town, {"city.toml": '[formulas]\ndir = "formulas"\n'})
     plan = planned(town)
     assert lost(plan) == {}
     assert [one.content for one in plan.changes] == [b""]
 
 
-def test_a_formulas_directory_that_is_not_there_is_a_loss(town: Path) -> None:
+def test_a_missing_formulas_dir_is_reported(town: Path) -> None:
     build_tree(town, {"city.toml": '[formulas]\ndir = "recipes"\n'})
     assert lost(planned(town)) == {
         "formulas.dir": "recipes is not a directory of the pack; use formulas/"
     }
 
 
-def test_pre_sync_is_named_and_gone(town: Path) -> None:
+def test_pre_sync_is_removed_and_reported(town: Path) -> None:
     tables = '[[agents]]\nname = "wolf"\ndescription = "Howls."\npre_sync = true\n'
     build_tree(town, {"city.toml": tables})
     assert "pre_start" in lost(planned(town))["agents.pre_sync"]
@@ -98,14 +98,14 @@ def test_pre_sync_is_named_and_gone(town: Path) -> None:
     assert (town / "agents/wolf/agent.toml").read_text() == 'description = "Howls."\n'
 
 
-def test_agent_toml_does_not_begin_with_an_empty_line(town: Path) -> None:
+def test_agent_toml_does_not_start_with_an_empty_line(town: Path) -> None:
     tables = '[[agent]]\nname = "tug"\nprompt_template = "tug.md"\n\n[agent.pool]\nmax = 4\n'
     build_tree(town, {"city.toml": tables, "tug.md": "You pull.\n"})
     assert InProcess(town)("migrate", "--yes").code == 0
     assert (town / "agents/tug/agent.toml").read_text() == "max_active_sessions = 4\n"
 
 
-def test_agents_that_shared_an_overlay_still_get_along_in_one_directory(town: Path) -> None:
+def test_agents_that_share_an_overlay_do_not_conflict(town: Path) -> None:
     table = '[[agent]]\nname = "{}"\ndir = "mill"\ndescription = "Works."\noverlay_dir = "shared"\n'
     build_tree(
         town,

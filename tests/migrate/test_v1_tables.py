@@ -79,74 +79,76 @@ nudge = "go"
 """
 
 
-def said(problems: list[Problem]) -> list[tuple[str, tuple[str | int, ...]]]:
+def codes_and_paths(problems: list[Problem]) -> list[tuple[str, tuple[str | int, ...]]]:
     return [(problem.code, problem.place.path) for problem in problems if problem.place]
 
 
-def test_a_packs_manifest_is_taken_apart() -> None:
-    found = V1Manifest(parse(PACK.encode()), "pack.toml")
-    assert [(one.name, one.dir, one.at) for one in found.agents] == [
+def test_the_v1_parts_of_a_pack_are_read() -> None:
+    v1 = V1Manifest(parse(PACK.encode()), "pack.toml")
+    assert [(agent.name, agent.dir, agent.at) for agent in v1.agents] == [
         ("harbour-master", "", ("agent", 0)),
         ("diver", "web", ("agent", 1)),
     ]
-    assert found.agents[1].table == {"name": "diver", "dir": "web", "pool": {"max": 3}}
-    assert found.includes == [
+    assert v1.agents[1].table == {"name": "diver", "dir": "web", "pool": {"max": 3}}
+    assert v1.includes == [
         Include("../core", ("pack", "includes", 0), "pack"),
         Include("https://example.org/r.git//dock#main", ("pack", "includes", 1), "pack"),
     ]
-    assert found.city_agents == ["harbour-master"]
-    assert found.formulas_dir == "formulas"
-    assert [(one.name, one.at) for one in found.entries["doctor"]] == [("tools", ("doctor", 0))]
-    assert [(one.name, one.at) for one in found.entries["commands"]] == [("tide", ("commands", 0))]
-    assert found.problems == []
+    assert v1.city_agents == ["harbour-master"]
+    assert v1.formulas_dir == "formulas"
+    assert [(entry.name, entry.at) for entry in v1.entries["doctor"]] == [("tools", ("doctor", 0))]
+    assert [(entry.name, entry.at) for entry in v1.entries["commands"]] == [
+        ("tide", ("commands", 0))
+    ]
+    assert v1.problems == []
 
 
-def test_a_citys_manifest_is_taken_apart() -> None:
-    found = V1Manifest(parse(CITY.encode()), "city.toml")
-    assert found.files == ["more.toml", "//crew.toml"]
-    assert found.includes == [
+def test_the_v1_parts_of_a_city_are_read() -> None:
+    v1 = V1Manifest(parse(CITY.encode()), "city.toml")
+    assert v1.files == ["more.toml", "//crew.toml"]
+    assert v1.includes == [
         Include("packs/oldest", ("workspace", "topology"), "city"),
         Include("packs/ferry", ("workspace", "includes", 0), "city"),
         Include("packs/crew", ("workspace", "default_rig_includes", 0), "default-rig"),
         Include("packs/ferry", ("rigs", 0, "includes", 0), "rig", "web"),
         Include("packs/crew", ("rigs", 1, "pack"), "rig", "app"),
     ]
-    assert found.packs == [
+    assert v1.packs == [
         NamedPack("crew", "https://example.org/crew.git", "v1", "packs/crew", ("packs", "crew")),
     ]
-    assert found.defaults == {"provider": "claude"}
-    assert found.global_fragments == ["manners"]
-    assert [(one.at, one.rig) for one in found.patches] == [
+    assert v1.defaults == {"provider": "claude"}
+    assert v1.global_fragments == ["manners"]
+    assert [(patch.at, patch.rig) for patch in v1.patches] == [
         (("patches", "agent", 0), ""),
         (("rigs", 0, "overrides", 0), "web"),
         (("rigs", 1, "patches", 0), "app"),
     ]
-    assert found.overrides == [("rigs", 0, "overrides")]
+    assert v1.overrides == [("rigs", 0, "overrides")]
 
 
 @pytest.mark.parametrize("text", [PACK, CITY])
-def test_every_mark_is_a_place_in_the_file(text: str) -> None:
-    found = V1Manifest(parse(text.encode()), "pack.toml")
-    for mark in found.marks:
+def test_every_mark_is_a_key_path_in_the_file(text: str) -> None:
+    v1 = V1Manifest(parse(text.encode()), "pack.toml")
+    for mark in v1.marks:
         value: object = parse(text.encode())
         for part in mark:
             value = value[part]  # type: ignore[index]
 
 
-def test_marks_of_a_pack_come_in_the_order_of_the_file() -> None:
+def test_marks_of_a_pack_are_in_file_order() -> None:
     lines = [locate(PACK, mark)[0] for mark in V1Manifest(parse(PACK.encode()), "x").marks]
     assert lines == sorted(lines)
     assert len(lines) == 7
 
 
-def test_the_first_releases_called_the_list_agents() -> None:
-    found = V1Manifest({"agents": [{"name": "diver"}]}, "pack.toml")
-    assert found.agents == [V1AgentTable("diver", "", {"name": "diver"}, ("agents", 0))]
-    assert found.defaults is None
+def test_agents_can_be_an_array_of_tables() -> None:
+    v1 = V1Manifest({"agents": [{"name": "diver"}]}, "pack.toml")
+    assert v1.agents == [V1AgentTable("diver", "", {"name": "diver"}, ("agents", 0))]
+    assert v1.defaults is None
 
 
-def test_todays_layout_leaves_no_mark() -> None:
-    today = """
+def test_a_current_manifest_has_no_marks() -> None:
+    current = """
         [pack]
         name = "ferry"
         schema = 2
@@ -166,9 +168,9 @@ def test_todays_layout_leaves_no_mark() -> None:
         [[rigs.patches]]
         agent = "diver"
     """
-    found = V1Manifest(parse(today.encode()), "pack.toml")
-    assert found.marks == []
-    assert found.problems == []
+    v1 = V1Manifest(parse(current.encode()), "pack.toml")
+    assert v1.marks == []
+    assert v1.problems == []
 
 
 @pytest.mark.parametrize(
@@ -191,18 +193,18 @@ def test_todays_layout_leaves_no_mark() -> None:
         ({"doctor": ["a"]}, ("bad-type", ("doctor", 0))),
     ],
 )
-def test_what_has_the_wrong_shape_is_a_problem_and_the_rest_is_found(
+def test_a_wrong_type_is_a_problem_and_the_rest_is_read(
     manifest: dict[str, object], problem: tuple[str, tuple[str | int, ...]]
 ) -> None:
     good = [{"name": "good"}]
     other = "agents" if "agent" in manifest else "agent"
-    found = V1Manifest(manifest | ({} if other in manifest else {other: good}), "pack.toml")
-    assert said(found.problems) == [problem]
-    assert all(one.place and one.place.file == "pack.toml" for one in found.problems)
+    v1 = V1Manifest(manifest | ({} if other in manifest else {other: good}), "pack.toml")
+    assert codes_and_paths(v1.problems) == [problem]
+    assert all(problem.place and problem.place.file == "pack.toml" for problem in v1.problems)
     if other not in manifest:
-        assert [one.name for one in found.agents] == ["good"]
+        assert [agent.name for agent in v1.agents] == ["good"]
 
 
 @pytest.mark.parametrize("key", ["pack", "workspace", "rigs", "patches", "formulas", "global"])
-def test_what_todays_reader_reports_is_not_reported_twice(key: str) -> None:
+def test_wrong_types_that_decoding_reports_are_not_reported_twice(key: str) -> None:
     assert V1Manifest({key: 3}, "pack.toml").problems == []
