@@ -10,7 +10,7 @@ from gascity.cli.context import json_option, pass_context
 from gascity.cli.problems import city_error
 from gascity.model.names import did_you_mean
 
-Target = tuple[str, str, str]  # module, attribute, help text
+Target = tuple[str, str, str]  # module (`.agent` is in this package), attribute, help text
 
 
 class HelpCommand(click.Command):
@@ -88,7 +88,7 @@ class LazyGroup(click.Group):
         if cmd_name not in self.commands_at:
             return super().get_command(ctx, cmd_name)
         module, attribute, _ = self.commands_at[cmd_name]
-        command: click.Command = getattr(import_module(module), attribute)
+        command: click.Command = getattr(import_module(module, __package__), attribute)
         return command
 
     def resolve_command(

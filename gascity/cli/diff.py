@@ -70,7 +70,12 @@ def _side(planner: Planner, planned: DirectoryPlan, step: Step, *, after: bool) 
         return []
     if not after and not change.expected.mode & 0o077:
         return [_NOT_SHOWN]  # it may hold secrets of an earlier apply, which nothing can mask now
-    data = _data(planner, planned, step) if after else _now(planned, step)
+    if not after:
+        data = planned.read(step.path)
+    elif change.data is not None:
+        data = change.data
+    else:
+        data = planner.file_content(planned.requirements.wanted[step.path])
     return _text_lines(data, lambda text: _hidden(planner, planned, step, text))
 
 
@@ -81,17 +86,6 @@ def _text_lines(data: bytes, hide: Callable[[str], str]) -> list[str] | None:
     except UnicodeDecodeError:
         return None
     return None if "\0" in text else [_masked(line) for line in hide(text).splitlines()]
-
-
-def _data(planner: Planner, planned: DirectoryPlan, step: Step) -> bytes:
-    assert step.change is not None
-    if step.change.data is not None:
-        return step.change.data
-    return planner.file_content(planned.requirements.wanted[step.path])
-
-
-def _now(planned: DirectoryPlan, step: Step) -> bytes:
-    return planned.read(step.path)
 
 
 def _hidden(planner: Planner, planned: DirectoryPlan, step: Step, text: str) -> str:

@@ -12,7 +12,6 @@ from gascity.cli.problems import city_error
 from gascity.files import create_file, locked
 from gascity.model.city import City
 from gascity.model.names import did_you_mean
-from gascity.model.problems import CityError, Problem
 from gascity.paths import which
 from gascity.pipeline import external_paths, open_city
 from gascity.resources import data_dir
@@ -59,11 +58,11 @@ def init(
 
     PATH defaults to the current directory. Existing files are kept. Needs no network.
     """
-    root = os.path.normpath(os.path.join(context.cwd, os.path.expanduser(path)))
+    root = context.path(path)
     _check(context, root, providers, name)
     if os.path.lexists(os.path.join(root, "city.toml")):
         open_city(root, context.environ)  # raises for a city that cannot be read
-    files = _example_files() if example else {}
+    files = dict(tree(data_dir("example_city"), "")) if example else {}
     if not example:
         chosen = providers or _installed(context)
         files["city.toml"] = (_city_toml(root, chosen, name, unrestricted).encode(), 0o644)
@@ -81,8 +80,7 @@ def init(
         "kept": kept,
         "providers": list(city.configured),
     }
-    context.output(answer, lambda: _lines(context, city, root, created, kept))
-    return 0
+    return context.output(answer, lambda: _lines(context, city, root, created, kept))
 
 
 def _check(
@@ -92,19 +90,15 @@ def _check(
     while not os.path.lexists(above):
         above = os.path.dirname(above)
     if not os.path.isdir(above):
-        raise city_error(
-            "not-a-directory", f"{above} is not a directory", "name an existing or a new directory"
-        )
+        hint = "name an existing or a new directory"
+        raise city_error("not-a-directory", f"{above} is not a directory", hint)
     known = external_paths(context.environ).provider_files
     for provider in providers:
         if provider not in known:
-            raise city_error(
-                "unknown-provider",
-                f"there is no provider `{provider}`",
-                did_you_mean(provider, known) or f"known providers: {', '.join(sorted(known))}",
-            )
+            hint = did_you_mean(provider, known) or f"known providers: {', '.join(sorted(known))}"
+            raise city_error("unknown-provider", f"there is no provider `{provider}`", hint)
     if name is not None and (not name.strip() or not name.isprintable()):
-        raise CityError(Problem("bad-name", "a city name must be one line of text", None))
+        raise city_error("bad-name", "a city name must be one line of text")
 
 
 def _installed(context: CommandContext) -> tuple[str, ...]:
@@ -132,10 +126,6 @@ def _city_toml(root: str, providers: tuple[str, ...], name: str | None, unrestri
         if unrestricted:
             text += 'option_defaults = { permission_mode = "unrestricted" }\n'
     return text
-
-
-def _example_files() -> dict[str, tuple[bytes, int]]:
-    return dict(tree(data_dir("example_city"), ""))
 
 
 def _write(root: str, files: dict[str, tuple[bytes, int]]) -> tuple[list[str], list[str]]:

@@ -257,10 +257,11 @@ def to_json(value: Mapping[str, object]) -> str:
 
 
 def _plain(value: object) -> object:
-    if isinstance(value, (set, frozenset)):
-        return sorted(value)
-    if isinstance(value, Mapping):
-        return dict(value)
+    match value:
+        case set() | frozenset():
+            return sorted(value)
+        case Mapping():
+            return dict(value)
     return str(value)
 
 

@@ -3,21 +3,13 @@
 from gascity.cli.command import LazyGroup
 
 _COMMANDS = {
-    "list": ("gascity.cli.agent.list", "list_agents", "List agents."),
-    "show": ("gascity.cli.agent.show", "show_agent", "Show an agent's settings, tools and prompt."),
-    "emit": ("gascity.cli.agent.show", "emit_agent", "Print an agent's rendered prompt."),
-    "explain": (
-        "gascity.cli.agent.explain",
-        "explain_agent",
-        "Explain where each setting comes from.",
-    ),
-    "new": ("gascity.cli.agent.edit", "new_agent", "Create an agent."),
-    "set": ("gascity.cli.agent.edit", "set_agent", "Change an agent's settings."),
-    "rename": (
-        "gascity.cli.agent.edit",
-        "rename_agent",
-        "Rename an agent and update references to it.",
-    ),
+    "list": (".agent.list", "list_agents", "List agents."),
+    "show": (".agent.show", "show_agent", "Show an agent's settings, tools and prompt."),
+    "emit": (".agent.show", "emit_agent", "Print an agent's rendered prompt."),
+    "explain": (".agent.explain", "explain_agent", "Explain where each setting comes from."),
+    "new": (".agent.edit", "new_agent", "Create an agent."),
+    "set": (".agent.edit", "set_agent", "Change an agent's settings."),
+    "rename": (".agent.edit", "rename_agent", "Rename an agent and update references to it."),
 }
 
 agent = LazyGroup(

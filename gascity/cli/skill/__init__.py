@@ -3,14 +3,10 @@
 from gascity.cli.command import LazyGroup
 
 _COMMANDS = {
-    "list": ("gascity.cli.skill.list", "list_all", "List skills and where they come from."),
-    "show": ("gascity.cli.skill.show", "show_skill", "Show a skill and its files."),
-    "check": ("gascity.cli.skill.list", "check_skills", "Validate skills."),
-    "promote": (
-        "gascity.cli.skill.promote",
-        "promote_skill",
-        "Copy a project's skill into the city.",
-    ),
+    "list": (".skill.list", "list_all", "List skills and where they come from."),
+    "show": (".skill.show", "show_skill", "Show a skill and its files."),
+    "check": (".skill.list", "check_skills", "Validate skills."),
+    "promote": (".skill.promote", "promote_skill", "Copy a project's skill into the city."),
 }
 
 skill = LazyGroup(
