@@ -11,19 +11,51 @@ if TYPE_CHECKING:
 CITY_FILE = "city.toml"
 
 
+class ForeignCityError(PermissionError):
+    """The nearest city.toml belongs to another user, who could make this one run any program."""
+
+    def __init__(self, root: str, owner: int) -> None:
+        super().__init__(f"{root}/{CITY_FILE} belongs to user {owner}")
+        self.root = root
+        self.owner = owner
+
+
 def find_root(start: str, environ: Mapping[str, str], chosen: str | None = None) -> str | None:
-    """Return the root of the city: the chosen one, CITY_ROOT, the nearest above, or a rig's."""
+    """Return the root of the city: the chosen one, CITY_ROOT, the nearest above, or a rig's.
+
+    Raises ForeignCityError if the nearest one above belongs to neither the caller nor root. A city
+    that is named, or that the user registered for a rig, may belong to anyone.
+    """
     named = chosen or environ.get("CITY_ROOT")
     if named:
         return os.path.normpath(os.path.join(start, named))
     directory = start
     while True:
         if os.path.exists(os.path.join(directory, CITY_FILE)):
+            owner = _foreign_owner(directory, environ)
+            if owner is not None:
+                raise ForeignCityError(directory, owner)
             return directory
         parent = os.path.dirname(directory)
         if parent == directory:
             return rig_root(start, environ)
         directory = parent
+
+
+def _foreign_owner(root: str, environ: Mapping[str, str]) -> int | None:
+    """Return who owns the city if it is neither the caller nor root.
+
+    The link itself counts, not its target: in a directory that all may write, a link to a file of
+    the caller's would otherwise turn everything beside it into a trusted city.
+    """
+    trusted = {0, os.geteuid()}
+    sudo = environ.get("SUDO_UID", "")
+    if os.geteuid() == 0 and sudo.isdecimal():
+        trusted.add(int(sudo))
+    for status in (os.lstat(os.path.join(root, CITY_FILE)), os.stat(root)):
+        if status.st_uid not in trusted:
+            return status.st_uid
+    return None
 
 
 def rig_root(start: str, environ: Mapping[str, str]) -> str | None:
@@ -75,10 +107,18 @@ def _home(environ: Mapping[str, str], name: str, default: str) -> str:
 
 
 def make_state(root: str) -> None:
-    """Create the city's state directory `.gc`, ignored by git."""
+    """Create the city's state directory `.gc`, ignored by git and closed to other users.
+
+    It holds prompts, logs and working directories. One that an older version left open is closed.
+    """
     state = os.path.join(root, ".gc")
-    if not os.path.isdir(state):
-        os.makedirs(state, exist_ok=True)
+    try:
+        status = os.stat(state)
+        if status.st_mode & 0o077 and status.st_uid == os.geteuid():
+            os.chmod(state, 0o700)
+    except FileNotFoundError:
+        os.makedirs(root, exist_ok=True)
+        os.makedirs(state, mode=0o700, exist_ok=True)
         with open(os.path.join(state, ".gitignore"), "w", encoding="utf-8") as file:
             file.write("*\n")
 

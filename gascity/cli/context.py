@@ -32,7 +32,7 @@ from gascity.cli.problems import (
     summary,
 )
 from gascity.model.problems import CityError, Problem
-from gascity.paths import CITY_FILE, find_root
+from gascity.paths import CITY_FILE, ForeignCityError, find_root
 from gascity.workdir.write import UNFINISHED
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class CommandContext:
     @property
     def root(self) -> str:
         """The root directory of the city; CityError if there is none."""
-        root = find_root(self.cwd, self.environ, self.city_option)
+        root = self._find_root()
         if root is None:
             raise city_error(
                 "no-city",
@@ -74,6 +74,23 @@ class CommandContext:
             if os.path.exists(f"{root}/{UNFINISHED}"):
                 _recover(root)
         return root
+
+    def _find_root(self) -> str | None:
+        """Return the root, also that of another user's city if the user's settings trust it."""
+        try:
+            return find_root(self.cwd, self.environ, self.city_option)
+        except ForeignCityError as foreign:
+            from gascity.cli.user_settings import read_user_settings
+
+            settings = read_user_settings(self.environ)
+            if foreign.root in settings.safe_cities:
+                return foreign.root
+            raise city_error(
+                "foreign-city",
+                f"{foreign.root}/{CITY_FILE} belongs to another user (uid {foreign.owner})",
+                f"if you trust it: `city --city {foreign.root} …`, or add it to `safe_cities` in "
+                f"{settings.file}",
+            ) from None
 
     def _city_root(self) -> str:
         """Return the root; CityError if it has no city.toml."""
@@ -105,7 +122,10 @@ class CommandContext:
         return width(self.environ)
 
     def locator(self) -> Locator:
-        root = find_root(self.cwd, self.environ, self.city_option)
+        try:
+            root = find_root(self.cwd, self.environ, self.city_option)
+        except ForeignCityError as foreign:  # reported by the command itself
+            root = foreign.root
         return Locator(root or self.cwd, self.draft_texts)
 
     def city(self, **options: Any) -> "City":

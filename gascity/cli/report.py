@@ -43,7 +43,10 @@ def _masked(argument: str) -> str:
 
 
 def _write(text: str, context: CommandContext) -> str | None:
-    root = find_root(context.cwd, context.environ, context.city_option)
+    try:
+        root = find_root(context.cwd, context.environ, context.city_option)
+    except OSError:
+        root = None
     name = f"report-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.txt"
     directories = [os.path.join(root, ".gc", "reports")] if root else []
     directories += [os.path.join(state_home(context.environ), "gascity"), tempfile.gettempdir()]

@@ -17,6 +17,7 @@ from gascity.workdir.decide.context import Choices, waits_for_removal
 from gascity.workdir.fingerprint import Fingerprints
 from gascity.workdir.git_excludes import excludes_file, sync_git_and_markers
 from gascity.workdir.planner import DirectoryPlan, Planner, launch_file
+from gascity.workdir.write.directory import make_workdir
 from gascity.workdir.write.execute import ExecuteResult, Progress, execute
 from gascity.workdir.write.journal import JournalEntry, PathChange
 from gascity.workdir.write.ledger import Ledger, SyncState
@@ -115,7 +116,7 @@ class Applier:
         reason = "changed during apply; run `city apply` again"
         kept += [step._replace(op=KEEP, reason=reason, change=None) for step in result.conflicts]
         if plan.sites and not plan.requirements.blocked and not os.path.isdir(root):
-            os.makedirs(root)  # an agent without files needs a directory too
+            make_workdir(root)  # an agent without files needs a directory too
             ledger = ledger._replace(directories=("",))
         ledger = self._sync(ledger)
         if not plan.sites and not ledger.paths:
@@ -171,7 +172,7 @@ class Applier:
         environ = self.environ
         try:
             base = base_of(site.rig, self.planner.sites.default_branch(site.agent), environ)
-            os.makedirs(os.path.dirname(root), exist_ok=True)
+            make_workdir(os.path.dirname(root))
             commit = base.commit if base else None
             lock = rig_lock(self.city, site.rig)
             result = worktree.prepare(site.rig, root, site.branch, commit, environ, lock=lock)

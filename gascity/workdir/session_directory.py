@@ -21,6 +21,7 @@ from gascity.workdir.applier import after_worktree, remove_worktree, rig_lock
 from gascity.workdir.git_excludes import write_markers
 from gascity.workdir.planner import Planner, launch_file
 from gascity.workdir.write import worktree
+from gascity.workdir.write.directory import make_workdir
 from gascity.workdir.write.execute import ApplyState
 from gascity.workdir.write.ledger import Ledger
 from gascity.workdir.write.recover import managed_files, recover
@@ -146,7 +147,7 @@ class _Candidate:
                 slot=self.site.suffix,
             )
         )
-        os.makedirs(os.path.dirname(self.root), exist_ok=True)
+        make_workdir(os.path.dirname(self.root))
         rig, environ, lock = self.site.rig, self.environ, self.lock
         try:
             result = worktree.prepare(

@@ -1,14 +1,18 @@
 """Where a city is found: named, in the environment, above, or through one of its rigs."""
 
+import os
+import stat
 from pathlib import Path
 
 import pytest
 
 from gascity.paths import (
+    ForeignCityError,
     cache_home,
     config_home,
     find_root,
     known_rigs,
+    make_state,
     rig_register,
     rig_root,
     state_home,
@@ -167,3 +171,68 @@ def test_a_program_with_a_slash_is_relative_to_the_directory(tmp_path: Path) -> 
     assert which("./tools/abacus", {}, str(tmp_path)) == f"{tmp_path}/./tools/abacus"
     assert which("tools/sub", {}, str(tmp_path)) is None
     assert which("abacus", {"PATH": ""}, f"{tmp_path}/tools") == f"{tmp_path}/tools/abacus"
+
+
+@pytest.fixture
+def other_user(monkeypatch: pytest.MonkeyPatch) -> int:
+    """A user who is not the caller. Root gives files away; another caller pretends to be one."""
+    if os.geteuid() != 0:
+        monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+        return os.getuid()
+    return 4321
+
+
+def give(path: Path, user: int) -> None:
+    if os.getuid() == 0:
+        os.chown(path, user, -1, follow_symlinks=False)
+
+
+@pytest.mark.parametrize("which_path", ["city.toml", "."])
+def test_a_city_of_another_user_is_refused(
+    city: Path, environ: dict[str, str], other_user: int, which_path: str
+) -> None:
+    give(city / which_path, other_user)
+    with pytest.raises(ForeignCityError) as refused:
+        find_root(str(city / "agents/mayor"), environ)
+    assert (refused.value.root, refused.value.owner) == (str(city), other_user)
+
+
+def test_a_link_of_another_user_to_a_city_file_is_refused(
+    city: Path, environ: dict[str, str], other_user: int, tmp_path: Path
+) -> None:
+    place = tmp_path / "open"
+    place.mkdir()
+    (place / "city.toml").symlink_to(city / "city.toml")
+    give(place / "city.toml", other_user)
+    with pytest.raises(ForeignCityError):
+        find_root(str(place), environ)
+
+
+def test_a_city_that_is_named_may_belong_to_another_user(
+    city: Path, environ: dict[str, str], other_user: int
+) -> None:
+    give(city, other_user)
+    assert find_root("/", environ, str(city)) == str(city)
+    assert find_root("/", {**environ, "CITY_ROOT": str(city)}) == str(city)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can act for another user")
+def test_under_sudo_the_city_of_the_calling_user_is_trusted(
+    city: Path, environ: dict[str, str]
+) -> None:
+    give(city, 4321)
+    assert find_root(str(city), {**environ, "SUDO_UID": "4321"}) == str(city)
+    with pytest.raises(ForeignCityError):
+        find_root(str(city), {**environ, "SUDO_UID": "4322"})
+
+
+def test_the_state_directory_is_closed_to_others(city: Path) -> None:
+    previous = os.umask(0)
+    try:
+        make_state(str(city))
+        assert stat.S_IMODE((city / ".gc").stat().st_mode) == 0o700
+        (city / ".gc").chmod(0o755)
+        make_state(str(city))
+        assert stat.S_IMODE((city / ".gc").stat().st_mode) == 0o700
+    finally:
+        os.umask(previous)

@@ -32,6 +32,12 @@ NO_HARD_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS)
 _CHUNK = 1 << 20
 
 
+def make_workdir(path: str, *, exist_ok: bool = True) -> None:
+    """Create a working directory or one that holds some; below `.gc` other users cannot enter."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    os.makedirs(path, mode=0o700 if "/.gc/" in path else 0o777, exist_ok=exist_ok)
+
+
 class ConcurrentChangeError(OSError):
     """A path is not in the state that the decision was based on."""
 
@@ -218,7 +224,7 @@ class Directory:
             return cached
         if not path:
             if create:
-                os.makedirs(self.root, exist_ok=True)
+                make_workdir(self.root)
             handle = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         else:
             parent, _, name = path.rpartition("/")

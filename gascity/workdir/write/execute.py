@@ -43,7 +43,13 @@ from gascity.model.plan import (
     digest,
 )
 from gascity.paths import path_key
-from gascity.workdir.write.directory import ConcurrentChangeError, Directory, content, stamp_of
+from gascity.workdir.write.directory import (
+    ConcurrentChangeError,
+    Directory,
+    content,
+    make_workdir,
+    stamp_of,
+)
 from gascity.workdir.write.journal import Journal, JournalEntry, PathChange, PathVersion
 from gascity.workdir.write.ledger import Ledger, Ledgers
 
@@ -281,7 +287,7 @@ def _create_directory(
     done: list[Step] = []
     conflicts: list[Step] = []
     try:
-        os.makedirs(staging)
+        make_workdir(staging, exist_ok=False)
         for step in steps:
             try:
                 stamp = _write(staging, change_of(step), created)
