@@ -17,7 +17,6 @@ PACKAGES = (ROOT / "gascity", ROOT / "migrate" / "gascity_migrate")
 # Files that may open other files for writing, and why.
 MAY_WRITE = {
     "gascity/files.py": "the atomic writer itself",
-    "gascity/workdir/write/": "writes through directory descriptors, and lock files",
     "gascity/paths.py": "creates .gc/.gitignore; runs before everything and imports nothing",
     "gascity/startup/answer_cache.py": "the answer cache imports nothing heavy; losing it is fine",
     "gascity/runtimes/": "logs and exit codes of runs, appended while the run is alive",
