@@ -124,7 +124,7 @@ def test_reading_one_agent_tells_what_reading_the_city_tells(
 
 @few
 @given(scopes)
-def test_scope_says_where_an_agent_lives(scopes: tuple[str, ...]) -> None:
+def test_scope_decides_where_an_agent_is_placed(scopes: tuple[str, ...]) -> None:
     city = opened(town(scopes, []))
     for name, scope in zip(AGENTS, scopes, strict=True):
         lives = [parse_name(one).rig for one in names_of(city) if parse_name(one).bare == name]

@@ -96,7 +96,7 @@ def test_no_layers_change_nothing(layers: list[Layer]) -> None:
 
 
 @given(stack(), st.sampled_from(ORDER))
-def test_a_layer_that_says_nothing_changes_nothing(layers: list[Layer], kind: str) -> None:
+def test_an_empty_layer_changes_nothing(layers: list[Layer], kind: str) -> None:
     silent = Layer(kind, "x.toml", {})
     assert fold([silent, *layers, silent], AGENT) == fold(layers, AGENT)
 
@@ -221,7 +221,7 @@ def test_fragments_are_never_there_twice(layers: list[Layer]) -> None:
 
 
 @given(stack())
-def test_tools_that_nobody_limits_stay_unlimited(layers: list[Layer]) -> None:
+def test_tools_without_limits_stay_unlimited(layers: list[Layer]) -> None:
     """Absent means everything; only a written list or removal can make it less."""
     if not any("tools.allow" in layer.values for layer in layers):
         assert fold_field(layers, AGENT, "tools.allow").value is None

@@ -185,9 +185,7 @@ deeds = st.one_of(
 
 @many
 @given(persons, st.lists(deeds, max_size=12))
-def test_what_a_person_made_is_never_changed(
-    person: Person, doings: Sequence[tuple[str, object]]
-) -> None:
+def test_user_files_are_never_changed(person: Person, doings: Sequence[tuple[str, object]]) -> None:
     """Whatever is applied, undone, edited and removed, in whatever order, without force."""
     with bench() as one:
         furnish(one.root, (person[0], None, None, person[3]))

@@ -125,7 +125,7 @@ def test_a_verdict_keeps_its_laws_and_a_second_look_asks_for_nothing(asked: Aske
 
 
 @given(cases())
-def test_the_order_in_which_sessions_are_told_does_not_matter(asked: Asked) -> None:
+def test_the_order_of_sessions_does_not_matter(asked: Asked) -> None:
     turned = asked._replace(facts=asked.facts[::-1])
     assert turned.result() == asked.result()
 

@@ -259,7 +259,7 @@ def test_what_is_shown_of_an_address_has_no_password_in_it(password: str, start:
 
 
 @given(fuzz)
-def test_what_can_be_read_as_an_address_is_not_taken_for_a_directory(source: str) -> None:
+def test_an_address_is_never_treated_as_a_directory(source: str) -> None:
     if isinstance(_remote(source), Remote):
         assert is_remote(source)
 

@@ -49,7 +49,7 @@ def pack(tmp_path: Path) -> Pack:
 # Places
 
 
-def test_the_cache_is_the_persons_own() -> None:
+def test_the_cache_belongs_to_the_user() -> None:
     assert cache_directory({"HOME": "/home/ann"}) == "/home/ann/.cache/gascity"
     assert cache_directory({"HOME": "/home/ann", "XDG_CACHE_HOME": "/var/c"}) == "/var/c/gascity"
 
@@ -234,7 +234,7 @@ def test_an_index_that_was_made_to_fit_is_found_out_by_the_lock(pack: Pack) -> N
 
 
 @pytest.mark.parametrize("text", ["", "end\n", "\n", "nonsense\n", "nonsense\nend\n", "\xff"])
-def test_an_index_that_says_nothing_is_no_index(pack: Pack, text: str) -> None:
+def test_an_incomplete_index_is_invalid(pack: Pack, text: str) -> None:
     (pack.tree.parent / "index").write_bytes(text.encode("latin-1"))
     assert verify(str(pack.tree)) is not None
 

@@ -204,9 +204,7 @@ def test_an_empty_directory_is_an_empty_pack(origin: Origin, mirror: Mirror) -> 
 # What is refused
 
 
-def test_a_directory_that_is_not_there_is_told_with_those_that_are(
-    origin: Origin, mirror: Mirror
-) -> None:
+def test_a_missing_directory_is_reported_with_existing_ones(origin: Origin, mirror: Mirror) -> None:
     commit = origin.commit({"packs/review/pack.toml": "a\n", "packs/other/pack.toml": "b\n"})
     fault = refused(mirror, commit, "packs/reveiw")
     assert fault.code == "pack-path-missing"
@@ -225,7 +223,7 @@ def test_a_file_is_no_directory(origin: Origin, mirror: Mirror) -> None:
     )
 
 
-def test_a_directory_that_is_missing_is_told_however_many_others_there_are(
+def test_a_missing_directory_is_reported_in_a_large_repository(
     origin: Origin, mirror: Mirror
 ) -> None:
     tree = origin.blob()
@@ -380,7 +378,7 @@ def test_a_file_below_a_link_of_the_same_name_is_refused(
     assert not (tmp_path / "b").exists()
 
 
-def test_a_name_that_stands_twice_is_refused(origin: Origin, mirror: Mirror) -> None:
+def test_a_duplicate_name_is_refused(origin: Origin, mirror: Mirror) -> None:
     tree = origin.tree(("100644", b"a", origin.blob()), ("100755", b"a", origin.blob(b"y")))
     assert refused(mirror, origin.publish(tree)).code == "pack-hostile-path"
 

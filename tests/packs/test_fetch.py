@@ -57,7 +57,7 @@ def test_a_repository_names_its_branches_tags_and_head(origin: Origin, mirror: M
     assert refs.branches == {"main": first, "next": second}
 
 
-def test_an_annotated_tag_stands_for_its_commit(origin: Origin, mirror: Mirror) -> None:
+def test_an_annotated_tag_resolves_to_its_commit(origin: Origin, mirror: Mirror) -> None:
     commit = origin.tag("v1.0.0", annotated=True)
     assert git(origin.root, "rev-parse", "v1.0.0") != commit
     assert mirror.refs().tags == {"v1.0.0": commit}
@@ -152,7 +152,9 @@ def test_a_commit_that_was_pushed_away_is_still_in_the_mirror(
     assert [mirror.ensure(new), mirror.ensure(old)] == [new, old]
 
 
-def test_a_commit_that_was_pushed_away_cannot_be_had_anew(tmp_path: Path, origin: Origin) -> None:
+def test_a_commit_removed_by_force_push_cannot_be_fetched_again(
+    tmp_path: Path, origin: Origin
+) -> None:
     old = origin.commit({"a.md": "a\n"})
     origin.force_push({"a.md": "b\n"})
     with pytest.raises(PackError) as caught:
@@ -163,7 +165,9 @@ def test_a_commit_that_was_pushed_away_cannot_be_had_anew(tmp_path: Path, origin
     assert "city pack update" in (caught.value.hint or "")
 
 
-def test_the_commit_of_a_deleted_tag_cannot_be_had_anew(tmp_path: Path, origin: Origin) -> None:
+def test_the_commit_of_a_deleted_tag_cannot_be_fetched_again(
+    tmp_path: Path, origin: Origin
+) -> None:
     origin.branch("release")
     old = origin.commit({"a.md": "a\n"})
     origin.tag("v1.0.0")
@@ -261,7 +265,7 @@ def test_what_a_killed_git_left_is_taken_away(origin: Origin, mirror: Mirror) ->
     assert not any(file.exists() for file in left)
 
 
-def test_a_mirror_that_grew_too_large_is_begun_anew(
+def test_a_mirror_that_grew_too_large_is_created_again(
     origin: Origin, mirror: Mirror, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mirror.ensure(origin.head)
@@ -289,7 +293,7 @@ def test_several_processes_may_fetch_at_once(tmp_path: Path, origin: Origin) -> 
     assert [process.communicate(timeout=60)[0].strip() for process in running] == commits
 
 
-def test_the_cache_is_for_this_person_alone(origin: Origin, mirror: Mirror) -> None:
+def test_the_cache_is_private_to_the_user(origin: Origin, mirror: Mirror) -> None:
     mirror.ensure(origin.head)
     for path in (mirror.cache, f"{mirror.cache}/repos", mirror.directory):
         assert os.stat(path).st_mode & 0o777 == 0o700
@@ -378,7 +382,7 @@ def test_a_served_repository_runs_nothing_here(
     assert not mark.exists()
 
 
-def test_hooks_of_the_person_do_not_run_in_a_mirror(tmp_path: Path, origin: Origin) -> None:
+def test_hooks_of_the_user_do_not_run_in_a_mirror(tmp_path: Path, origin: Origin) -> None:
     mark = tmp_path / "mark"
     hooks = tmp_path / "template/hooks"
     hooks.mkdir(parents=True)
@@ -405,7 +409,7 @@ def test_a_mirror_is_found_from_inside_a_hook(
 
 
 @pytest.mark.parametrize("secret", ["s3cret", "s3@cret", "s3:cr@et"])
-def test_no_password_is_ever_said(tmp_path: Path, secret: str) -> None:
+def test_no_password_is_ever_printed(tmp_path: Path, secret: str) -> None:
     url = f"https://zoe:{secret}@127.0.0.1:1/x"
     with pytest.raises(PackError) as caught:
         mirror_of(tmp_path, url).refs()
@@ -416,7 +420,7 @@ def test_no_password_is_ever_said(tmp_path: Path, secret: str) -> None:
     assert not any(word in str(said) for word in (secret, "zoe", "et@", "cret"))
 
 
-def test_what_a_server_says_cannot_steer_a_terminal(tmp_path: Path) -> None:
+def test_server_messages_cannot_control_the_terminal(tmp_path: Path) -> None:
     script = tmp_path / "ssh"
     script.write_text("#!/bin/sh\nprintf 'fatal: \\033[2Jgone\\n' >&2\nexit 1\n")
     script.chmod(0o755)
@@ -427,7 +431,7 @@ def test_what_a_server_says_cannot_steer_a_terminal(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("own", ["nothing", "GIT_SSH_COMMAND", "core.sshCommand"])
-def test_ssh_asks_nothing_and_is_the_persons_own(tmp_path: Path, own: str) -> None:
+def test_ssh_never_prompts_and_uses_the_users_config(tmp_path: Path, own: str) -> None:
     for name in ("ssh", "mine"):
         program = tmp_path / name
         program.write_text(f'#!/bin/sh\necho "$0 $*" >> {tmp_path}/called\nexit 1\n')
@@ -539,7 +543,7 @@ def test_a_repository_that_is_too_large_is_not_fetched(
     assert asked.bytes_of(mirror.directory) < 1_000_000
 
 
-def test_a_server_that_is_not_there_is_told_with_a_way_out(tmp_path: Path) -> None:
+def test_an_unreachable_server_is_reported_with_a_hint(tmp_path: Path) -> None:
     with pytest.raises(PackError) as caught:
         mirror_of(tmp_path, f"file://{tmp_path}/nowhere").refs()
     assert caught.value.code == "pack-unreachable"
@@ -558,7 +562,7 @@ def test_without_git_it_is_git_that_is_missing(tmp_path: Path, origin: Origin) -
 # Progress
 
 
-def test_progress_is_told_stage_by_stage(tmp_path: Path, origin: Origin) -> None:
+def test_progress_is_reported_stage_by_stage(tmp_path: Path, origin: Origin) -> None:
     told: list[tuple[str, int, int]] = []
     commit = origin.commit({f"{n}.md": f"{n}\n" for n in range(50)})
     mirror = Mirror(str(tmp_path / "cache"), origin.url, os.environ, lambda *one: told.append(one))

@@ -87,7 +87,7 @@ def test_a_file_that_was_changed_in_the_cache_is_named_and_nothing_of_the_pack_i
     assert "crew.mayor" not in names_of(town)
 
 
-def test_content_that_is_not_what_the_lock_says_is_refused(city: CityBuilder, crew: Origin) -> None:
+def test_content_that_differs_from_the_lock_is_refused(city: CityBuilder, crew: Origin) -> None:
     city.write({"city.toml": imports(crew=crew.url)})
     install(city)
     lock = city.root / "packs.lock"
@@ -173,9 +173,7 @@ def test_a_pack_from_elsewhere_may_not_import_a_repository_of_this_machine(
     assert "p.mayor" not in names_of(town)
 
 
-def test_every_hash_that_the_lock_has_of_a_pack_is_held_against_it(
-    city: CityBuilder, crew: Origin
-) -> None:
+def test_every_hash_in_the_lock_is_verified(city: CityBuilder, crew: Origin) -> None:
     city.write({"city.toml": imports(a=crew.url, b=crew.url)})
     install(city)
     good, bad = (
@@ -212,9 +210,7 @@ def test_packs_that_are_reached_by_countless_ways_are_each_read_once(city: CityB
     assert city_asset_dirs(town)[0].directory == "packs/p40"
 
 
-def test_a_wish_that_changed_is_told_with_the_one_that_was_locked(
-    city: CityBuilder, crew: Origin
-) -> None:
+def test_a_changed_version_is_reported_with_the_locked_one(city: CityBuilder, crew: Origin) -> None:
     city.write({"city.toml": imports(crew=crew.url) + 'version = "branch:main"\n'})
     install(city)
     city.write({"city.toml": imports(crew=crew.url) + 'version = "^2"\n'})
@@ -234,7 +230,7 @@ def test_marks_of_a_merge_in_the_lock_are_the_one_problem(city: CityBuilder, cre
     )
 
 
-def test_an_agent_of_a_pack_that_is_not_here_is_told_by_its_import(
+def test_an_agent_of_a_missing_pack_is_reported_by_its_import(
     city: CityBuilder, crew: Origin
 ) -> None:
     city.write({"city.toml": imports(crew=crew.url)})
@@ -243,7 +239,7 @@ def test_an_agent_of_a_pack_that_is_not_here_is_told_by_its_import(
     assert [p.code for p in caught.value.problems] == ["import-not-locked", "unknown-agent"]
 
 
-def test_a_version_of_a_directory_is_told_to_have_no_effect(city: CityBuilder) -> None:
+def test_a_version_of_a_directory_is_reported_as_without_effect(city: CityBuilder) -> None:
     manifest = '[imports.own]\nsource = "packs/own"\nversion = "^1"\n'
     city.write({"city.toml": manifest, "packs/own/pack.toml": '[pack]\nname = "own"\n'})
     (problem,) = city.open().all_problems

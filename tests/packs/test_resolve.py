@@ -135,7 +135,7 @@ def test_what_is_locked_keeps_its_commit_and_the_lock_is_not_written_again(
     assert town.heard == []
 
 
-def test_only_what_is_named_is_picked_anew(town: Town, origin: Make) -> None:
+def test_only_named_packs_are_updated(town: Town, origin: Make) -> None:
     tools = origin("tools", pack("tools"))
     crew = origin("crew", pack("crew", {"tools": (tools.url, "^1.0")}))
     town.imports(crew=(crew.url, "^1"))
@@ -170,7 +170,7 @@ def test_what_only_the_older_commit_imported_is_neither_asked_for_nor_kept(
     assert not any(tools.url in task for task in town.heard)
 
 
-def test_an_entry_that_nobody_imports_any_more_goes(town: Town, origin: Make) -> None:
+def test_an_entry_without_import_is_removed(town: Town, origin: Make) -> None:
     crew, tools = origin("crew", pack("crew")), origin("tools", pack("tools"))
     town.imports(crew=(crew.url, "^1"), tools=(tools.url, "^1"))
     town.resolve()

@@ -175,7 +175,7 @@ def test_secrets_that_a_program_complains_about_are_not_repeated(asked: Asked) -
     assert listed.reason == "`cline config mcp --json` failed (1): bad header …"
 
 
-def test_a_pattern_of_the_city_that_is_none_is_said_to_be_so(asked: Asked) -> None:
+def test_an_invalid_pattern_of_the_city_is_reported(asked: Asked) -> None:
     listed = asked("cline", "echo x", "listing.mcp_pattern = '('\n").of(MCP)
     assert listed.names is None
     assert listed.reason.startswith("`listing.mcp_pattern` is not a valid regular expression: ")
@@ -190,7 +190,7 @@ def test_a_program_that_hangs_is_ended_with_everything_it_started(
     assert has_ended(int((tmp_path / "pid").read_text()))
 
 
-def test_a_process_left_behind_does_not_hold_up_the_answer(asked: Asked, tmp_path: Path) -> None:
+def test_a_process_left_behind_does_not_delay_the_answer(asked: Asked, tmp_path: Path) -> None:
     script = f"sleep 1000 & echo $! >'{tmp_path}/pid'; echo '[]'"
     assert asked("cline", script).of(MCP).names == frozenset()
     assert has_ended(int((tmp_path / "pid").read_text()))
@@ -217,11 +217,11 @@ def has_ended(process: int) -> bool:
         ("codex-cli 0.166.0", "0.166.0"),
     ],
 )
-def test_a_version_is_found_in_what_programs_say(asked: Asked, said: str, version: str) -> None:
+def test_a_version_is_found_in_the_output(asked: Asked, said: str, version: str) -> None:
     assert asked("claude", f"echo '{said}'").version() == (version, "")
 
 
-def test_a_program_that_says_no_version_has_none(asked: Asked) -> None:
+def test_a_program_that_prints_no_version_has_none(asked: Asked) -> None:
     assert asked("claude", "echo hello").version() == ("", "`claude --version` printed no version")
     assert asked("shell", "exit 1").version() == ("", "")
 

@@ -102,7 +102,7 @@ def test_a_rigs_import_that_is_not_shared_stays_with_its_own_agents(city: CityBu
     assert origins(town, "w/one.one-agent") == [("one", "packs/one")]
 
 
-def test_every_loser_is_told(city: CityBuilder) -> None:
+def test_every_loser_is_reported(city: CityBuilder) -> None:
     town = city(
         {
             "city.toml": importing("one", "two"),

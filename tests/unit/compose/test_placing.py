@@ -26,7 +26,7 @@ def test_an_unscoped_agent_of_the_city_answers_in_every_rig(city: CityBuilder) -
     assert str(agent.name) == "web/a"
 
 
-def test_a_rig_that_is_not_there_answers_for_nobody(city: CityBuilder) -> None:
+def test_an_unknown_rig_has_no_agents(city: CityBuilder) -> None:
     town = city({**PACK, "city.toml": RIGS, "agents/a/prompt.md": ""})
     assert find_agent(town, "wbe/a") is None
 
@@ -69,7 +69,7 @@ def test_a_list_of_rigs_can_be_added_to(city: CityBuilder) -> None:
     assert names_of(city({**PACK, **own, "city.toml": text})) == ["web/p.dog", "api/p.dog", "shell"]
 
 
-def test_an_unknown_rig_in_a_definition_is_told(city: CityBuilder) -> None:
+def test_an_unknown_rig_in_a_definition_is_reported(city: CityBuilder) -> None:
     own = {"agents/a/agent.toml": 'rigs = ["wbe"]\n', "agents/a/prompt.md": ""}
     town = city({**PACK, "city.toml": RIGS, **own})
     assert problem_of(town, "unknown-rig").hint == "did you mean `web`?"
@@ -94,13 +94,13 @@ def test_a_packs_own_patches_reach_only_what_it_imports(city: CityBuilder) -> No
     assert agent_of(town, "p.dog").settings.nudge is None
 
 
-def test_a_packs_patch_of_nobody_is_a_warning_to_its_user(city: CityBuilder) -> None:
+def test_a_packs_patch_without_target_is_a_warning_to_its_user(city: CityBuilder) -> None:
     files = {**PACK, "p/pack.toml": PACK["p/pack.toml"] + patch("cat")}
     problem = problem_of(city({**files, "city.toml": IMPORT}), "unknown-agent")
     assert not problem.is_error
 
 
-def test_a_pack_that_loosens_what_is_denied_is_told_so(city: CityBuilder) -> None:
+def test_a_pack_that_removes_from_a_deny_list_is_reported(city: CityBuilder) -> None:
     """D3: `tools.deny` shrinks only by the city's own patches; unknown is not ignored (D4)."""
     loosen = patch("p.dog", "") + '[patches.agent.tools]\ndeny_remove = ["shell"]\n'
     town = city(
@@ -140,7 +140,7 @@ def test_the_citys_own_patches_may_take_a_denial_back(
     assert "deny-only-grows" not in codes_of(town)
 
 
-def test_a_patch_of_an_own_agent_works_and_says_where_it_belongs(city: CityBuilder) -> None:
+def test_a_patch_of_an_own_agent_works_and_hints_at_its_file(city: CityBuilder) -> None:
     town = city({"city.toml": patch("a"), "agents/a/prompt.md": ""})
     assert agent_of(town, "a").settings.nudge == "x"
     problem = problem_of(town, "patches-own-agent")
@@ -189,7 +189,7 @@ def test_one_agent_read_alone_has_the_same_faults(city: CityBuilder) -> None:
     assert alone.problems == whole.problems != ()
 
 
-def test_an_unknown_agent_is_told_with_near_names(city: CityBuilder) -> None:
+def test_an_unknown_agent_is_reported_with_similar_names(city: CityBuilder) -> None:
     city({**PACK, "city.toml": IMPORT})
     with pytest.raises(CityError) as caught:
         open_agent(str(city.root), os.environ, "p.dgo")
@@ -210,7 +210,7 @@ def test_no_more_sessions_are_kept_than_allowed(
     assert codes_of(town) == (["min-over-max"] if wrong else [])
 
 
-def test_sessions_kept_over_a_default_limit_are_told(city: CityBuilder) -> None:
+def test_sessions_kept_over_a_default_limit_are_reported(city: CityBuilder) -> None:
     town = city({"agents/a/agent.toml": "min_active_sessions = 2\n", "agents/a/prompt.md": ""})
     assert not problem_of(town, "min-over-max").is_error
 
@@ -251,14 +251,14 @@ def test_an_agent_of_another_rig_is_depended_on_by_its_whole_name(
     assert [code for code in found if code == "unknown-agent"] == codes
 
 
-def test_other_formulas_than_plain_work_are_told(city: CityBuilder) -> None:
+def test_other_formulas_than_plain_work_are_reported(city: CityBuilder) -> None:
     """D4: `mol-do-work` means plain work; other formulas warn until they run."""
     own = {"agents/a/agent.toml": 'default_sling_formula = "mol-x"\n', "agents/a/prompt.md": ""}
     problem = problem_of(city(own), "formula-not-run")
     assert not problem.is_error
 
 
-def test_an_inherited_formula_is_told_once(city: CityBuilder) -> None:
+def test_an_inherited_formula_is_reported_once(city: CityBuilder) -> None:
     """Twenty agents that inherit one line are one finding."""
     own = {f"agents/{name}/prompt.md": "" for name in "abc"}
     town = city({"city.toml": '[agent_defaults]\ndefault_sling_formula = "mol-x"\n', **own})

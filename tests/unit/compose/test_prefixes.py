@@ -32,6 +32,6 @@ def test_every_rig_has_a_prefix_however_odd_its_name() -> None:
         assert derived_prefix(name) == derived_prefix(name).lower()
 
 
-def test_a_written_prefix_is_taken_as_it_stands(city: CityBuilder) -> None:
+def test_a_configured_prefix_is_used_unchanged(city: CityBuilder) -> None:
     town = city({"city.toml": '[[rigs]]\nname = "website"\nprefix = "W3"\n'})
     assert town.rigs[0].prefix == "W3"

@@ -5,7 +5,7 @@ from tests.support.city import CityBuilder, agent_of, codes_of, names_of, proble
 CLAUDE = '[workspace]\nprovider = "claude"\n'
 
 
-def test_a_citys_table_lies_over_the_shipped_facts(city: CityBuilder) -> None:
+def test_a_citys_table_overrides_the_built_in_facts(city: CityBuilder) -> None:
     town = city({"city.toml": '[providers.claude]\ncommand = "my-claude"\n'})
     claude = town.providers["claude"]
     assert claude.facts.command == "my-claude"
@@ -35,7 +35,7 @@ def test_a_built_in_base_passes_over_the_citys_own(city: CityBuilder) -> None:
     assert city({"city.toml": text}).providers["opus"].facts.command == "claude"
 
 
-def test_derivation_goes_on_over_several_steps(city: CityBuilder) -> None:
+def test_providers_inherit_over_several_steps(city: CityBuilder) -> None:
     text = (
         '[providers.a]\nbase = "claude"\nargs = ["a"]\n'
         '[providers.b]\nbase = "a"\n[providers.b.env]\nB = "1"\n'
@@ -54,7 +54,7 @@ def test_derivation_goes_on_over_several_steps(city: CityBuilder) -> None:
     ],
     ids=["itself", "in-a-circle", "into-a-circle"],
 )
-def test_a_provider_that_leads_back_to_itself_is_told(city: CityBuilder, text: str) -> None:
+def test_a_provider_that_inherits_from_itself_is_reported(city: CityBuilder, text: str) -> None:
     town = city({"city.toml": text})
     found = [p for p in town.all_problems if p.code == "unknown-provider"]
     assert found
@@ -62,12 +62,12 @@ def test_a_provider_that_leads_back_to_itself_is_told(city: CityBuilder, text: s
     assert any("itself" in (p.hint or "") for p in found)
 
 
-def test_a_base_that_is_not_there_is_told_with_a_suggestion(city: CityBuilder) -> None:
+def test_an_unknown_base_is_reported_with_a_suggestion(city: CityBuilder) -> None:
     town = city({"city.toml": '[providers.a]\nbase = "clade"\n'})
     assert problem_of(town, "unknown-provider").hint == "did you mean `claude`?"
 
 
-def test_a_new_provider_says_what_it_runs(city: CityBuilder) -> None:
+def test_a_new_provider_needs_a_command(city: CityBuilder) -> None:
     town = city({"city.toml": '[providers.parrot]\nargs = ["x"]\n'})
     problem = problem_of(town, "unknown-provider")
     assert "neither `base` nor `command`" in problem.message
@@ -124,7 +124,7 @@ def test_the_citys_word_on_a_provider_beats_an_imports(city: CityBuilder) -> Non
     assert (parrot.facts.command, parrot.facts.args) == ("parrot", ("city",))
 
 
-def test_of_two_imports_the_first_written_says_what_a_provider_is(city: CityBuilder) -> None:
+def test_of_two_imports_the_first_one_defines_a_provider(city: CityBuilder) -> None:
     """As published packs expect it; catalogues go the other way round (design D6)."""
     packs = {
         f"{name}/{file}": text

@@ -32,7 +32,7 @@ def test_a_field_is_documented_in_one_sentence(table: Table) -> None:
 
 
 @every_table
-def test_a_default_fits_its_kind_and_cannot_be_changed_by_whoever_gets_it(table: Table) -> None:
+def test_a_default_fits_its_kind_and_is_immutable(table: Table) -> None:
     for field in table.fields.values():
         assert not isinstance(field.default, list), field.name
         if field.default is not None:
@@ -143,7 +143,7 @@ def test_the_defaults_are_those_of_the_design(name: str, default: object) -> Non
     assert AGENT.fields[name].default == default
 
 
-def test_a_city_has_eight_sessions_at_most_unless_it_says_otherwise() -> None:
+def test_the_default_session_limit_of_a_city_is_eight() -> None:
     assert tables.WORKSPACE.fields["max_active_sessions"].default == 8
 
 

@@ -71,7 +71,7 @@ def test_a_nested_setting_is_placed_under_its_table() -> None:
     assert setting.place == Place("city.toml", ("patches", "agent", 0, "tools", "allow"))
 
 
-def test_what_nobody_wrote_has_no_place() -> None:
+def test_a_default_value_has_no_place() -> None:
     assert fold_field([], AGENT, "nudge").place is None
 
 
@@ -82,6 +82,6 @@ def test_what_nobody_wrote_has_no_place() -> None:
         pytest.param("agents/claude", Place("agents/claude"), id="a-directory"),
     ],
 )
-def test_what_is_said_by_being_there_is_placed_at_the_file(file: str, place: Place) -> None:
+def test_a_setting_implied_by_a_file_is_placed_at_the_file(file: str, place: Place) -> None:
     layer = Layer(DEFINITION, file, {"prompt": file}, written={"prompt": ""})
     assert layer.place("prompt") == place

@@ -92,9 +92,7 @@ def test_a_directory_and_a_ref_may_be_part_of_an_address(
         ("file:///srv/a:b", "file"),
     ],
 )
-def test_git_takes_an_address_for_what_it_was_taken_for(
-    source: str, kind: str, tmp_path: Path
-) -> None:
+def test_git_parses_an_address_as_city_does(source: str, kind: str, tmp_path: Path) -> None:
     told = subprocess.run(
         ["git", "ls-remote", "--", parse_remote(source).url],
         env={**os.environ, "GIT_ALLOW_PROTOCOL": "none"},
@@ -272,7 +270,7 @@ def test_what_is_hidden_leaves_the_rest_to_be_recognised() -> None:
         *(f"{HUB}?a", f"{HUB}//a?b", f"{HUB}#a?b"),
     ],
 )
-def test_an_address_that_could_mean_more_than_it_says_is_refused(source: str) -> None:
+def test_an_ambiguous_address_is_refused(source: str) -> None:
     assert _code(source) == "url-unsafe"
 
 
@@ -290,7 +288,7 @@ def test_an_address_that_could_mean_more_than_it_says_is_refused(source: str) ->
         *("https://gitlab.com/a/b/-/merge_requests/1", f"{HUB}//a//b", f"{HUB}/tree/main/a#dev"),
     ],
 )
-def test_an_address_of_no_repository_says_how_to_write_one(source: str) -> None:
+def test_an_invalid_address_gets_a_hint(source: str) -> None:
     assert is_remote(source)
     assert _code(source) == "bad-url"
 

@@ -178,7 +178,7 @@ def test_anything_less_is_a_warning(front: str, code: str, line: int, message: s
     assert problem.message == message
 
 
-def test_what_is_read_by_line_is_not_held_against_the_kinds_of_yaml() -> None:
+def test_front_matter_read_by_line_is_not_checked_for_yaml_types() -> None:
     found = check(
         "name: knots\ndescription: Tie: it.\nmetadata:\n  version: 1\nallowed-tools:\n- a"
     )

@@ -217,7 +217,7 @@ def test_what_is_no_version_is_refused_with_a_hint(version: str) -> None:
     assert caught.value.hint
 
 
-def test_a_commit_without_its_mark_is_told_how_to_write_it() -> None:
+def test_a_commit_without_sha_prefix_gets_a_hint() -> None:
     with pytest.raises(VersionError) as caught:
         parse_version_request("deadbee")
     assert caught.value.hint == "write sha:deadbee for a commit"

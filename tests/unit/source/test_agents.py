@@ -41,7 +41,7 @@ def test_an_agent_needs_something_to_say(
     assert agent_of(town, "a").broken is bool(codes)
 
 
-def test_a_profile_alone_is_no_prompt_and_the_hint_says_so(city: CityBuilder) -> None:
+def test_a_profile_is_not_a_prompt_and_the_hint_names_it(city: CityBuilder) -> None:
     town = city({"agents/a/profile.md": "You are a.\n"})
     (problem,) = town.all_problems
     assert (problem.code, problem.hint) == (
@@ -170,7 +170,7 @@ def test_a_link_inside_the_pack_is_an_agent_of_the_links_name(city: CityBuilder)
     assert codes_of(town) == []
 
 
-def test_a_file_called_agents_is_told(city: CityBuilder) -> None:
+def test_a_file_called_agents_is_reported(city: CityBuilder) -> None:
     assert codes_of(city({"agents": ""})) == ["not-a-directory"]
 
 

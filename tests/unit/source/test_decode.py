@@ -54,7 +54,7 @@ THINGS = table(
         pytest.param("whatever", ["x"], id="anything-at-all"),
     ],
 )
-def test_a_right_value_is_taken_as_it_stands(key: str, value: object) -> None:
+def test_a_valid_value_is_unchanged(key: str, value: object) -> None:
     decoded = decode(THINGS, {key: value}, "x.toml")
     assert decoded.problems == []
     assert decoded.values == {key: tuple(value) if isinstance(value, list) else value}
@@ -188,7 +188,7 @@ def test_a_price_is_a_real_number(value: float) -> None:
     assert [p.code for p in decode(THINGS, {"price": value}, "x").problems] == ["bad-value"]
 
 
-def test_a_list_edit_is_not_held_to_the_choices() -> None:
+def test_a_list_edit_is_not_limited_to_the_choices() -> None:
     assert decode(THINGS, {"few_remove": ["c"]}, "x.toml").problems == []
 
 
@@ -219,7 +219,7 @@ def test_a_table_that_is_written_as_a_value_is_reported() -> None:
     assert (problem.code, problem.message) == ("bad-type", "`tools` should be a table")
 
 
-def test_a_key_with_a_dot_in_quotes_is_not_taken_for_a_nested_one() -> None:
+def test_a_quoted_key_with_a_dot_is_not_nested() -> None:
     """`"tools.allow" = [...]` is one key with a dot in it, which is no setting."""
     decoded = decode(AGENT, {"tools.allow": ["read"]}, "agent.toml")
     assert [p.code for p in decoded.problems] == ["unknown-key"]
@@ -231,7 +231,7 @@ def test_nested_tables_become_dotted_settings() -> None:
     assert decoded.values == {"tools.allow": ("a",), "tools.deny_append": ("b",)}
 
 
-def test_an_older_spelling_is_read_and_told() -> None:
+def test_an_older_spelling_is_read_and_reported() -> None:
     decoded = decode(THINGS, {"old_text": "x"}, "x.toml")
     assert decoded.values == {"text": "x"}
     assert decoded.written == {"text": "old_text"}
@@ -258,7 +258,7 @@ def test_keys_read_by_someone_else_are_passed_over() -> None:
     assert (decoded.values, decoded.problems) == ({"text": "x"}, [])
 
 
-def test_all_faults_are_told_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     raw = {"text": 1, "count": "x", "colour": 1, "on": "true", "words": ["ok"]}
     decoded = decode(THINGS, raw, "x.toml")
     assert len(decoded.problems) == 4
@@ -280,7 +280,7 @@ def test_required_keys_are_missed(what: object, raw: dict[str, object], missing:
     assert all(p.code == "missing-key" and p.place == Place("x.toml", ("here",)) for p in problems)
 
 
-def test_a_required_key_with_a_wrong_value_is_told_once() -> None:
+def test_a_required_key_with_a_wrong_value_is_reported_once() -> None:
     (problem,) = decode(IMPORT, {"source": 3}, "x.toml").problems
     assert problem.code == "bad-type"
 

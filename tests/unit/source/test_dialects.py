@@ -76,7 +76,7 @@ def test_a_table_and_a_folder_of_one_name_are_one_agent(city: CityBuilder) -> No
 
 
 @pytest.mark.usefixtures("made_up")
-def test_faults_of_a_table_are_reported_where_it_stands(city: CityBuilder) -> None:
+def test_problems_of_a_table_are_reported_at_its_place(city: CityBuilder) -> None:
     pack = '[pack]\nname = "p"\n\n[crew.mayor]\nsays = "gone.md"\n\n[crew.mute]\nmost = 1\n'
     town = city({"city.toml": CITY, "packs/p/pack.toml": pack})
     assert problem_of(town, "missing-file").place.path == ("crew", "mayor", "says")

@@ -74,7 +74,7 @@ def test_a_file_of_unreasonable_size_is_refused(disk: Disk) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_file_without_permission_is_told(disk: Disk) -> None:
+def test_a_file_without_permission_is_reported(disk: Disk) -> None:
     path = write(disk, "secret")
     os.chmod(path, 0)
     assert disk.read(path) is None
@@ -117,13 +117,13 @@ def test_a_dangling_link_is_a_warning(disk: Disk) -> None:
     assert (problem.code, problem.is_error) == ("dangling-link", False)
 
 
-def test_a_link_to_itself_is_told_and_left(disk: Disk) -> None:
+def test_a_link_to_itself_is_reported_and_not_followed(disk: Disk) -> None:
     os.symlink("loop", f"{disk.root}/loop")
     assert disk.read(f"{disk.root}/loop", within=disk.root) is None
     assert codes(disk) == ["link-loop"]
 
 
-def test_names_are_sorted_whatever_the_disk_says(disk: Disk) -> None:
+def test_names_are_sorted(disk: Disk) -> None:
     for name in ("b", "a", "C"):
         write(disk, name)
     assert disk.names(disk.root) == ["C", "a", "b"]
@@ -134,7 +134,7 @@ def test_a_directory_that_is_not_there_has_no_names(disk: Disk) -> None:
     assert codes(disk) == []
 
 
-def test_a_file_where_a_directory_should_be_is_told(disk: Disk) -> None:
+def test_a_file_in_place_of_a_directory_is_reported(disk: Disk) -> None:
     assert disk.names(write(disk, "agents")) == []
     assert codes(disk) == ["not-a-directory"]
 

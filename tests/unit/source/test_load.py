@@ -70,7 +70,9 @@ def test_an_unknown_key_in_an_imported_providers_file_is_a_warning(city: CityBui
     assert not problem_of(town, "unknown-key").is_error
 
 
-def test_what_has_no_effect_is_said_once_per_pack_at_its_first_place(city: CityBuilder) -> None:
+def test_keys_without_effect_are_reported_once_per_pack_at_the_first_place(
+    city: CityBuilder,
+) -> None:
     agents = {f"agents/{name}/agent.toml": "interests = []\n" for name in "abc"}
     prompts = {f"agents/{name}/prompt.md": "" for name in "abc"}
     ((file, message),) = warnings_of(city, agents | prompts, "interests")
@@ -189,19 +191,19 @@ def test_an_import_may_lie_outside_the_city(city: CityBuilder, tmp_path: Path) -
     assert codes_of(town) == []
 
 
-def test_a_pack_that_imports_itself_is_told(city: CityBuilder) -> None:
+def test_a_pack_that_imports_itself_is_reported(city: CityBuilder) -> None:
     text = '[pack]\nname = "p"\n[imports.p]\nsource = "."\n'
     town = city({**PACK, "city.toml": IMPORT, "packs/p/pack.toml": text})
     assert problem_of(town, "import-cycle").is_error
     assert "p.a" in names_of(town)
 
 
-def test_a_city_that_imports_itself_is_told(city: CityBuilder) -> None:
+def test_a_city_that_imports_itself_is_reported(city: CityBuilder) -> None:
     town = city({"city.toml": '[imports.me]\nsource = "."\n', "pack.toml": '[pack]\nname = "x"\n'})
     assert codes_of(town) == ["import-cycle"]
 
 
-def test_a_pack_of_a_newer_layout_is_told(city: CityBuilder) -> None:
+def test_a_pack_of_a_newer_layout_is_reported(city: CityBuilder) -> None:
     text = '[pack]\nname = "p"\nschema = 3\n'
     town = city({**PACK, "city.toml": IMPORT, "packs/p/pack.toml": text})
     assert problem_of(town, "pack-too-new").is_error
@@ -214,19 +216,19 @@ def test_an_import_of_a_rig_is_known_in_that_rig_only(city: CityBuilder) -> None
     assert names_of(town) == ["w/p.a", "shell"]
 
 
-def test_a_rig_that_asks_for_an_import_the_city_has_not_is_told(city: CityBuilder) -> None:
+def test_a_rig_that_names_an_unknown_import_is_reported(city: CityBuilder) -> None:
     rigs = '[[rigs]]\nname = "w"\npath = "w"\nimports = ["q"]\n'
     town = city({**PACK, "city.toml": IMPORT + rigs, "w/": ""})
     assert problem_of(town, "import-missing").hint == "did you mean `p`?"
 
 
-def test_an_implicit_agent_that_no_provider_stands_behind_is_told(city: CityBuilder) -> None:
+def test_an_implicit_agent_without_a_provider_is_reported(city: CityBuilder) -> None:
     """D4: unknown is not ignored; `implicit_agents` names providers."""
     town = city({"city.toml": 'implicit_agents = ["codx"]\n'})
     assert "codx" in said(town)
 
 
-def test_a_provider_that_workspace_misspells_is_told(city: CityBuilder) -> None:
+def test_a_provider_that_workspace_misspells_is_reported(city: CityBuilder) -> None:
     town = city({"city.toml": '[workspace]\nprovider = "clade"\n'})
     problem = problem_of(town, "unknown-provider")
     assert (problem.is_error, problem.hint) == (True, "did you mean `claude`?")
@@ -244,7 +246,7 @@ def test_a_file_that_is_not_there_cannot_be_included(city: CityBuilder) -> None:
     assert problem_of(town, "missing-file").message == "crew.toml does not exist"
 
 
-def test_what_lies_outside_the_city_is_not_included(city: CityBuilder) -> None:
+def test_a_file_outside_the_city_is_not_included(city: CityBuilder) -> None:
     (city.root.parent / "other.toml").write_text("[workspace]\nname = 'stolen'\n")
     town = city({"city.toml": 'include = ["../other.toml"]\n'})
     assert codes_of(town) == ["path-leaves-pack"]
@@ -288,7 +290,7 @@ def test_a_file_of_another_pack_may_be_named_whichever_is_imported_first(
     assert (scout.settings.prompt, town.all_problems) == ("packs/b/texts/scout.md", ())
 
 
-def test_a_pack_that_nobody_imports_is_named_in_the_hint(city: CityBuilder) -> None:
+def test_a_pack_that_is_not_imported_is_named_in_the_hint(city: CityBuilder) -> None:
     town = city(
         {
             "city.toml": '[imports.a]\nsource = "packs/a"\n',

@@ -73,7 +73,7 @@ def test_what_belongs_in_city_toml_is_sent_there_from_pack_toml(
     assert hint in (problem.hint or "")
 
 
-def test_everything_wrong_in_a_file_is_told_at_once(city: CityBuilder) -> None:
+def test_all_problems_of_a_file_are_reported_at_once(city: CityBuilder) -> None:
     text = 'colour = 1\n[workspace]\nnam = "x"\nprovider = 3\n[[rigs]]\n'
     assert codes_of(city({"city.toml": text})) == [
         "bad-type",
@@ -95,7 +95,7 @@ def test_a_rig_declared_twice_is_an_error(city: CityBuilder) -> None:
     assert [rig.name for rig in town.rigs] == ["web"]
 
 
-def test_this_machines_file_says_where_a_rig_is(city: CityBuilder) -> None:
+def test_the_local_file_sets_the_path_of_a_rig(city: CityBuilder) -> None:
     town = city(
         {
             "city.toml": '[[rigs]]\nname = "web"\nprefix = "w"\n',

@@ -69,7 +69,7 @@ def test_a_formula_is_a_file_in_formulas_in_either_spelling(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("directory", ["lib", "test", "gates", "deeper"])
-def test_what_lies_in_directories_below_is_no_formula(tmp_path: Path, directory: str) -> None:
+def test_files_in_subdirectories_are_not_formulas(tmp_path: Path, directory: str) -> None:
     files: dict[str, str | bytes] = {f"formulas/{directory}/x.toml": 'formula = "x"\n'}
     assert carried(tmp_path, files) == PackExtras(())
 
@@ -127,7 +127,7 @@ def test_an_order_is_found_in_every_place_it_may_be_written(
     ],
     ids=["event", "cron", "condition", "manual", "nothing", "odd-types"],
 )
-def test_an_order_says_what_sets_it_off_and_what_it_does(
+def test_an_order_has_a_trigger_and_an_action(
     tmp_path: Path, text: str, said: tuple[str, str, str]
 ) -> None:
     one = only(carried(tmp_path, {"orders/o.toml": f"[order]\n{text}"}))
@@ -257,7 +257,7 @@ def test_a_doctor_entry_is_a_directory_with_a_script_or_a_manifest(tmp_path: Pat
     assert [one.description for one in found.extras] == ["Room left?", ""]
 
 
-def test_the_script_that_mends_may_not_leave_the_pack_either(tmp_path: Path) -> None:
+def test_the_fix_script_may_not_leave_the_pack(tmp_path: Path) -> None:
     text = 'run = "run.sh"\nfix = "../../../x.sh"\nwarmup = true\n'
     one = only(carried(tmp_path, {"doctor/a/doctor.toml": text}))
     (problem,) = one.problems
@@ -337,7 +337,7 @@ def test_another_manifest_ends_the_pack(tmp_path: Path, manifest: str) -> None:
     assert rows(found) == [("order", "mine", "orders/mine.toml")]
 
 
-def test_odd_things_are_told_and_nothing_is_raised(tmp_path: Path) -> None:
+def test_invalid_extras_are_reported_and_nothing_is_raised(tmp_path: Path) -> None:
     build_tree(
         tmp_path / "pack",
         {"commands": "a file\n", "doctor/a.toml/x": "", "formulas/dir.toml/x": "", "orders/": ""},
@@ -355,7 +355,7 @@ def test_odd_things_are_told_and_nothing_is_raised(tmp_path: Path) -> None:
 
 
 @given(st.dictionaries(st.sampled_from(["description", "run", "fix", "command"]), st.text()))
-def test_whatever_a_manifest_says_it_is_read(
+def test_any_manifest_is_read_without_an_exception(
     tmp_path_factory: pytest.TempPathFactory, values: dict[str, str]
 ) -> None:
     import tomlkit

@@ -30,7 +30,7 @@ def imported(files: dict[str, str], manifest: str = "") -> dict[str, str]:
         pytest.param('depends_on = ["a"]', "unknown-agent", id="on-itself"),
     ],
 )
-def test_what_only_its_author_can_mend_is_a_warning_and_left_out(
+def test_a_setting_only_its_author_can_fix_is_left_out_with_a_warning(
     city: CityBuilder, text: str, code: str
 ) -> None:
     files = {"agents/a/agent.toml": text + "\n", "agents/a/prompt.md": "A.\n"}
@@ -68,7 +68,7 @@ def test_a_fault_that_would_lift_a_bound_breaks_an_imported_agent_too(
         pytest.param("[imports]\nx = 3", "bad-type", id="import"),
     ],
 )
-def test_a_faulty_table_of_an_imported_manifest_is_a_warning(
+def test_an_invalid_table_of_an_imported_manifest_is_a_warning(
     city: CityBuilder, text: str, code: str
 ) -> None:
     assert not problem_of(city(imported({}, text + "\n")), code).is_error
@@ -153,7 +153,7 @@ def test_a_timeout_of_nothing_is_off(city: CityBuilder, zero: str) -> None:
     assert codes_of(town) == []
 
 
-def test_agents_in_tables_of_the_first_releases_are_told_of_each(city: CityBuilder) -> None:
+def test_each_agent_in_a_v1_table_is_reported(city: CityBuilder) -> None:
     town = city({"city.toml": '[[agents]]\nname = "a"\n[[agents]]\nname = "b"\n'})
     assert codes_of(town) == ["agent-table", "agent-table"]
     assert "[[agents]] `b`" in said(town)
@@ -207,7 +207,7 @@ def test_sessions_of_agents_that_an_unread_import_may_bring_are_not_missed(
         pytest.param('[[patches.agent]]\nname = "a"\n', "city.toml", "write", id="patch"),
     ],
 )
-def test_a_variable_as_a_shell_writes_it_is_told_by_its_key(
+def test_a_bare_shell_variable_is_reported_by_its_key(
     city: CityBuilder, where: str, file: str, hint: str
 ) -> None:
     text = where + 'env = { TOKEN = "$HOUSE_TOKEN", PATH = "$HOME/bin:$PATH", OK = "${HOME}" }\n'
@@ -220,7 +220,7 @@ def test_a_variable_as_a_shell_writes_it_is_told_by_its_key(
 
 
 @pytest.mark.parametrize("value", ["a $ b", "$5", "cash$", "p$word", "$${X}", "${X}"])
-def test_other_dollars_are_nobodys_business(city: CityBuilder, value: str) -> None:
+def test_other_dollar_signs_are_not_reported(city: CityBuilder, value: str) -> None:
     text = f"env = {{ X = '{value}' }}\n"
     town = city({"agents/a/prompt.md": "", "agents/a/agent.toml": text})
     assert codes_of(town) == []

@@ -134,7 +134,7 @@ def test_a_fault_is_a_problem_with_its_place(read: Read, name: str) -> None:
         ),
     ],
 )
-def test_a_faulty_entry_is_left_out_and_the_others_are_read(
+def test_an_invalid_entry_is_left_out_and_the_others_are_read(
     read: Read, line: str, code: str
 ) -> None:
     key = line.partition(" ")[0]
