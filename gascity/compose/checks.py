@@ -26,21 +26,23 @@ def agent_problems(
     agent: Agent, providers: Mapping[str, Provider], known: frozenset[str]
 ) -> list[Problem]:
     """Return conflicts between the settings of an agent, and between it and its provider."""
-    found: list[Problem] = []
+    problems: list[Problem] = []
     if agent.provider not in known:
-        found.append(unknown_provider(agent.provider, agent.setting("provider").place, known))
+        problems.append(unknown_provider(agent.provider, agent.setting("provider").place, known))
     if agent.settings.min_active_sessions:
-        found += _session_bounds(agent)
+        problems += _session_bounds(agent)
     if agent.settings.prompt_mode == "flag":
         if not agent.settings.prompt_flag:
             place = agent.setting("prompt_mode").place
-            found.append(Problem("missing-key", '`prompt_mode` "flag" needs `prompt_flag`', place))
+            problems.append(
+                Problem("missing-key", '`prompt_mode` "flag" needs `prompt_flag`', place)
+            )
     provider = providers.get(agent.provider)
     if provider is not None and not _all_known(agent, provider):
-        found += _options(agent, provider)
+        problems += _options(agent, provider)
     if agent.settings.default_sling_formula not in (None, "", "mol-do-work"):
-        found.append(_formula(agent))
-    return found
+        problems.append(_formula(agent))
+    return problems
 
 
 def unknown_provider(name: str, place: Place | None, known: frozenset[str]) -> Problem:
@@ -98,8 +100,8 @@ def _options(agent: Agent, provider: Provider) -> Iterator[Problem]:
         if option is not None:
             yield from _bad_choice(provider, option, str(value), place)
         elif setting.kind not in (PACK_DEFAULTS, CITY_DEFAULTS):  # those are for all providers
-            words = f"provider `{provider.name}` has no option `{key}`"
-            yield warning("option-not-taken", words, place, _known_options(key, provider))
+            message = f"provider `{provider.name}` has no option `{key}`"
+            yield warning("option-not-taken", message, place, _known_options(key, provider))
 
 
 def _pairs(value: object) -> Iterator[tuple[str, object]]:
@@ -133,25 +135,25 @@ def _bad_choice(
     hint = did_you_mean(value, option.values)
     if option.flag:
         if option.pattern is not None and not re.search(option.pattern, value):
-            words = (
+            message = (
                 f'`{option.key}` "{value}" looks unknown to provider `{provider.name}`; '
                 "it is passed unchanged"
             )
-            yield warning("unknown-model", words, place, hint)
+            yield warning("unknown-model", message, place, hint)
     elif option.choices:
         known = ", ".join(f'"{choice}"' for choice in option.values if choice)
-        words = (
+        message = (
             f'`{option.key}` of provider `{provider.name}` should be one of {known}, not "{value}"'
         )
-        problem = Problem("bad-option", words, place, hint)
+        problem = Problem("bad-option", message, place, hint)
         # Without most options a run is merely worse; without this one it may skip checks.
         yield problem if option.key == "permission_mode" else problem.softened()
 
 
 def _formula(agent: Agent) -> Problem:
     setting = agent.setting("default_sling_formula")
-    words = f"formulas are not supported: `{setting.value}` is ignored, work runs as plain work"
-    return warning("formula-not-run", words, setting.place, 'set it to "mol-do-work"')
+    message = f"formulas are not supported: `{setting.value}` is ignored, work runs as plain work"
+    return warning("formula-not-run", message, setting.place, 'set it to "mol-do-work"')
 
 
 def reference_problems(sources: Sources, agents: Sequence[Agent]) -> Iterator[Problem]:
@@ -162,19 +164,19 @@ def reference_problems(sources: Sources, agents: Sequence[Agent]) -> Iterator[Pr
         return
     by_bare: dict[str, list[NameCandidate[Agent]]] = {}
     for agent in agents:
-        thing = NameCandidate(agent.name, agent.rank, agent)
-        by_bare.setdefault(agent.name.bare, []).append(thing)
+        candidate = NameCandidate(agent.name, agent.rank, agent)
+        by_bare.setdefault(agent.name.bare, []).append(candidate)
     for agent in dependent:
         yield from _dependencies(agent, by_bare)
     has_v1_tables = any(problem.code == "agent-table" for problem in sources.problems)
     incomplete = has_v1_tables or unread(sources.imports)
     for session in sessions:
         name = session.settings.template
-        found = resolve(name, by_bare.get(parse_name(name).bare, []))
-        if found.found is not None or _only_rigs(found):
+        resolved = resolve(name, by_bare.get(parse_name(name).bare, []))
+        if resolved.found is not None or _only_rigs(resolved):
             continue
-        if found.candidates or not incomplete:
-            yield _no_agent(name, found, session.place, by_bare)
+        if resolved.candidates or not incomplete:
+            yield _no_agent(name, resolved, session.place, by_bare)
 
 
 def _dependencies(
@@ -186,32 +188,32 @@ def _dependencies(
         rig = parse_name(name).rig or agent.name.rig
         local = [t for t in called if t.name.rig in (None, rig)]
         near_by = [t for t in local if t.name.binding == agent.name.binding]
-        found = resolve(name, near_by) if "." not in name else Resolved()
-        if found.found is None:
-            found = resolve(name, local)
-        if found.found is None:
-            problem = _no_agent(name, found, setting.place, by_bare)
+        resolved = resolve(name, near_by) if "." not in name else Resolved()
+        if resolved.found is None:
+            resolved = resolve(name, local)
+        if resolved.found is None:
+            problem = _no_agent(name, resolved, setting.place, by_bare)
             yield problem if agent.layer != "pack" else problem.softened()
-        elif found.found is agent:
-            words = f"agent `{agent.name}` depends on itself"
-            problem = Problem("unknown-agent", words, setting.place)
+        elif resolved.found is agent:
+            message = f"agent `{agent.name}` depends on itself"
+            problem = Problem("unknown-agent", message, setting.place)
             yield problem if agent.layer != "pack" else problem.softened()
 
 
-def _only_rigs(found: Resolved[Agent]) -> bool:
+def _only_rigs(resolved: Resolved[Agent]) -> bool:
     """Return whether all candidates are instances in rigs: a session for each of them is fine."""
-    return bool(found.candidates) and all("/" in name for name in found.candidates)
+    return bool(resolved.candidates) and all("/" in name for name in resolved.candidates)
 
 
 def _no_agent(
     name: str,
-    found: Resolved[Agent],
+    resolved: Resolved[Agent],
     place: Place | None,
     by_bare: Mapping[str, list[NameCandidate[Agent]]],
 ) -> Problem:
-    if found.candidates:
-        return several(name, found.candidates, place)
+    if resolved.candidates:
+        return several(name, resolved.candidates, place)
     alike = near(parse_name(name).bare, by_bare)
-    words = " or ".join(f"`{thing.name}`" for bare in alike for thing in by_bare[bare])
-    hint = f"did you mean {words}?" if words else "list the agents: `city agent list`"
+    names = " or ".join(f"`{candidate.name}`" for bare in alike for candidate in by_bare[bare])
+    hint = f"did you mean {names}?" if names else "list the agents: `city agent list`"
     return Problem("unknown-agent", f"there is no agent `{name}`", place, hint)

@@ -333,12 +333,12 @@ def _provider_of(
 def _unconfigured(sources: Sources, agents: Sequence[Agent], shared: _Shared) -> dict[str, Agent]:
     """Return the implicit agents of providers that no file names; they exist when addressed."""
     taken = {agent.name.bare for agent in agents}
-    found = {}
+    unconfigured = {}
     for name, home in sources.system.items():
         if name not in taken and sources.implicit is not False:
             definition = Definition(AgentName(name), home, "built-in", None)
-            found[name] = _agent(definition, definition.name, (), shared)
-    return found
+            unconfigured[name] = _agent(definition, definition.name, (), shared)
+    return unconfigured
 
 
 def _imported_sessions(sources: Sources) -> Iterator[NamedSession]:

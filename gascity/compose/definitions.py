@@ -146,17 +146,17 @@ def _pack_definitions(
     if pack.root in cache:
         return cache[pack.root]
     layer = "city" if pack.own else "pack"
-    found = [Definition(AgentName(home.name), home, layer, pack) for home in pack.agents]
+    collected = [Definition(AgentName(home.name), home, layer, pack) for home in pack.agents]
     for imported in pack.imports:
         if imported.pack is not None:
             inner = _pack_definitions(imported.pack, problems, cache)
             bound = [definition.bound(imported.binding) for definition in inner]
-            found += _distinct(bound, problems)
-    definitions = DefinitionSet(found, problems, unread(pack.imports))
+            collected += _distinct(bound, problems)
+    definitions = DefinitionSet(collected, problems, unread(pack.imports))
     for patch in pack.patches:
         _apply_patch(definitions, patch, None, own=pack.own, rigs=None)
-    cache[pack.root] = found
-    return found
+    cache[pack.root] = collected
+    return collected
 
 
 def _distinct(bound: list[Definition], problems: list[Problem]) -> list[Definition]:
@@ -165,13 +165,13 @@ def _distinct(bound: list[Definition], problems: list[Problem]) -> list[Definiti
     Agents of nested imports share the outermost binding, so two of them may have the same name.
     A fallback is overridden by an agent that is none, else by an earlier one.
     """
-    found: dict[str, Definition] = {}
+    by_name: dict[str, Definition] = {}
     for definition in bound:
-        first = found.setdefault(definition.name.bare, definition)
+        first = by_name.setdefault(definition.name.bare, definition)
         if first.home.directory == definition.home.directory:
             continue
         if first.home.fallback and not definition.home.fallback:
-            found[definition.name.bare] = definition
+            by_name[definition.name.bare] = definition
         elif not definition.home.fallback:
             problems.append(
                 Problem(
@@ -182,7 +182,7 @@ def _distinct(bound: list[Definition], problems: list[Problem]) -> list[Definiti
                     "import one of the packs under its own binding",
                 )
             )
-    return list(found.values())
+    return list(by_name.values())
 
 
 def apply_patches(definitions: DefinitionSet, sources: Sources) -> None:

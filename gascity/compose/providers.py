@@ -19,10 +19,10 @@ def compose_providers(
     builtin = set(known)
     providers = {}
     for name in dict.fromkeys([*sources.stock, *tables]):
-        found: list[Problem] = []
-        layers, family = _chain(name, tables, sources.stock, builtin, found, ())
+        own_problems: list[Problem] = []
+        layers, family = _chain(name, tables, sources.stock, builtin, own_problems, ())
         providers[name] = Provider(name, family, tuple(layers), _options(layers))
-        for problem in found:  # users cannot fix the tables of an imported pack
+        for problem in own_problems:  # users cannot fix the tables of an imported pack
             _add(problems, problem if name in sources.providers else problem.softened())
     return providers, [] if problems and unread(sources.imports) else problems
 

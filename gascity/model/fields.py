@@ -90,7 +90,7 @@ def table(name: str, fields: Iterable[Field], aliases: Mapping[str, str] | None 
         aliases or {},
         frozenset(prefixes),
         required=tuple([field for field in by_name.values() if field.required]),
-        scalars=frozenset([one.name for one in by_name.values() if one.kind not in folded]),
+        scalars=frozenset([field.name for field in by_name.values() if field.kind not in folded]),
     )
 
 

@@ -118,17 +118,17 @@ def _read_yaml(lines: Sequence[str]) -> FrontMatter:
 
 
 def _explained(error: "yaml.MarkedYAMLError", lines: Sequence[str]) -> _YamlError:
-    words = f"{error.context}, {error.problem}"
+    message = f"{error.context}, {error.problem}"
     mark = error.problem_mark
-    if error.context_mark and any(kind in words for kind in ("quoted", "flow", "simple key")):
+    if error.context_mark and any(kind in message for kind in ("quoted", "flow", "simple key")):
         mark = error.context_mark  # where it starts, not where the parser gave up
     row = min(mark.line, len(lines) - 1) if mark else 0
-    if "cannot start any token" in words:
+    if "cannot start any token" in message:
         char = lines[row][mark.column : mark.column + 1] if mark else ""
         text = f"unquoted text starts with `{char}`; put the text in quotes"
         text = "a tab is used for indentation; use spaces" if char == "\t" else text
     else:
-        explanations = (text for part, text in _EXPLANATIONS.items() if part in words)
+        explanations = (text for part, text in _EXPLANATIONS.items() if part in message)
         text = next(explanations, str(error.problem))
     return _YamlError(text, row + 2)
 

@@ -120,19 +120,23 @@ def resolve(
     binding.
     """
     wanted = parse_name(reference)
-    exact = [thing for thing in things if thing.name == wanted] if exact_first else []
+    exact = [candidate for candidate in things if candidate.name == wanted] if exact_first else []
     if len(exact) == 1:
         return Resolved(exact[0].item)
-    loose = exact or [thing for thing in things if _matches(thing.name, wanted)]
+    loose = exact or [candidate for candidate in things if _matches(candidate.name, wanted)]
     if not loose:
-        return Resolved(near=tuple(near(reference, (str(thing.name) for thing in things))))
+        return Resolved(near=tuple(near(reference, (str(candidate.name) for candidate in things))))
     # An agent of the city comes before its own instances in rigs, so that patching one instance
     # does not make the bare name ambiguous.
-    best = min((order(thing.rank), thing.name.rig is not None) for thing in loose)
-    top = [thing for thing in loose if (order(thing.rank), thing.name.rig is not None) == best]
+    best = min((order(candidate.rank), candidate.name.rig is not None) for candidate in loose)
+    top = [
+        candidate
+        for candidate in loose
+        if (order(candidate.rank), candidate.name.rig is not None) == best
+    ]
     if len(top) == 1:
         return Resolved(top[0].item)
-    return Resolved(candidates=tuple(sorted(str(thing.name) for thing in top)))
+    return Resolved(candidates=tuple(sorted(str(candidate.name) for candidate in top)))
 
 
 def _matches(name: AgentName, wanted: AgentName) -> bool:

@@ -159,35 +159,35 @@ def secret_forms(secret: str) -> set[str]:
     import json
     from urllib.parse import quote, quote_plus
 
-    found = {secret, quote(secret), quote(secret, safe=""), quote_plus(secret)}
-    found |= {json.dumps(secret, ensure_ascii=ascii)[1:-1] for ascii in (True, False)}
+    forms = {secret, quote(secret), quote(secret, safe=""), quote_plus(secret)}
+    forms |= {json.dumps(secret, ensure_ascii=ascii)[1:-1] for ascii in (True, False)}
     if "\n" in secret:
-        found |= {line.strip() for line in secret.splitlines() if len(line.strip()) > 7}
-    return found
+        forms |= {line.strip() for line in secret.splitlines() if len(line.strip()) > 7}
+    return forms
 
 
 def secrets_of_pair(key: str, value: str) -> set[str]:
     """Return the literal secrets in one value; a reference to a variable is not a secret."""
-    found = set(_in_addresses(value))
+    secrets = set(_in_addresses(value))
     if is_secret(key):
-        found.update(_literals(value))
-    return found
+        secrets.update(_literals(value))
+    return secrets
 
 
 def secrets_of_arguments(arguments: Sequence[str]) -> set[str]:
     """Return the literal secrets on a command line: `--token x`, `--key=x`, `Cookie: x`, URLs."""
-    found: set[str] = set()
+    secrets: set[str] = set()
     expected = False
     for argument in arguments:
         if expected and not argument.startswith("-"):
-            found.update(_literals(argument))
-        found.update(_in_addresses(argument))
+            secrets.update(_literals(argument))
+        secrets.update(_in_addresses(argument))
         key, sign, value = _split(argument)
         secret = is_secret(key) and " " not in key.strip() and "://" not in key
         if secret and sign:
-            found.update(_literals(value))
+            secrets.update(_literals(value))
         expected = secret and not sign and argument.startswith("-")
-    return found
+    return secrets
 
 
 def _split(argument: str) -> tuple[str, str, str]:
@@ -201,13 +201,13 @@ def _split(argument: str) -> tuple[str, str, str]:
 
 def _literals(value: str) -> Iterator[str]:
     """Yield the literal parts of a secret value, and what follows a scheme such as `Bearer`."""
-    found = parts(value)
-    for part in found:
+    pieces = parts(value)
+    for part in pieces:
         text = "" if isinstance(part, EnvReference) else part.strip()
         scheme, _, rest = text.partition(" ")
-        if scheme.lower() in _SCHEMES and (rest.strip() or len(found) > 1):
+        if scheme.lower() in _SCHEMES and (rest.strip() or len(pieces) > 1):
             yield from (text, rest.strip()) if rest.strip() else ()
-        elif text and (len(found) == 1 or any(char.isalnum() for char in text)):
+        elif text and (len(pieces) == 1 or any(char.isalnum() for char in text)):
             yield text
 
 

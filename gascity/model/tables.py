@@ -158,13 +158,13 @@ _WIRE = (
 def _wire(transport: str) -> tuple[Field, ...]:
     return tuple(
         Field(
-            f"mcp.{transport}.{one.name}",
-            one.kind,
-            f"{one.doc[:-1]} over {transport}.",
-            one.default,
-            one.merge,
+            f"mcp.{transport}.{field.name}",
+            field.kind,
+            f"{field.doc[:-1]} over {transport}.",
+            field.default,
+            field.merge,
         )
-        for one in _WIRE
+        for field in _WIRE
     )
 
 

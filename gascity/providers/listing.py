@@ -82,7 +82,7 @@ class ProviderCli:
         if output.error:
             return Listing(None, output.error)
         try:
-            found = dict(
+            reasons = dict(
                 _names_by_pattern(output, pattern) if pattern else _json_names(output.out, kind)
             )
         except re.error as error:
@@ -91,8 +91,8 @@ class ProviderCli:
             )
         except ValueError:
             return Listing(None, f"`{' '.join(command)}` printed no JSON")
-        loaded = frozenset(name for name, off in found.items() if not off and name not in own)
-        return Listing(loaded, disabled={name: off for name, off in found.items() if off})
+        loaded = frozenset(name for name, off in reasons.items() if not off and name not in own)
+        return Listing(loaded, disabled={name: off for name, off in reasons.items() if off})
 
     def _run(self, command: Sequence[str], trust: Sequence[str]) -> _Output:
         program, *rest = command
@@ -159,11 +159,11 @@ def _agent_names(path: str, pattern: str) -> Iterator[str]:
     yield os.path.basename(path).removesuffix(pattern.rpartition("*")[2])
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
-            found = _NAME.search(file.read(_HEAD))
+            match = _NAME.search(file.read(_HEAD))
     except OSError:
         return
-    if found:
-        yield found[1].strip()
+    if match:
+        yield match[1].strip()
 
 
 def _names_by_pattern(output: _Output, pattern: str) -> Iterator[tuple[str, str]]:

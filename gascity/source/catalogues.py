@@ -154,27 +154,27 @@ def _walk(
         followed = _followed(disk, path, within)
         if followed is None:
             continue
-        real, found = followed
-        if stat.S_ISREG(found.st_mode):
-            stamp = (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
-            yield SkillFile(prefix + name, real, found.st_mode & 0o777, stamp)
-        elif not stat.S_ISDIR(found.st_mode):
+        real, status = followed
+        if stat.S_ISREG(status.st_mode):
+            stamp = (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
+            yield SkillFile(prefix + name, real, status.st_mode & 0o777, stamp)
+        elif not stat.S_ISDIR(status.st_mode):
             disk.problems.append(_no_file(disk, path))
         elif real == path:
             yield from _walk(disk, path, f"{prefix}{name}/", within, links)
         elif links:
             yield from _walk(disk, real, f"{prefix}{name}/", within, links - 1)
         else:
-            words = "the link leads through too many links"
-            disk.problems.append(Problem("link-loop", words, Place(disk.shown(path))))
+            message = "the link leads through too many links"
+            disk.problems.append(Problem("link-loop", message, Place(disk.shown(path))))
 
 
 def _followed(disk: Disk, path: str, within: str) -> tuple[str, os.stat_result] | None:
     """Return the real path and status; None if a link must not be followed."""
     try:
-        found = os.lstat(path)
-        if not stat.S_ISLNK(found.st_mode):
-            return path, found
+        status = os.lstat(path)
+        if not stat.S_ISLNK(status.st_mode):
+            return path, status
         if disk.follow_directory(path, within):
             return os.path.realpath(path), os.stat(path)
     except OSError:  # it was removed meanwhile, which changes the stamp of the directory
@@ -183,8 +183,8 @@ def _followed(disk: Disk, path: str, within: str) -> tuple[str, os.stat_result] 
 
 
 def _no_file(disk: Disk, path: str) -> Problem:
-    words = f"`{os.path.basename(path)}` is neither a file nor a directory"
-    return warning("not-a-file", words, Place(disk.shown(path)), "it is not copied")
+    message = f"`{os.path.basename(path)}` is neither a file nor a directory"
+    return warning("not-a-file", message, Place(disk.shown(path)), "it is not copied")
 
 
 def read_fragments(disk: Disk, directory: str) -> Iterator[tuple[str, str]]:

@@ -307,10 +307,10 @@ def _bad_text(field: Field, kind: Kind, value: str) -> _ValueError | None:
             return None
         return "bad-duration", f'should be {kind.value}, not "{value}"', "units: ms s m h d w"
     if field.choices and value not in field.choices:
-        words = ", ".join(f'"{choice}"' for choice in field.choices if choice)
+        choices = ", ".join(f'"{choice}"' for choice in field.choices if choice)
         return (
             "bad-value",
-            f'should be one of {words}, not "{value}"',
+            f'should be one of {choices}, not "{value}"',
             did_you_mean(value, field.choices),
         )
     return None
@@ -324,8 +324,8 @@ def _bad_items(field: Field, edit: Edit, kind: Kind, items: list[object]) -> _Va
         if isinstance(item, str) and "\0" in item:
             return "bad-value", _NUL, None
         if edit is Edit.SET and field.choices and item not in field.choices:
-            words = ", ".join(f'"{choice}"' for choice in field.choices)
-            return "bad-value", f"should contain only {words}", None
+            choices = ", ".join(f'"{choice}"' for choice in field.choices)
+            return "bad-value", f"should contain only {choices}", None
     return None
 
 

@@ -152,7 +152,7 @@ def find(
     does not count.
     """
     wanted = _Identity(canonical(remote.url), "" if version else remote.ref)
-    found = [
+    matches = [
         locked
         for locked in locks
         if locked.path == remote.path
@@ -160,8 +160,8 @@ def find(
         and _identity(locked.source, bool(version)) == wanted
         and _is_of(version, locked.commit)
     ]
-    found = [locked for locked in found if locked.binding == binding] or found
-    return found[0] if len({locked.commit for locked in found}) == 1 else None
+    matches = [locked for locked in matches if locked.binding == binding] or matches
+    return matches[0] if len({locked.commit for locked in matches}) == 1 else None
 
 
 def other_request(locks: Iterable[LockedPack], binding: str, remote: Remote, version: str) -> str:

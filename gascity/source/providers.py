@@ -47,7 +47,7 @@ def system_agents(
     disk: Disk, around: ExternalPaths, providers: Mapping[str, tuple[Layer, ...]], wanted: set[str]
 ) -> dict[str, AgentDir]:
     """Read the implicit agents by provider: those that `init` wrote, else the shipped ones."""
-    found = {}
+    agents = {}
     for name in sorted(wanted):
         bases = [
             str(layer.values["base"]) for layer in providers.get(name, ()) if "base" in layer.values
@@ -62,9 +62,9 @@ def system_agents(
             if disk.is_directory(f"{home}/{directory}"):
                 agent = read_agent(disk, f"{home}/{directory}", name, home, own=True)
                 if agent is not None:
-                    found[name] = agent
+                    agents[name] = agent
                     break
-    return found
+    return agents
 
 
 def implicit_names(
@@ -95,19 +95,19 @@ def stock(
     for directory in around.looked:
         disk.exists(directory)
     wanted = set(around.provider_files) if everything else _mentioned(sources)
-    found: dict[str, Layer] = {}
+    layers: dict[str, Layer] = {}
     for name in sorted(wanted & set(around.provider_files)):
         layer = read_provider(disk, around.provider_files[name])
         if layer is not None:
-            found[name] = layer
-    return found
+            layers[name] = layer
+    return layers
 
 
 def _mentioned(sources: Sources) -> set[str]:
     """Return the provider names in the city's files, and agent names, which may be providers."""
     names = {"claude", "shell", *sources.providers}
     names |= set(sources.implicit) if isinstance(sources.implicit, tuple) else set()
-    rigs = (one.pack for rig in sources.rigs for one in rig.imports)
+    rigs = (imported.pack for rig in sources.rigs for imported in rig.imports)
     packs = list(downwards(sources.pack, *rigs))
     agents = [a for pack in packs for a in pack.agents] + [*sources.user, *sources.local]
     layers: list[Layer] = [*sources.workspace, *sources.defaults]
