@@ -152,13 +152,13 @@ class _Converter:
     def agent(self, agent: V1AgentTable) -> TableAgent:
         translated = translate(agent.table, rigs=self.rigs)
         table = translated.values
-        if isinstance(table.get("depends_on"), list):
+        if "depends_on" in table:
             table["depends_on"] = self._rename(table["depends_on"], agent.dir)
         if self.v1.city_agents is not None and "rigs" not in table:
             # In v1 only this list sets the scope: agents that are not in it belong to rigs.
             table.setdefault("scope", "city" if agent.name in self.v1.city_agents else "rig")
         for key in _PATHS:
-            if isinstance(path := table.get(key), str):
+            if path := text_at(table, key):
                 table[key] = self._agent_path(path)
         return TableAgent(
             self.names[agent.dir, agent.name],
@@ -285,7 +285,7 @@ class _Converter:
         for key in translated.written:
             self.moved[(*target, key)] = (*at, *translated.path(key))
         for key in ("prompt_template", *_PATHS):
-            if key != "prompt" and isinstance(path := values.get(key), str):
+            if key != "prompt" and (path := text_at(values, key)):
                 values[key] = self._path_in_city(path)
         directory = identity.get("dir")
         home = directory if isinstance(directory, str) else rig

@@ -365,6 +365,13 @@ def test_a_patch_in_an_included_file_may_use_paths_relative_to_it(tmp_path: Path
     ]
 
 
+def test_an_empty_path_in_a_patch_stays_empty(tmp_path: Path) -> None:
+    manifest = {"agent": [{"name": "a"}], "patches": {"agent": [{"name": "a", "overlay_dir": ""}]}}
+    (tmp_path / "city.toml").touch()
+    tree = read(PackTree(str(tmp_path), "city.toml", manifest))
+    assert tree.manifest["patches"] == manifest["patches"]
+
+
 def test_the_parsed_manifest_itself_is_never_changed(tmp_path: Path) -> None:
     text = FERRY["pack.toml"]
     given = tree(text, tmp_path)
