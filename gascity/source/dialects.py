@@ -1,8 +1,8 @@
 """Reads packs of other layouts through installed packages (entry point `gascity.dialects`).
 
-A dialect gets a pack as it was parsed, a `PackTree`, and returns it in today's layout, or unchanged
-if the pack is not written in its own. It says where in the file each setting is written, so that
-problems and `explain` point to the lines the user knows.
+A dialect gets a parsed pack, a `PackTree`, and returns it in the current layout, or unchanged if
+the pack does not use the dialect's layout. It records where in the file each setting is written, so
+that problems and `explain` point to the user's lines.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,7 +18,7 @@ from gascity.source.manifest import Manifest
 
 GROUP = "gascity.dialects"
 
-# Directories of other layouts. Today's layout does not use them, so they hint at another one.
+# Directories that only other layouts use.
 _OTHER_DIRECTORIES = ("overlays", "prompts")
 _PROMPT_HINT = "set `prompt_template` in its table or in a patch"
 
@@ -26,7 +26,7 @@ _PROMPT_HINT = "set `prompt_template` in its table or in a patch"
 class TableAgent(NamedTuple):
     """An agent that a table of the manifest defines.
 
-    `table` has today's keys; `at` is where it is written, and `written` maps today's keys to the
+    `table` has current keys; `at` is where it is written, and `written` maps current keys to the
     dotted spelling in the file, below `at`. `folder` is an existing directory of the agent,
     relative to the pack, or "".
     """
@@ -59,7 +59,7 @@ Dialect = Callable[[PackTree], PackTree]
 
 
 def is_current_layout(disk: Disk, tree: PackTree, known: Mapping[str, object]) -> bool:
-    """Is everything at the top of a pack and of its manifest part of today's layout?"""
+    """Is everything at the top of a pack and of its manifest part of the current layout?"""
     if "agent" in tree.manifest or any(key not in known for key in tree.manifest):
         return False
     pack = tree.manifest.get("pack")
@@ -73,7 +73,7 @@ def is_current_layout(disk: Disk, tree: PackTree, known: Mapping[str, object]) -
 def translate(tree: PackTree) -> PackTree:
     """Pass a tree through all registered dialects.
 
-    A dialect is other people's code: whatever it raises becomes one problem of the pack.
+    A dialect is third-party code: any exception it raises becomes one problem of the pack.
     """
     from gascity.startup.entry_points import entry_points, load
 
@@ -88,7 +88,7 @@ def translate(tree: PackTree) -> PackTree:
 
 
 def relocate(manifest: Manifest, moved: Mapping[KeyPath, KeyPath]) -> None:
-    """Change all places in a manifest to where the file has them."""
+    """Change all places in a manifest to where the file writes them."""
 
     def new_path(path: KeyPath) -> KeyPath:
         for length in range(len(path), 0, -1):
