@@ -106,13 +106,13 @@ def _installed(context: CommandContext) -> tuple[str, ...]:
     files = external_paths(context.environ).provider_files
     order = [*_PREFERRED, *(name for name in sorted(files) if name not in _PREFERRED)]
     disk = Disk(context.cwd)
-    found = []
+    installed = []
     for name in order:
         layer = read_provider(disk, files[name]) if name in files and name != "shell" else None
         if layer is not None and not layer.values.get("settings_only"):
             if which(str(layer.values.get("command", "")), context.environ, context.cwd):
-                found.append(name)
-    return tuple(found) or ("claude",)
+                installed.append(name)
+    return tuple(installed) or ("claude",)
 
 
 def _city_toml(root: str, providers: tuple[str, ...], name: str | None, unrestricted: bool) -> str:

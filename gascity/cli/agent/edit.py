@@ -45,9 +45,9 @@ def _check_new_name(root: str, name: str, old: str = "") -> str:
         )
     home = os.path.join(root, "agents")
     taken = os.listdir(home) if os.path.isdir(home) else []
-    for other in taken:
-        if other.lower() == name.lower() and (other != old or name == old):
-            raise city_error("duplicate-name", f"agents/{other} already exists")
+    for known in taken:
+        if known.lower() == name.lower() and (known != old or name == old):
+            raise city_error("duplicate-name", f"agents/{known} already exists")
     return os.path.join(home, name)
 
 

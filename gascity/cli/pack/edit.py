@@ -187,10 +187,10 @@ def _file_for(root: str, binding: str, rig: str | None) -> str:
     file = _file_of_rig(root, rig) if rig else "city.toml"
     if rig is None and os.path.lexists(os.path.join(root, "pack.toml")):
         file = "pack.toml"
-    for other in own_files(root):
-        text = read_text(root, other)
+    for own_file in own_files(root):
+        text = read_text(root, own_file)
         table = (rig_entry(text, rig) or {}) if rig else parse(text.encode())
-        _check_free(table.get("imports"), binding, rig, other)
+        _check_free(table.get("imports"), binding, rig, own_file)
     return file
 
 
@@ -294,13 +294,13 @@ def _unknown(city: City, name: str, rig: str | None, imports: tuple[Import, ...]
     rows = rows_of(city.pack, city.rig_imports, city.problems)
     where = f"rig `{rig}`" if rig else "the city"
     hint = did_you_mean(name, [target.binding for target in imports])
-    other = next((row for row in rows if row.binding == name), None)
-    if other is not None and other.rig and not rig:
-        hint = f"rig `{other.rig}` imports it: `city pack remove {name} --rig {other.rig}`"
-    elif other is not None and other.parents == ("city",):
+    row = next((row for row in rows if row.binding == name), None)
+    if row is not None and row.rig and not rig:
+        hint = f"rig `{row.rig}` imports it: `city pack remove {name} --rig {row.rig}`"
+    elif row is not None and row.parents == ("city",):
         hint = f"the city imports it: `city pack remove {name}`"
-    elif other is not None:
-        hint = f"`{other.parents[0]}` imports it; run `city pack why {name}` to see how"
+    elif row is not None:
+        hint = f"`{row.parents[0]}` imports it; run `city pack why {name}` to see how"
     return city_error("unknown-pack", f"{where} has no import `{name}`", hint)
 
 
