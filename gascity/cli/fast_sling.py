@@ -47,12 +47,7 @@ def answer(arguments: Sequence[str], environ: Mapping[str, str]) -> int | None:
     request, as_json = parse(arguments[1:])
     if request is None:
         return None
-    if "CITY_SESSION_ID" in environ:
-        generation = environ.get("CITY_GENERATION", "")
-        if not generation.isdecimal():
-            return None
-        request["token"] = [environ["CITY_SESSION_ID"], int(generation)]
-        request["parent"] = environ.get("CITY_WORK_ID", "")
+    request |= sender(environ)
     try:
         root = find_root(os.getcwd(), environ)
     except OSError:
@@ -69,6 +64,15 @@ def answer(arguments: Sequence[str], environ: Mapping[str, str]) -> int | None:
         return None
     print_result(reply, as_json)
     return 0
+
+
+def sender(environ: Mapping[str, str]) -> dict[str, Any]:
+    """Return the session that slings, as request keys; empty for a user."""
+    session, generation = environ.get("CITY_SESSION_ID"), environ.get("CITY_GENERATION", "")
+    if not session:
+        return {}
+    token = [session, int(generation) if generation.isdecimal() else 0]
+    return {"token": token, "parent": environ.get("CITY_WORK_ID", "")}
 
 
 def new_key() -> str:

@@ -19,6 +19,7 @@ from gascity.cli.fast_sling import (
     new_key,
     print_result,
     result_lines,
+    sender,
 )
 from gascity.cli.output import print_stderr, print_stdout, to_json
 from gascity.control.client import controller_state, ensure_controller, send_request
@@ -88,8 +89,8 @@ def sling(
         "after": list(after),
         "session": session or "",
         "key": new_key(),
+        **sender(context.environ),
     }
-    request |= _sender(context)
     first_event = context.store().last_event() if wait else 0
     result = send_request(context.root, request)
     if result is None or "work" not in result:
@@ -127,16 +128,6 @@ def _decode(data: bytes, name: str) -> str:
     if problem is not None:
         raise CityError(problem)
     return data.decode().replace("\r\n", "\n")
-
-
-def _sender(context: CommandContext) -> dict[str, object]:
-    """Return the session that slings, as request keys; empty for a user."""
-    from gascity.cli.identity import caller
-
-    session = caller(context.environ)
-    if session is None:
-        return {}
-    return {"token": [session.session, session.generation], "parent": session.work}
 
 
 def _enqueue_here(context: CommandContext, request: dict[str, object]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`city sling`: the same answer with and without a controller, by the short way and the long."""
+"""`city sling`: the same answer with and without a controller, on the fast path and with click."""
 
 import os
 import subprocess
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gascity.cli.fast_sling import NEEDS_CLICK, OPTIONS, parse, result_lines
+from gascity.cli.fast_sling import NEEDS_CLICK, OPTIONS, parse, result_lines, sender
 from gascity.cli.sling import sling
 from tests.support.running import POOL, RunningCity
 
@@ -78,6 +78,24 @@ def test_both_ways_say_the_same(awake: RunningCity) -> None:
         "w-N queued for shell, blocked: shell session limit is 0 (max_active_sessions = 0)"
         " [agent-cap]\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("environ", "expected"),
+    [
+        ({}, {}),
+        ({"CITY_SESSION_ID": "", "CITY_GENERATION": "2"}, {}),
+        (
+            {"CITY_SESSION_ID": "s", "CITY_GENERATION": "2", "CITY_WORK_ID": "w-1"},
+            {"token": ["s", 2], "parent": "w-1"},
+        ),
+        ({"CITY_SESSION_ID": "s", "CITY_GENERATION": "x"}, {"token": ["s", 0], "parent": ""}),
+    ],
+)
+def test_a_request_names_the_session_that_slings(
+    environ: dict[str, str], expected: dict[str, object]
+) -> None:
+    assert sender(environ) == expected
 
 
 def test_click_and_the_fast_path_have_the_same_options() -> None:
