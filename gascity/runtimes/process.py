@@ -26,7 +26,8 @@ class ProcessRuntime:
 
     def __init__(self) -> None:
         self.logs: RunLogs = FileLogs()
-        self._gates: dict[tuple[int, int], int] = {}  # of held runs, by pid and ticks
+        # Open ends of the gates of held runs, the one to write to last, by pid and ticks.
+        self._gates: dict[tuple[int, int], Sequence[int]] = {}
         # Children of this process: their pids cannot be reused before this process reaps them.
         self._children: set[tuple[int, int]] = set()
 
@@ -47,26 +48,32 @@ class ProcessRuntime:
             waiting_end, gate = opened
             opened.append(trampoline.create_exit_file(spec.exit_file))
             opened.append(os.open(spec.stdin or os.devnull, os.O_RDONLY | os.O_CLOEXEC))
-            opened.append(_open_log(spec.log))
+            opened.append(open_log(spec.log))
             exit_file, stdin, log = opened[2:]
             pid = _spawn(spec, (stdin, log, log, waiting_end, exit_file))
-            process = proc.read_process(pid)
-            if process is None:
-                raise ProcessLookupError(errno.ESRCH, "the process exited at once", spec.name)
+            handle = self._held(spec, pid, [gate])
         except BaseException:
-            _close(opened)
+            close_files(opened)
             raise
-        _close(file for file in opened if file != gate)
+        close_files(file for file in opened if file != gate)
+        self._children.add((handle.pid, handle.ticks))
+        return handle
+
+    def _held(self, spec: RunSpec, pid: int, gate: Sequence[int], name: str = "") -> RunHandle:
+        """Return the handle of a run that was just spawned, and keep its gate for `release`."""
+        process = proc.read_process(pid)
+        if process is None:
+            raise ProcessLookupError(errno.ESRCH, "the process exited at once", spec.name)
         self._gates[pid, process.ticks] = gate
-        self._children.add((pid, process.ticks))
         return RunHandle(
             pid,
             process.ticks,
             proc.boot_id(),
-            exit_file=spec.exit_file,
-            log=spec.log,
-            session=spec.session,
-            generation=spec.generation,
+            name,
+            spec.exit_file,
+            spec.log,
+            spec.session,
+            spec.generation,
         )
 
     def release(self, handle: RunHandle) -> None:
@@ -74,11 +81,15 @@ class ProcessRuntime:
         if gate is None:
             return
         try:
-            os.write(gate, b"\n")
+            os.write(gate[-1], b"\n")
+            self._wait_for_start(handle, gate)
         except BrokenPipeError:
             pass  # it died while it was held; `status` reports that
         finally:
-            os.close(gate)
+            close_files(gate)
+
+    def _wait_for_start(self, handle: RunHandle, gate: Sequence[int]) -> None:
+        """Wait until the gate may be closed. Here at once: the run has its own descriptor."""
 
     def exit_fd(self, handle: RunHandle) -> int | None:
         return proc.open_exit_fd(handle)
@@ -98,7 +109,7 @@ class ProcessRuntime:
 
     def kill_all(self, handles: Sequence[RunHandle]) -> None:
         for handle in handles:
-            _close([self._gates.pop((handle.pid, handle.ticks), -1)])
+            close_files(self._gates.pop((handle.pid, handle.ticks), ()))
             _signal_group(handle, signal.SIGKILL)
         killed: set[int] = set()
         for _ in range(_KILL_ROUNDS):
@@ -214,7 +225,7 @@ def _spawn(spec: RunSpec, files: Sequence[int]) -> int:
     except ValueError as error:  # a zero byte in an argument
         raise OSError(errno.EINVAL, str(error), spec.name) from error
     finally:
-        _close(moved)
+        close_files(moved)
 
 
 def _inheritable_fds(first: int) -> list[int]:
@@ -232,7 +243,8 @@ def _inheritable_fds(first: int) -> list[int]:
     return inheritable
 
 
-def _open_log(path: str) -> int:
+def open_log(path: str) -> int:
+    """Open a log to append to; create it, and its directory, if needed."""
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
@@ -260,7 +272,6 @@ def _handle(process: Process) -> RunHandle:
     )
 
 
-def _close(files: Iterable[int]) -> None:
+def close_files(files: Iterable[int]) -> None:
     for file in files:
-        if file >= 0:
-            os.close(file)
+        os.close(file)

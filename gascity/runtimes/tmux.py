@@ -13,9 +13,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from gascity.runtimes import proc, trampoline
-from gascity.runtimes.logs import FileLogs
-from gascity.runtimes.port import RunHandle, RunLogs, RunSpec, RunStatus
-from gascity.runtimes.process import ProcessRuntime
+from gascity.runtimes.port import RunHandle, RunSpec
+from gascity.runtimes.process import ProcessRuntime, close_files, open_log
 from gascity.runtimes.tmux_client import TmuxClient, TmuxError, quoted
 
 _HISTORY = 5000  # lines of scrollback
@@ -51,90 +50,59 @@ class Pane(NamedTuple):
     terminal: str  # the name of its tmux session
 
 
-class TmuxRuntime:
-    """Runs in terminals. A terminal stays until it is killed or its name is used again."""
+class TmuxRuntime(ProcessRuntime):
+    """Processes in terminals. A terminal stays until it is killed or its name is used again."""
 
     name = "tmux"
     interactive = True
 
     def __init__(self, root: str, environ: Mapping[str, str]) -> None:
-        self.logs: RunLogs = FileLogs()
+        super().__init__()
         self._client = TmuxClient(root, environ)
-        self._processes = ProcessRuntime()
-        # Both ends of the gates of held runs, by pid and ticks.
-        self._gates: dict[tuple[int, int], tuple[int, int]] = {}
 
     def missing_requirement(self) -> str:
-        return self._processes.missing_requirement() or self._client.missing_requirement()
+        return super().missing_requirement() or self._client.missing_requirement()
 
     def spawn(self, spec: RunSpec) -> RunHandle:
         """Create the run. FileExistsError if a live run has its name. Ignores `spec.stdin`."""
         os.close(trampoline.create_exit_file(spec.exit_file))
-        os.makedirs(os.path.dirname(spec.log), mode=0o700, exist_ok=True)
-        os.close(os.open(spec.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600))
+        os.close(open_log(spec.log))
         gate = os.pipe()
         try:
             pid = self._start(spec, f"/proc/{os.getpid()}/fd/{gate[0]}")
-            process = proc.read_process(pid)
-            if process is None:
-                raise ProcessLookupError(errno.ESRCH, "the process exited at once", spec.name)
+            return self._held(spec, pid, gate, spec.name)
         except BaseException:
-            _close(gate)
+            close_files(gate)
             raise
-        self._gates[pid, process.ticks] = gate
-        return RunHandle(
-            pid,
-            process.ticks,
-            proc.boot_id(),
-            spec.name,
-            spec.exit_file,
-            spec.log,
-            spec.session,
-            spec.generation,
-        )
 
-    def release(self, handle: RunHandle) -> None:
-        """Let a held run start, and wait until it has read its gate.
+    def _wait_for_start(self, handle: RunHandle, gate: Sequence[int]) -> None:
+        """Wait until the run has read its gate.
 
         It reads through this process's end of the pipe (see `trampoline.command`), which must not
         be closed before.
         """
-        gate = self._gates.pop((handle.pid, handle.ticks), None)
-        if gate is None:
-            return
-        try:
-            os.write(gate[1], b"\n")
-            _wait_until(
-                lambda: not _has_data(gate[0]) or proc.find_process(handle) is None,
-                _GATE_TIMEOUT,
-                0.002,
-            )
-        finally:
-            _close(gate)
-
-    def exit_fd(self, handle: RunHandle) -> int | None:
-        return proc.open_exit_fd(handle)
-
-    def status(self, handle: RunHandle) -> RunStatus:
-        return self._processes.status(handle)
+        _wait_until(
+            lambda: not _has_data(gate[0]) or proc.find_process(handle) is None,
+            _GATE_TIMEOUT,
+            0.002,
+        )
 
     def interrupt(self, handle: RunHandle) -> None:
         """Type Ctrl-C, or send the signal if tmux does not respond."""
         trampoline.mark_stopped(handle.exit_file)
         if not self._type_key(handle, "C-c"):
-            self._processes.interrupt(handle)
+            super().interrupt(handle)
 
     def terminate(self, handle: RunHandle) -> None:
         """Signal every process of the run: an interactive shell puts each job in its own group."""
         trampoline.mark_stopped(handle.exit_file)
-        for process in _members(handle):
+        for process in self._live_members(handle):
             proc.send_signal(process, signal.SIGTERM)
 
     def kill(self, handle: RunHandle) -> None:
         """Kill the run and everything it started, and remove its screen."""
-        _close(self._gates.pop((handle.pid, handle.ticks), ()))
-        members = _members(handle)  # while the leader is alive and identifies its session
-        self._processes.kill(handle)
+        members = self._live_members(handle)  # while the leader is alive and identifies its session
+        super().kill_all([handle])
         for process in members:
             proc.send_signal(process, signal.SIGKILL)
         with contextlib.suppress(TmuxError):
@@ -145,15 +113,11 @@ class TmuxRuntime:
         for handle in handles:
             self.kill(handle)
 
-    def leftovers(self, handles: Sequence[RunHandle]) -> Mapping[RunHandle, int]:
-        return self._processes.leftovers(handles)
-
-    def leftover_pids(self, handles: Sequence[RunHandle]) -> dict[RunHandle, list[int]]:
-        """Return the live processes of each run, without its leader."""
-        return self._processes.leftover_pids(handles)
-
-    def forget(self, handle: RunHandle) -> None:
-        self._processes.forget(handle)
+    def _live_members(self, handle: RunHandle) -> list[proc.Process]:
+        try:
+            return self._members([handle])[handle]
+        except OSError:
+            return []
 
     def peek(self, handle: RunHandle, lines: int) -> str:
         """Return the last lines of the screen and its scrollback; "" once the run was killed."""
@@ -205,14 +169,14 @@ class TmuxRuntime:
             return []
         return [
             handle._replace(name=terminals[handle.pid])
-            for handle in self._processes.strays(root, known)
+            for handle in super().strays(root, known)
             if handle.pid in terminals
         ]
 
     def close(self) -> None:
         """Close the gates and remove the screens of ended runs; the server exits without runs."""
         for gate in self._gates.values():
-            _close(gate)
+            close_files(gate)
         self._gates.clear()
         with contextlib.suppress(TmuxError):
             self._remove_panes(self._client.execute(_LIST_DEAD).output.split(), keep=0)
@@ -327,17 +291,6 @@ def _create_command(spec: RunSpec, gate: str) -> str:
     )
 
 
-def _members(handle: RunHandle) -> list[proc.Process]:
-    """Return the live processes of a run, with its leader."""
-    if handle.boot != proc.boot_id():
-        return []
-    try:
-        certain = proc.find_process(handle) is not None
-        return proc.run_members(proc.list_processes(), {handle: certain})[handle]
-    except OSError:
-        return []
-
-
 def _target(terminal: str) -> str:
     """Return the target for exactly this session; without `=` it would be a prefix."""
     return quoted(f"={terminal}:")
@@ -371,8 +324,3 @@ def _wait_until(condition: Callable[[], bool], timeout: float, interval: float) 
     end = time.monotonic() + timeout
     while not condition() and time.monotonic() < end:
         time.sleep(interval)
-
-
-def _close(files: Iterable[int]) -> None:
-    for file in files:
-        os.close(file)
