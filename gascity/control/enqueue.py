@@ -94,12 +94,10 @@ def sling(
     if config is None:
         raise CityError(_unknown_agent(run_config, request))
     if not request.text.strip():
-        raise CityError(Problem("empty-work", "the text is empty"))
+        raise _refuse("empty-work", "the text is empty")
     if not HIGHEST <= request.priority <= LOWEST:
-        words = (
-            f"priority {request.priority} is not between {HIGHEST} (highest) and {LOWEST} (lowest)"
-        )
-        raise CityError(Problem("bad-value", words))
+        limits = f"{HIGHEST} (highest) and {LOWEST} (lowest)"
+        raise _refuse("bad-value", f"priority {request.priority} is not between {limits}")
     depth = _delegated(run_config, store, config, request) if request.token else 0
     session = _session(store, config, request, now) if request.session else None
     new = NewWork(
@@ -119,7 +117,7 @@ def sling(
         work = store.add_work(new, now)
     except ValueError as error:
         hint = "run `city work list` to see the work items"
-        raise CityError(Problem("bad-dependency", str(error), None, hint)) from error
+        raise _refuse("bad-dependency", str(error), hint) from error
     return SlingResult(
         work,
         store.position(work.id, now),
@@ -127,6 +125,10 @@ def sling(
         blocked_now(run_config, store, config, work, now, live),
         config.agent.name.rig,
     )
+
+
+def _refuse(code: str, message: str, hint: str | None = None) -> CityError:
+    return CityError(Problem(code, message, None, hint))
 
 
 def _unknown_agent(run_config: RunConfig, request: SlingRequest) -> Problem:
@@ -152,14 +154,8 @@ def _session(
         if latest is not None:
             return latest
         if request.session == "latest":
-            raise CityError(
-                Problem(
-                    "unknown-session",
-                    f"`{name}` has no session yet",
-                    None,
-                    "pass --session latest-or-create to create one",
-                )
-            )
+            hint = "pass --session latest-or-create to create one"
+            raise _refuse("unknown-session", f"`{name}` has no session yet", hint)
     if request.session in ("create", "latest-or-create"):
         return store.add_session(_fresh(store, config, now))
     matches = store.find_sessions(request.session)
@@ -171,10 +167,10 @@ def _session(
             ids = ", ".join(session.id[:8] for session in matches)
             words = f"`{request.session}` matches several sessions: {ids}"
         code = "ambiguous-name" if matches else "unknown-session"
-        raise CityError(Problem(code, words, None, "run `city session list` to see the sessions"))
+        raise _refuse(code, words, "run `city session list` to see the sessions")
     if matches[0].agent != name:
         words = f"session `{request.session}` belongs to `{matches[0].agent}`, not to `{name}`"
-        raise CityError(Problem("other-agent", words))
+        raise _refuse("other-agent", words)
     return matches[0]
 
 
@@ -206,10 +202,10 @@ def _delegated(
     session = store.session(request.token.session) if request.token else None
     if session is None or request.token is None or session.generation != request.token.generation:
         words = "this session was replaced by a newer start and may not sling"
-        raise CityError(Problem("stale-session", words))
+        raise _refuse("stale-session", words)
     mine = run_config.agent(session.agent)
     if mine is None:
-        raise CityError(Problem("unknown-agent", f"agent `{session.agent}` no longer exists"))
+        raise _refuse("unknown-agent", f"agent `{session.agent}` no longer exists")
     _check_filter(mine, config)
     parent = store.work(request.parent or session.work)
     depth = parent.depth + 1 if parent else 1
@@ -217,15 +213,14 @@ def _delegated(
     if depth > most:
         words = f"`{session.agent}` may not delegate further (depth limit {most})"
         hint = f"raise limits.delegation_depth of `{session.agent}`"
-        raise CityError(Problem("delegation-depth", words, None, hint))
+        raise _refuse("delegation-depth", words, hint)
     budget = mine.agent.settings.limits.delegation_budget
     slung = store.child_count(parent.id) if parent else 0
     if slung >= budget:
-        words = (
-            f"{slung} items were already delegated from {parent.id if parent else 'this session'}"
-        )
+        origin = parent.id if parent else "this session"
+        words = f"{slung} items were already delegated from {origin}"
         hint = f"raise limits.delegation_budget of `{session.agent}` ({budget})"
-        raise CityError(Problem("delegation-budget", words, None, hint))
+        raise _refuse("delegation-budget", words, hint)
     return depth
 
 
@@ -234,13 +229,9 @@ def _check_filter(mine: AgentRunConfig, config: AgentRunConfig) -> None:
     name = config.agent.name
     names = tuple(dict.fromkeys((str(name), name.without_rig, name.bare)))
     if not may_sling(names, mine.agent.settings.agents_filter, script=config.script):
-        raise CityError(
-            Problem(
-                "agent-not-allowed",
-                f"`{mine.agent.name}` may not sling to `{name}`",
-                mine.agent.setting("agents_filter.allow").place,
-                'list agents that run scripts by name: `[agents_filter] allow = ["shell"]`'
-                if config.script
-                else f"to allow it, change `[agents_filter]` of `{mine.agent.name}`",
-            )
-        )
+        hint = f"to allow it, change `[agents_filter]` of `{mine.name}`"
+        if config.script:
+            hint = 'list agents that run scripts by name: `[agents_filter] allow = ["shell"]`'
+        place = mine.agent.setting("agents_filter.allow").place
+        message = f"`{mine.name}` may not sling to `{name}`"
+        raise CityError(Problem("agent-not-allowed", message, place, hint))

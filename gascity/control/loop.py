@@ -30,11 +30,10 @@ from gascity.control.finish import RunFinisher, SessionStopper
 from gascity.control.housekeeping import TYPING, Housekeeping
 from gascity.control.launch import write_programs
 from gascity.control.live_state import CONTROLLER, LiveState
-from gascity.control.lock import Ownership, acquire_lock
 from gascity.control.observe import StoreEvents
 from gascity.control.reload import ConfigReloader
 from gascity.control.schedule import Scheduler
-from gascity.control.server import ControlServer, RequestHandlers
+from gascity.control.server import ControlServer, Ownership, RequestHandlers, acquire_lock
 from gascity.control.start import SessionStarter
 from gascity.model.work import LIVE
 from gascity.prompts import Machine
@@ -84,9 +83,7 @@ class Controller:
         machine: Callable[[], Machine],
         log: Log,
     ) -> None:
-        self.root = root
         self.store = store
-        self.runtimes = runtimes
         self.log = log
         self.reloader = ConfigReloader(root, environ, store, machine)
         self.live = LiveState(root, environ, store, runtimes, self.reloader.run_config)

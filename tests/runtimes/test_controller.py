@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from gascity.cli.context import machine
-from gascity.control.lock import acquire_lock
 from gascity.control.loop import Controller
+from gascity.control.server import acquire_lock
 from gascity.model.work import DONE, FAILED, FINISHED, NewWork
 from tests.runtimes.bench import until
 from tests.runtimes.memory import Machine, MemoryRuntime

@@ -20,7 +20,7 @@ MAY_WRITE = {
     "gascity/paths.py": "creates .gc/.gitignore; runs before everything and imports nothing",
     "gascity/startup/answer_cache.py": "the answer cache imports nothing heavy; losing it is fine",
     "gascity/runtimes/": "logs and exit codes of runs, appended while the run is alive",
-    "gascity/control/lock.py": "the controller's lock file",
+    "gascity/control/server.py": "the controller's lock file",
     "gascity/control/client.py": "the controller's log and start-up file",
     "gascity/store/sqlite/": "the database and its lock file",
     "gascity/__main__.py": "replaces a closed stdout or stderr by /dev/null",
