@@ -27,13 +27,13 @@ def test_a_lowered_limit_lets_everybody_finish(town: RunningCity) -> None:
     for id in ids:
         town.running(id)
     town.write({"city.toml": POOL.format(1)})
-    town.until(lambda: sum(one.state == "draining" for one in town.sessions()) == 2)
+    town.until(lambda: sum(session.state == "draining" for session in town.sessions()) == 2)
     (town.root / ".gc/work/go").touch()
     assert {work.attempts for work in town.settled(*ids)} == {1}
     town.until(lambda: not town.sessions())
 
 
-def test_what_was_edited_before_a_sling_counts_for_it(awake: RunningCity) -> None:
+def test_an_edit_before_a_sling_applies_to_it(awake: RunningCity) -> None:
     awake.write({"city.toml": f"{POOL.format(3)}suspended = true\n"})
     reply = send_request(str(awake.root), {"op": "sling", "agent": "shell", "text": "true"})
     assert reply is not None
@@ -55,7 +55,7 @@ def test_an_agent_that_comes_can_be_slung_to(awake: RunningCity) -> None:
     assert work.result.summary == "I am new"
 
 
-def test_a_definition_that_breaks_leaves_the_last_good_one_in_force(town: RunningCity) -> None:
+def test_an_invalid_definition_leaves_the_last_valid_one_in_effect(town: RunningCity) -> None:
     good = 'provider = "shell"\ndescription = "Runs."\nmax_active_sessions = 2\n'
     town.write({"agents/hand/agent.toml": good})
     town.start()
@@ -82,7 +82,7 @@ def test_a_city_that_cannot_be_read_stays_as_it_was(awake: RunningCity) -> None:
     awake.until(lambda: not awake.store.get_note("config-problem"))
 
 
-def test_what_one_controller_could_not_read_is_no_problem_of_the_next(awake: RunningCity) -> None:
+def test_the_failed_reload_of_one_controller_is_no_problem_of_the_next(awake: RunningCity) -> None:
     before = (awake.root / "city.toml").read_text()
     (awake.root / "city.toml").write_text("not toml at all [")
     awake.until(lambda: awake.store.get_note("config-problem"))
@@ -103,10 +103,10 @@ def test_files_beside_the_city_do_not_have_it_read_again(awake: RunningCity) -> 
     assert "config.reloaded" not in told
 
 
-def test_suspending_ends_what_is_idle_and_says_why_work_waits(town: RunningCity) -> None:
+def test_suspending_stops_idle_sessions_and_explains_blocked_work(town: RunningCity) -> None:
     town.write({"city.toml": POOL.format(2) + "min_active_sessions = 1\n"})
     town.start()
-    town.until(lambda: [one.state for one in town.sessions()] == ["idle"])
+    town.until(lambda: [session.state for session in town.sessions()] == ["idle"])
     town.write({"city.toml": POOL.format(2) + "suspended = true\n"})
     town.until(lambda: not town.sessions())
     slung = town.run("sling", "shell", "true", "--json").json
@@ -115,7 +115,7 @@ def test_suspending_ends_what_is_idle_and_says_why_work_waits(town: RunningCity)
     assert town.settled(slung["work"])[0].status == "done"
 
 
-def test_caps_of_the_city_hold_over_all_agents(town: RunningCity) -> None:
+def test_the_session_limit_of_the_city_covers_all_agents(town: RunningCity) -> None:
     files = {f"agents/{name}/agent.toml": 'provider = "shell"\n' for name in ("one", "two")}
     files |= {f"agents/{name}/prompt.md": "Run.\n" for name in ("one", "two")}
     town.write({**files, "city.toml": "[workspace]\nmax_active_sessions = 1\n"})
@@ -146,7 +146,7 @@ def test_agents_that_others_depend_on_are_woken_first(town: RunningCity) -> None
     town.until(lambda: not town.sessions())
 
 
-def test_an_agent_of_another_rig_is_the_one_that_is_woken(town: RunningCity) -> None:
+def test_a_dependency_in_another_rig_is_started(town: RunningCity) -> None:
     shell = 'provider = "shell"\n'
     rigs = "".join(f'[[rigs]]\nname = "{rig}"\npath = "{rig}"\n' for rig in ("dock", "pier"))
     town.write(
@@ -190,7 +190,7 @@ def agents(names: str, more: str = "") -> dict[str, str]:
     return files | {f"agents/{name}/prompt.md": "Run.\n" for name in names.split()}
 
 
-def test_a_free_place_goes_to_whoever_can_use_it(town: RunningCity) -> None:
+def test_a_free_slot_goes_to_an_agent_that_can_use_it(town: RunningCity) -> None:
     town.write({"city.toml": "[workspace]\nmax_active_sessions = 2\n", **agents("aa bb cc")})
     town.start()
     wait = "while [ ! -e ../go-{} ]; do sleep 0.02; done"
@@ -227,9 +227,9 @@ def test_sessions_that_are_to_be_there_come_when_there_is_room(town: RunningCity
         }
     )
     town.run("reload")
-    assert [one.agent for one in town.sessions()] == ["aa"]
+    assert [session.agent for session in town.sessions()] == ["aa"]
     (town.root / ".gc/work/go").touch()
-    town.until(lambda: [one.agent for one in town.sessions()] == ["bb"])
+    town.until(lambda: [session.agent for session in town.sessions()] == ["bb"])
 
 
 def test_an_agent_over_all_rigs_and_a_rig_have_caps_of_their_own(town: RunningCity) -> None:
@@ -244,7 +244,7 @@ def test_an_agent_over_all_rigs_and_a_rig_have_caps_of_their_own(town: RunningCi
     script = f"while [ ! -e {town.root}/go ]; do sleep 0.02; done"
     ids = [town.sling(script, agent=f"{rig}/worker") for rig in rigs for _ in range(3)]
     town.until(lambda: len([s for s in town.sessions() if s.state == "running"]) == 3)
-    assert sorted(one.agent for one in town.sessions()) == [
+    assert sorted(session.agent for session in town.sessions()) == [
         "one/worker",
         "one/worker",
         "two/worker",

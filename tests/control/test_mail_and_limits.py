@@ -47,7 +47,7 @@ def test_a_models_answer_its_usage_and_its_cost_are_kept(town: RunningCity) -> N
     assert dict(work.result.usage)["input"] == 7
 
 
-def test_what_a_model_said_is_read_as_text_and_kept_as_it_was_printed(town: RunningCity) -> None:
+def test_model_output_is_shown_as_text_and_logged_unchanged(town: RunningCity) -> None:
     uses = {"type": "assistant", "message": {"content": [{"type": "tool_use", "name": "Read"}]}}
     model(town, f"printf '%s\\n' '{json.dumps(uses)}'; echo hum >&2\n{answer('all done')}")
     town.start()
@@ -104,7 +104,7 @@ def test_a_nudge_reaches_a_headless_session_with_its_next_item(town: RunningCity
     assert told(town, "heard") == "first\nsecond\n\nMind the gap.\n"
 
 
-def test_a_session_goes_on_with_its_conversation_when_work_is_for_it(town: RunningCity) -> None:
+def test_a_session_resumes_its_conversation_for_reserved_work(town: RunningCity) -> None:
     model(town, 'echo "$*" >> ../heard\n' + answer("ok"))
     town.start()
     first = town.settled(town.sling("first", agent="asked"))[0]
@@ -149,7 +149,7 @@ def test_an_item_that_has_cost_enough_is_not_tried_again(town: RunningCity) -> N
     assert "$0.80" in work.reason
 
 
-def test_a_limit_of_cost_that_nobody_can_keep_blocks(town: RunningCity) -> None:
+def test_a_cost_limit_that_cannot_be_enforced_blocks_the_agent(town: RunningCity) -> None:
     town.write(
         {
             "agents/hand/agent.toml": AGENT.format("shell") + "[limits]\ncost_per_day = 1\n",
@@ -199,18 +199,18 @@ def test_a_missing_variable_keeps_a_session_from_starting(town: RunningCity) -> 
     assert [one["code"] for one in again["blocked_by"]] == ["missing-env"]
 
 
-def test_mail_to_one_session_wakes_that_one_once(town: RunningCity) -> None:
+def test_mail_to_a_session_wakes_only_that_session_and_only_once(town: RunningCity) -> None:
     body = 'printf "%s: %s\\n" "$GC_ALIAS" "$text" >> ../heard\n' + answer("read it")
     model(town, body, agent="min_active_sessions = 2\nmax_active_sessions = 3\n")
     town.start()
     town.until(lambda: len(town.sessions()) == 2)
     assert town.run("mail", "send", "asked-2", "The kettle boils.").code == 0
     town.until(lambda: not town.store.unread_counts())
-    assert [one.about for one in town.store.runs()] == ["mail 1"]
+    assert [run.about for run in town.store.runs()] == ["mail 1"]
     assert told(town, "heard").startswith("asked-2: You have a new message.")
 
 
-def test_a_run_about_mail_that_a_person_stops_is_not_run_again(town: RunningCity) -> None:
+def test_a_mail_run_that_a_user_stops_is_not_repeated(town: RunningCity) -> None:
     model(town, "sleep 1000", city='[session]\nshutdown_timeout = "100ms"\n')
     town.start()
     town.run("mail", "send", "asked", "The kettle boils.")
@@ -220,12 +220,12 @@ def test_a_run_about_mail_that_a_person_stops_is_not_run_again(town: RunningCity
     assert len(town.store.runs()) == 1
 
 
-def test_mail_that_a_run_was_told_of_is_remembered_over_a_restart(town: RunningCity) -> None:
+def test_mail_given_to_a_run_is_remembered_across_a_restart(town: RunningCity) -> None:
     wait = "while [ ! -e ../go ]; do sleep 0.02; done; echo run >> ../heard\n"
     model(town, wait + answer("ok"))
     town.start()
     town.run("mail", "send", "asked", "The kettle boils.")
-    town.until(lambda: any(one.pid for one in town.sessions()))
+    town.until(lambda: any(session.pid for session in town.sessions()))
     assert town.run("restart").code == 0
     (town.root / ".gc/work/go").touch()
     town.until(lambda: not town.store.unread_counts())

@@ -14,13 +14,13 @@ def spoil(town: RunningCity, work: str) -> None:
     database.close()
 
 
-def test_a_fault_about_one_agent_leaves_the_others_at_work(town: RunningCity) -> None:
+def test_an_internal_error_about_one_agent_does_not_stop_the_others(town: RunningCity) -> None:
     town.write({"agents/cook/agent.toml": COOK, "agents/cook/prompt.md": "Cook.\n"})
     for agent in ("cook", "shell"):
         assert town.run("sling", agent, "true", "--no-start").code == 0
     spoil(town, "w-1")
     town.start()
-    assert [one.status for one in town.settled("w-2", town.sling("true"))] == ["done", "done"]
+    assert [work.status for work in town.settled("w-2", town.sling("true"))] == ["done", "done"]
     said = (town.root / ".gc/logs/controller.log").read_text()
     assert "internal error about cook (this is a bug in city): Traceback" in said
     status = town.run("status", "--json").json

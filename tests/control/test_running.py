@@ -107,7 +107,7 @@ def test_urgent_work_comes_first_and_work_after_other_work_waits(town: RunningCi
     assert order == ["first", "urgent", "usual", "after"]
 
 
-def test_cancelling_stops_what_runs(awake: RunningCity) -> None:
+def test_cancelling_stops_the_run(awake: RunningCity) -> None:
     id = awake.sling("sleep 1000")
     session = awake.running(id)
     assert awake.run("work", "cancel", id).code == 0
@@ -117,7 +117,7 @@ def test_cancelling_stops_what_runs(awake: RunningCity) -> None:
     assert awake.leftovers() == []
 
 
-def test_work_settled_from_inside_stays_so_whatever_the_process_does_next(
+def test_work_that_its_agent_finished_stays_finished_whatever_the_process_does(
     awake: RunningCity,
 ) -> None:
     id = awake.sling("city work done --summary 'all well' && exit 9")
@@ -138,7 +138,7 @@ def test_a_run_that_takes_too_long_fails_its_work(town: RunningCity) -> None:
     town.until(lambda: town.leftovers() == [])
 
 
-def test_stop_ends_everything_even_what_ignores_being_asked(town: RunningCity) -> None:
+def test_stop_ends_every_run_even_one_that_ignores_signals(town: RunningCity) -> None:
     town.write({"city.toml": POOL.format(2) + '[session]\nshutdown_timeout = "100ms"\n'})
     town.start()
     stubborn = town.sling("trap '' INT TERM HUP; while :; do sleep 1000; done")
@@ -154,7 +154,7 @@ def test_stop_ends_everything_even_what_ignores_being_asked(town: RunningCity) -
     assert [town.work(id).attempts for id in (stubborn, daemon)] == [0, 0]
 
 
-def test_what_runs_goes_on_when_the_controller_is_killed_and_is_adopted(
+def test_runs_survive_a_killed_controller_and_are_adopted(
     awake: RunningCity,
 ) -> None:
     ended = awake.sling("while [ ! -e ../go ]; do sleep 0.02; done; echo one >> ../order")
@@ -173,7 +173,7 @@ def test_what_runs_goes_on_when_the_controller_is_killed_and_is_adopted(
     assert (awake.root / ".gc/work/order").read_text() == "one\ntwo\n"
 
 
-def test_a_restart_changes_the_controller_alone(awake: RunningCity) -> None:
+def test_a_restart_replaces_only_the_controller(awake: RunningCity) -> None:
     id = awake.sling("while [ ! -e ../go ]; do sleep 0.02; done")
     pid, before = awake.running(id).pid, awake.pid
     assert awake.run("restart").code == 0
@@ -271,14 +271,14 @@ def test_a_directory_that_does_not_get_ready_is_given_up(town: RunningCity, tmp_
     go.touch()
 
 
-def test_what_is_cancelled_while_its_directory_is_made_is_not_run(
+def test_work_cancelled_while_its_directory_is_prepared_does_not_run(
     town: RunningCity, tmp_path: Path
 ) -> None:
     go = tmp_path / "go"
     in_rig(town, tmp_path, f"while [ ! -e {go} ]; do sleep 0.02; done")
     town.start()
     id = town.sling(f"touch {tmp_path}/ran", agent="dome/shell")
-    town.until(lambda: [one.state for one in town.sessions()] == ["starting"])
+    town.until(lambda: [session.state for session in town.sessions()] == ["starting"])
     assert town.run("work", "cancel", id).code == 0
     go.touch()
     town.until(lambda: not town.sessions())
@@ -291,7 +291,7 @@ def test_a_city_can_be_stopped_while_a_directory_is_made(town: RunningCity, tmp_
     in_rig(town, tmp_path, f"while [ ! -e {go} ]; do sleep 0.02; done")
     town.start()
     id = town.sling("true", agent="dome/shell")
-    town.until(lambda: [one.state for one in town.sessions()] == ["starting"])
+    town.until(lambda: [session.state for session in town.sessions()] == ["starting"])
     town.run("work", "cancel", id)
     go.touch()
     done = town.stop()
@@ -325,7 +325,7 @@ def test_why_a_run_was_ended_outlives_the_controller(town: RunningCity) -> None:
     town.start()
     go = town.root / ".gc/work/go"
     id = town.sling(f"trap 'while [ ! -e {go} ]; do sleep 0.02; done; exit 0' INT; sleep 1000")
-    town.until(lambda: [one.state for one in town.sessions()] == ["stopping"])
+    town.until(lambda: [session.state for session in town.sessions()] == ["stopping"])
     town.kill_controller()
     go.touch()
     town.start()
@@ -334,7 +334,7 @@ def test_why_a_run_was_ended_outlives_the_controller(town: RunningCity) -> None:
     assert work.reason == "time limit exceeded"
 
 
-def test_many_rigs_may_have_an_agent_of_one_name(town: RunningCity) -> None:
+def test_several_rigs_may_have_agents_with_the_same_name(town: RunningCity) -> None:
     rigs = [f"rig-{n}" for n in range(6)]
     for name in rigs:
         (town.root / name).mkdir(parents=True)
@@ -347,7 +347,7 @@ def test_many_rigs_may_have_an_agent_of_one_name(town: RunningCity) -> None:
     ids = [town.sling(script, agent=f"{name}/worker") for name in rigs for _ in range(2)]
     for id in ids:
         town.running(id)
-    assert len({one.alias for one in town.sessions()}) == 12
+    assert len({session.alias for session in town.sessions()}) == 12
     (town.root / "go").touch()
     assert {work.status for work in town.settled(*ids)} == {DONE}
 
@@ -375,12 +375,12 @@ def test_a_session_cannot_stop_its_own_city(awake: RunningCity) -> None:
     assert awake.log(id).endswith("1\n")
 
 
-def test_whoever_waits_for_work_sees_to_it_that_there_is_a_controller(town: RunningCity) -> None:
+def test_sling_wait_starts_the_controller_again_after_a_kill(town: RunningCity) -> None:
     words = [sys.executable, "-m", "gascity", "sling", "shell", "--wait"]
     script = f"while [ ! -e {town.root}/go ]; do sleep 0.02; done; echo done"
     waiting = subprocess.Popen([*words, script], cwd=town.root, stdout=subprocess.PIPE)
     with waiting:
-        town.until(lambda: any(one.pid for one in town.sessions()))
+        town.until(lambda: any(session.pid for session in town.sessions()))
         town.kill_controller()
         town.until(lambda: controller_state(str(town.root)).running)
         (town.root / "go").touch()
@@ -423,7 +423,7 @@ def test_a_controller_whose_city_is_deleted_ends(awake: RunningCity) -> None:
     assert not Path(f"/proc/{session.pid}").exists()
 
 
-def test_what_runs_were_handed_goes_with_them_also_after_a_kill(awake: RunningCity) -> None:
+def test_temporary_files_of_runs_are_deleted_even_after_a_kill(awake: RunningCity) -> None:
     ended = awake.sling("true")
     lasting = awake.sling("while [ ! -e ../go ]; do sleep 0.02; done")
     awake.settled(ended)

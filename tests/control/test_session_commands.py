@@ -74,7 +74,7 @@ def test_logs_are_followed_to_the_end_of_the_run(awake: RunningCity) -> None:
 
 
 @pytest.mark.parametrize("how", [(), ("--now",)], ids=["asked", "killed"])
-def test_a_stop_says_what_became_of_the_work(town: RunningCity, how: tuple[str, ...]) -> None:
+def test_a_stop_prints_what_happened_to_the_work(town: RunningCity, how: tuple[str, ...]) -> None:
     patch = f"{POOL.format(1)}suspended = true\n"
     town.write({"city.toml": POOL.format(1)})
     town.start()
@@ -93,7 +93,7 @@ def test_a_stop_says_what_became_of_the_work(town: RunningCity, how: tuple[str, 
     town.until(lambda: not town.leftovers())
 
 
-def test_clear_ends_what_a_live_session_does_and_forgets_the_conversation(
+def test_clear_ends_the_run_of_a_live_session_and_its_conversation(
     awake: RunningCity,
 ) -> None:
     session = awake.running(awake.sling("sleep 60"))
@@ -150,9 +150,9 @@ def test_who_takes_over_from_a_deleted_session_keeps_his_directory(town: Running
     assert os.path.exists(f"{other.workdir}/README.md")
 
 
-def test_status_is_told_by_the_controller(awake: RunningCity) -> None:
+def test_the_controller_answers_status(awake: RunningCity) -> None:
     ids = [awake.sling("sleep 60") for _ in range(5)]
-    awake.until(lambda: sum(one.work != "" for one in awake.sessions()) == 3)
+    awake.until(lambda: sum(session.work != "" for session in awake.sessions()) == 3)
     told = awake.run("status", "--json").json
     assert told["controller"]["running"] is True
     assert told["controller"]["pid"] == awake.pid
@@ -187,7 +187,7 @@ def test_work_is_watched_until_nothing_is_left_to_do(awake: RunningCity) -> None
     ran = awake.run("status", "--until-idle")
     assert ran.code == 0
     assert ran.out.splitlines()[-1] == "work  0 queued, 0 running, 5 done, 0 failed"
-    assert not [one for one in awake.sessions() if one.state != IDLE]
+    assert not [session for session in awake.sessions() if session.state != IDLE]
 
 
 # In terminals
@@ -251,10 +251,10 @@ class Terminal:
         os.close(self._end)
 
 
-def test_a_person_talks_in_a_terminal_and_leaves_it_running(talking: RunningCity) -> None:
+def test_a_user_attaches_to_a_terminal_and_leaves_it_running(talking: RunningCity) -> None:
     person = Terminal("session", "new", "chat", "--name", "pal", "--attach", cwd=talking.root)
     try:
-        talking.until(lambda: [one for one in talking.sessions() if one.run])
+        talking.until(lambda: [session for session in talking.sessions() if session.run])
         person.until("\x1b[?1049h")
         person.type("hello there\r")
         talking.until(lambda: _shown(talking).count("hello there") == 2)
@@ -270,7 +270,7 @@ def test_a_person_talks_in_a_terminal_and_leaves_it_running(talking: RunningCity
     assert (session["runtime"], session["attached"]) == ("tmux", False)
 
 
-def test_a_stopped_session_is_started_for_whoever_attaches(talking: RunningCity) -> None:
+def test_attaching_to_a_stopped_session_starts_it(talking: RunningCity) -> None:
     assert talking.run("session", "new", "chat", "--name", "pal").code == 0
     assert talking.run("session", "stop", "pal").code == 0
     person = Terminal("session", "attach", "pal", cwd=talking.root)

@@ -123,7 +123,7 @@ def test_the_result_says_position_mode_and_why_it_is_blocked(
     assert result_lines({**result, "permission_mode": mode, "blocked_by": reasons}) == lines
 
 
-def test_the_object_has_what_the_contract_says(awake: RunningCity) -> None:
+def test_the_json_object_matches_the_contract(awake: RunningCity) -> None:
     for more in ((), ("--no-start",)):
         found = awake.run("sling", "shell", "true", "--json", *more).json
         assert found.keys() == KEYS
@@ -169,7 +169,7 @@ def test_wait_tells_failure_by_its_exit_code(awake: RunningCity) -> None:
     ],
 )
 @pytest.mark.parametrize("running", [True, False], ids=["running", "alone"])
-def test_what_cannot_be_slung_is_said_and_nothing_is_kept(
+def test_a_refused_sling_prints_the_reason_and_stores_nothing(
     awake: RunningCity, words: tuple[str, ...], code: str, exit_code: int, running: bool
 ) -> None:
     (awake.root / "noise").write_bytes(b"\xff\n")
@@ -190,7 +190,7 @@ def test_the_name_of_a_provider_that_is_not_configured_is_accepted(town: Running
     assert "not configured" in ran.err
 
 
-def test_what_is_too_long_to_be_told_is_in_the_log(awake: RunningCity) -> None:
+def test_output_that_is_too_long_to_print_is_in_the_log(awake: RunningCity) -> None:
     ran = awake.run("sling", "hand", "seq 1 300", "--wait")
     assert ran.out.endswith("299\n300\n")
     assert "output truncated; full log: `city work logs w-1`" in ran.err

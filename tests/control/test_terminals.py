@@ -45,7 +45,7 @@ def talking(town: RunningCity) -> RunningCity:
     }
     town.write({"city.toml": CITY.format(program), **files})
     town.start()
-    town.until(lambda: [one.state for one in town.sessions()] == ["idle"])
+    town.until(lambda: [session.state for session in town.sessions()] == ["idle"])
     return town
 
 
@@ -54,14 +54,16 @@ def heard(town: RunningCity) -> str:
     return file.read_text() if file.exists() else ""
 
 
-def test_a_named_session_is_there_and_takes_work_by_being_told(talking: RunningCity) -> None:
+def test_a_named_session_runs_without_work_and_gets_work_typed(talking: RunningCity) -> None:
     [boss] = talking.sessions()
     assert (boss.alias, boss.interactive, boss.runtime) == ("boss", True, "tmux")
     id = talking.sling("done please", agent="mayor")
     assert talking.settled(id)[0].status == DONE
     assert heard(talking) == "heard done please\n"
     talking.until(
-        lambda: [(one.id, one.state) for one in talking.sessions()] == [(boss.id, "idle")]
+        lambda: (
+            [(session.id, session.state) for session in talking.sessions()] == [(boss.id, "idle")]
+        )
     )
 
 
@@ -75,7 +77,7 @@ def test_it_still_does_after_a_reload_and_with_another_controller(talking: Runni
     assert heard(talking) == "heard done once\nheard done twice\n"
 
 
-def test_a_nudge_that_nobody_was_there_to_type_is_typed_later(talking: RunningCity) -> None:
+def test_a_nudge_sent_without_a_controller_is_typed_later(talking: RunningCity) -> None:
     [boss] = talking.sessions()
     talking.kill_controller()
     talking.store.add_nudge(boss.id, "good morning", time.time())
@@ -83,13 +85,15 @@ def test_a_nudge_that_nobody_was_there_to_type_is_typed_later(talking: RunningCi
     talking.until(lambda: heard(talking) == "heard good morning\n")
 
 
-def test_mail_is_typed_into_a_terminal_where_nobody_works(talking: RunningCity) -> None:
+def test_mail_is_typed_into_an_idle_terminal(talking: RunningCity) -> None:
     assert talking.run("mail", "send", "mayor", "The kettle boils.").code == 0
     talking.until(lambda: "heard The kettle boils.\n" in heard(talking))
     assert not talking.store.unread_counts()
 
 
-def test_a_changed_definition_restarts_it_and_a_pinned_one_waits(talking: RunningCity) -> None:
+def test_a_changed_definition_restarts_a_terminal_and_a_pinned_one_waits(
+    talking: RunningCity,
+) -> None:
     [boss] = talking.sessions()
     talking.run("session", "pin", boss.id)
     agent = 'provider = "talker"\nargs = ["--loud"]\n'
@@ -97,25 +101,29 @@ def test_a_changed_definition_restarts_it_and_a_pinned_one_waits(talking: Runnin
     waiting = talking.until(lambda: next((s for s in talking.sessions() if s.pending), None))
     assert (waiting.generation, "pinned" in waiting.pending) == (boss.generation, True)
     talking.run("session", "unpin", boss.id)
-    talking.until(lambda: [one.generation for one in talking.sessions()] == [boss.generation + 1])
+    talking.until(
+        lambda: [session.generation for session in talking.sessions()] == [boss.generation + 1]
+    )
     talking.until(lambda: "told: --loud" in talking.run("session", "peek", boss.id).out)
 
 
-def test_one_of_the_pool_that_a_person_starts_again_stays(talking: RunningCity) -> None:
+def test_a_pool_session_that_a_user_starts_again_stays(talking: RunningCity) -> None:
     [boss] = talking.sessions()
     talking.write({"city.toml": (talking.root / "city.toml").read_text().partition("[[")[0]})
     talking.until(lambda: not talking.sessions())
     id = talking.sling("rule", agent="mayor")
-    talking.until(lambda: [one.work for one in talking.sessions() if one.run] == [id])
+    talking.until(lambda: [session.work for session in talking.sessions() if session.run] == [id])
     assert talking.run("work", "done", id).code == 0
     talking.until(lambda: not talking.sessions())
-    [pooled] = [one for one in talking.sessions(live=False) if one.id != boss.id]
+    [pooled] = [session for session in talking.sessions(live=False) if session.id != boss.id]
     assert talking.run("session", "wake", pooled.id).code == 0
     talking.until(
-        lambda: [(one.id, one.state) for one in talking.sessions()] == [(pooled.id, "idle")]
+        lambda: (
+            [(session.id, session.state) for session in talking.sessions()] == [(pooled.id, "idle")]
+        )
     )
     talking.run("reload")
-    assert [one.id for one in talking.sessions()] == [pooled.id]
+    assert [session.id for session in talking.sessions()] == [pooled.id]
 
 
 def test_stop_ends_terminals_too(talking: RunningCity) -> None:

@@ -35,7 +35,7 @@ FOR_GOOD = [
 
 
 @pytest.mark.parametrize(("files", "code"), FOR_GOOD)
-def test_waiting_ends_where_only_a_person_can_help(
+def test_waiting_ends_when_only_a_user_can_unblock_the_work(
     town: RunningCity, files: dict[str, str], code: str
 ) -> None:
     town.write(files)
@@ -58,7 +58,7 @@ def test_an_agent_that_was_broken_from_the_start_is_not_waited_for(town: Running
     assert (told.code, [one["code"] for one in told.json["blocked_by"]]) == (1, ["broken"])
 
 
-def test_what_comes_after_a_failure_is_not_waited_for(awake: RunningCity) -> None:
+def test_waiting_ends_for_work_that_depends_on_failed_work(awake: RunningCity) -> None:
     awake.settled(awake.sling("exit 3"))
     awake.sling("true", after=["w-1"])
     told = awake.run("sling", "shell", "true", "--after", "w-2", "--wait")
@@ -77,7 +77,7 @@ def test_a_long_row_of_work_is_seen_to_its_beginning(awake: RunningCity) -> None
     assert awake.run("sling", "shell", "true", "--after", "w-500", "--wait").code == 1
 
 
-def test_without_a_controller_that_one_may_start_nothing_is_waited_for(town: RunningCity) -> None:
+def test_waiting_ends_if_no_controller_may_be_started(town: RunningCity) -> None:
     told = town.run("sling", "shell", "true", "--wait", "--no-start", "--json")
     assert (told.code, [one["code"] for one in told.json["blocked_by"]]) == (1, ["no-controller"])
     assert town.run("status", "--until-idle").code == 1
@@ -104,7 +104,7 @@ def test_who_stops_the_controller_stops_those_who_wait_too(
 ) -> None:
     words = [sys.executable, "-m", "gascity", "sling", "shell", "sleep 1000", "--wait"]
     with subprocess.Popen(words, cwd=awake.root, stdout=subprocess.PIPE) as waiting:
-        awake.until(lambda: any(one.status == CLAIMED for one in awake.store.list_work()))
+        awake.until(lambda: any(work.status == CLAIMED for work in awake.store.list_work()))
         awake.running("w-1")
         assert awake.run("stop", *how).code == 0
         out, _ = waiting.communicate(timeout=30)
@@ -116,14 +116,14 @@ def test_a_restart_is_waited_through(awake: RunningCity) -> None:
     words = [sys.executable, "-m", "gascity", "sling", "shell", "--wait"]
     script = f"while [ ! -e {awake.root}/go ]; do sleep 0.02; done; echo done"
     with subprocess.Popen([*words, script], cwd=awake.root, stdout=subprocess.PIPE) as waiting:
-        awake.until(lambda: any(one.pid for one in awake.sessions()))
+        awake.until(lambda: any(session.pid for session in awake.sessions()))
         assert awake.run("restart").code == 0
         (awake.root / "go").touch()
         out, _ = waiting.communicate(timeout=30)
     assert (waiting.returncode, out) == (0, b"w-1 done\ndone\n")
 
 
-def test_what_an_earlier_controller_said_is_not_said_for_ever(town: RunningCity) -> None:
+def test_reports_of_an_earlier_controller_are_cleared(town: RunningCity) -> None:
     town.write({"city.toml": f"{PATCH}max_active_sessions = 1\n"})
     town.start()
     town.running(town.sling("sleep 1000"))

@@ -216,7 +216,7 @@ def test_items_whose_workers_are_killed_are_visibly_tried_again(storm: Storm) ->
     assert storm.tried_again() > 0
 
 
-def test_a_controller_that_is_held_for_a_while_goes_on_as_if_nothing_had_been(
+def test_a_controller_that_was_suspended_for_a_while_continues(
     storm: Storm,
 ) -> None:
     storm.sling("ash")
@@ -234,7 +234,7 @@ def test_a_controller_that_is_held_for_a_while_goes_on_as_if_nothing_had_been(
     assert storm.tried_again() == 0
 
 
-def test_of_several_controllers_that_start_at_once_one_stays(storm: Storm) -> None:
+def test_of_several_controllers_that_start_at_once_exactly_one_stays(storm: Storm) -> None:
     storm.sling("ash")
     for _ in range(3):
         for _ in range(4):
@@ -284,7 +284,7 @@ def test_terminals_outlive_every_controller(storm: Storm) -> None:
             storm.answers()
         [after] = city.sessions()
         assert (after.id, after.pid, after.state) == (session.id, session.pid, IDLE)
-        assert [one.ended for one in city.store.runs(open=True)] == [None]
+        assert [run.ended for run in city.store.runs(open=True)] == [None]
         assert len(city.leftovers()) == 1, "its leader"
         assert storm.nursery.run("stop").code == 0
         assert city.leftovers() == []

@@ -53,7 +53,7 @@ class Town(RunningCity):
         (self.gate / name).touch()
 
     def events(self, kind: str) -> list[dict[str, object]]:
-        return [dict(one.data) for one in self.store.events(0, 5000) if one.type == kind]
+        return [dict(event.data) for event in self.store.events(0, 5000) if event.type == kind]
 
     def hears(self, words: str) -> None:
         self.until(lambda: self.said.exists() and words in self.said.read_text())
@@ -96,7 +96,7 @@ class TestClock:
         clock.write_text("18000")
         town.settled(town.sling("true"))
         assert [
-            round(float(str(one["seconds"])), -1) for one in town.events("controller.clock")
+            round(float(str(event["seconds"])), -1) for event in town.events("controller.clock")
         ] == [18000]
         assert town.running(id).pid == pid
         town.let_go()
@@ -104,7 +104,7 @@ class TestClock:
         assert (work.status, work.attempts) == (DONE, 1)
         town.hears("the clock was set by +18000 seconds")
 
-    def test_hours_back_hold_nothing_up(self, town: Town, tmp_path: Path) -> None:
+    def test_a_clock_set_back_by_hours_delays_nothing(self, town: Town, tmp_path: Path) -> None:
         clock = tmp_path / "clock"
         clock.write_text("0")
         town.awake(clock=clock)
@@ -115,7 +115,7 @@ class TestClock:
         [work] = town.settled(id)
         assert (work.status, work.attempts) == (DONE, 3)
         assert [
-            round(float(str(one["seconds"])), -1) for one in town.events("controller.clock")
+            round(float(str(event["seconds"])), -1) for event in town.events("controller.clock")
         ] == [-36000]
 
 
@@ -165,8 +165,8 @@ class TestFullDisk:
             assert town.pid == controller
             ballast.unlink()
             works = town.settled(id, other)
-            assert [(one.status, one.attempts) for one in works] == [(DONE, 1), (FAILED, 1)]
-            assert [one.result.exit_code for one in works if one.result] == [0, 3]
+            assert [(work.status, work.attempts) for work in works] == [(DONE, 1), (FAILED, 1)]
+            assert [work.result.exit_code for work in works if work.result] == [0, 3]
             assert town.settled(town.sling("echo again"))[0].status == DONE
             town.hears("the disk is full")
         finally:
@@ -194,7 +194,7 @@ class TestFullDisk:
 
 
 class TestLocked:
-    def test_a_database_that_somebody_locks_is_waited_for_with_a_bound(self, town: Town) -> None:
+    def test_waiting_for_a_locked_database_is_bounded(self, town: Town) -> None:
         town.awake(patient=False)
         id = town.waits()
         town.running(id)
@@ -245,12 +245,10 @@ class TestThingsThatAreGone:
         after = town.sling("pwd", after=[id])
         town.let_go()
         works = town.settled(id, after)
-        assert [one.status for one in works] == [DONE, DONE]
+        assert [work.status for work in works] == [DONE, DONE]
 
     @pytest.mark.parametrize("what", ["run", "logs"])
-    def test_directories_of_ours_that_are_removed_are_made_again(
-        self, town: Town, what: str
-    ) -> None:
+    def test_deleted_state_directories_are_created_again(self, town: Town, what: str) -> None:
         town.awake()
         id = town.waits()
         town.running(id)
@@ -260,12 +258,10 @@ class TestThingsThatAreGone:
             town.nursery.run("sling", "shell", "echo new", "--json", "--no-start").json["work"]
         )
         works = town.settled(id, new)
-        assert [one.status for one in works] == [DONE, DONE]
+        assert [work.status for work in works] == [DONE, DONE]
         assert town.log(new) == "new\n"
 
-    def test_a_removed_socket_makes_commands_slower_and_a_restart_mends_it(
-        self, town: Town
-    ) -> None:
+    def test_a_deleted_socket_makes_commands_slower_until_a_restart(self, town: Town) -> None:
         town.awake()
         id = town.waits()
         pid = town.running(id).pid
@@ -297,9 +293,9 @@ class TestOutput:
         assert work.result.summary.endswith("the end")
         town.until(lambda: os.stat(work.log).st_blocks * 512 < 1_200_000)
         [run] = town.until(
-            lambda: [one for one in town.store.runs(work=id) if one.lost_bytes > 1_070_000_000]
+            lambda: [run for run in town.store.runs(work=id) if run.lost_bytes > 1_070_000_000]
         )
-        cuts = [int(str(one["bytes"])) for one in town.events("session.log-cut")]
+        cuts = [int(str(event["bytes"])) for event in town.events("session.log-cut")]
         assert sum(cuts) == run.lost_bytes
         shown = town.nursery.run("work", "show", id)
         assert (shown.code, "the end" in shown.out) == (0, True)
@@ -319,7 +315,7 @@ class TestOutput:
         closed = town.sling("exec <&- >&- 2>&-; sleep 0.05; exit 0")
         away = town.sling("(setsid sleep 1000 &) ; (setsid sleep 1000 &); echo away")
         works = town.settled(closed, away)
-        assert [one.status for one in works] == [DONE, DONE]
+        assert [work.status for work in works] == [DONE, DONE]
         town.until(lambda: town.leftovers() == [])
 
     def test_a_child_that_will_not_be_asked_is_killed_when_its_work_is_cancelled(
@@ -335,7 +331,9 @@ class TestOutput:
 
 class TestNumbersUsedAgain:
     @pytest.mark.parametrize("boot", [False, True], ids=["other start", "other boot"])
-    def test_a_stranger_with_the_number_of_a_run_is_let_be(self, town: Town, boot: bool) -> None:
+    def test_an_unrelated_process_with_the_pid_of_a_run_is_left_unchanged(
+        self, town: Town, boot: bool
+    ) -> None:
         town.awake()
         id = town.sling(f"[ -e {town.gate}/second ] && exit 0; touch {town.gate}/first; sleep 1000")
         town.until(lambda: (town.gate / "first").exists())
@@ -350,7 +348,7 @@ class TestNumbersUsedAgain:
             [work] = town.settled(id)
             town.until(lambda: not town.sessions())
             assert (work.status, work.attempts) == (DONE, 2)
-            assert [one.outcome for one in town.store.runs(work=id)].count("lost") == 1
+            assert [run.outcome for run in town.store.runs(work=id)].count("lost") == 1
             assert town.nursery.run("stop").code == 0
             assert stranger.poll() is None
         finally:
@@ -416,7 +414,7 @@ class TestDamage:
 
 
 class TestOtherUsers:
-    def test_they_can_neither_read_what_is_kept_nor_talk_to_the_controller(
+    def test_other_users_can_neither_read_the_state_nor_talk_to_the_controller(
         self, town: Town
     ) -> None:
         if os.geteuid() != 0:
@@ -481,7 +479,7 @@ class TestInterrupted:
         assert town.leftovers() == []
         assert not controller_state(str(town.root)).running
 
-    def test_an_interrupted_stop_goes_on_without_who_asked(self, town: Town) -> None:
+    def test_a_stop_continues_after_its_client_was_interrupted(self, town: Town) -> None:
         slow = POOL.format(3) + '[session]\nshutdown_timeout = "1s"\n'
         town.write({"city.toml": slow})
         town.awake()
@@ -495,7 +493,7 @@ class TestInterrupted:
         town.until(lambda: not controller_state(str(town.root)).running)
         assert town.leftovers() == []
 
-    def test_an_interrupted_wait_leaves_the_work_alone(self, town: Town) -> None:
+    def test_an_interrupted_wait_leaves_the_work_unchanged(self, town: Town) -> None:
         town.awake()
         text = f"while [ ! -e {town.gate}/go ]; do sleep 0.02; done"
         waits = _city(town, "sling", "shell", text, "--wait")
@@ -534,13 +532,13 @@ def _city(town: Town, *arguments: str) -> "subprocess.Popen[str]":
 
 
 class TestBrokenFiles:
-    def test_a_broken_city_toml_changes_nothing_until_it_is_mended(self, town: Town) -> None:
+    def test_an_invalid_city_toml_changes_nothing_until_it_is_fixed(self, town: Town) -> None:
         town.awake()
         good = (town.root / "city.toml").read_text()
         town.write({"city.toml": "[[patches.agent]\n"})
         town.until(lambda: town.events("config.broken"))
         works = town.settled(*(town.sling("echo fine") for _ in range(3)))
-        assert {one.status for one in works} == {DONE}
+        assert {work.status for work in works} == {DONE}
         said = town.nursery.run("status").out
         assert "city.toml" in said
         town.write({"city.toml": good.replace("= 3", "= 2")})
@@ -548,7 +546,7 @@ class TestBrokenFiles:
         assert "city.toml" not in town.nursery.run("status").out
         assert town.settled(town.sling("echo fine"))[0].status == DONE
 
-    def test_a_broken_agent_goes_on_by_its_last_good_definition(self, town: Town) -> None:
+    def test_an_invalid_agent_keeps_its_last_valid_definition(self, town: Town) -> None:
         good = 'provider = "shell"\n'
         town.write({"agents/clerk/agent.toml": good, "agents/clerk/prompt.md": "Do it.\n"})
         town.awake()
@@ -585,7 +583,7 @@ class TestWorktrees:
         assert (rigged.gate / "trace").read_text() == "once\n"
         rigged.until(lambda: not rigged.sessions())
 
-    def test_agents_of_one_name_work_side_by_side_in_the_city_and_in_a_rig(
+    def test_agents_with_the_same_name_run_side_by_side_in_the_city_and_in_a_rig(
         self, rigged: Town
     ) -> None:
         rigged.awake()
@@ -594,16 +592,16 @@ class TestWorktrees:
         aliases = {rigged.running(id).alias for id in ids}
         assert len(aliases) == 4
         rigged.let_go()
-        assert {one.status for one in rigged.settled(*ids)} == {DONE}
+        assert {work.status for work in rigged.settled(*ids)} == {DONE}
         assert "fault" not in rigged.said.read_text()
 
-    def test_what_a_run_left_is_kept_until_it_was_read(self, rigged: Town) -> None:
+    def test_the_exit_file_of_a_run_is_kept_until_its_output_was_read(self, rigged: Town) -> None:
         rigged.said.parent.mkdir(parents=True)
-        slow = {"gascity.control.finish:commits": HANG}
+        slow = {"gascity.control.finish:count_commits": HANG}
         rigged.made.append(rigged.nursery.controller(rigged.said, patches=slow))
         rigged.until(lambda: send_request(str(rigged.root), {"op": "ping"}))
         id = rigged.sling("exit 7", agent="rig/shell")
-        rigged.until(lambda: [one for one in rigged.store.runs(work=id) if gone(one.pid)])
+        rigged.until(lambda: [run for run in rigged.store.runs(work=id) if gone(run.pid)])
         later = rigged.sling("true")
         rigged.settled(later)
         [run] = rigged.store.runs(work=later)

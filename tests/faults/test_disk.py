@@ -194,7 +194,7 @@ class TestInTheWay:
         ids=["pipe", "directory", "link", "dangling link", "file"],
     )
     @pytest.mark.parametrize("name", ["CLAUDE.md", ".mcp.json", ".claude/settings.json"])
-    def test_whatever_stands_there_is_kept_and_named(
+    def test_existing_files_are_kept_and_reported(
         self, town: Town, put: Callable[[Path], None], name: str
     ) -> None:
         (town.desk / ".mcp.json").unlink()
@@ -247,7 +247,7 @@ class TestInTheWay:
         assert "desk/notes is a symlink or a file" in done.err
         assert "[symlinked-target]" in done.err
 
-    def test_a_file_of_ours_that_became_a_link_is_not_written_through(
+    def test_a_managed_file_that_became_a_symlink_is_not_written_through(
         self, town: Town, tmp_path: Path
     ) -> None:
         town.fine("apply")
@@ -336,7 +336,7 @@ class TestLostThings:
 
 
 class TestTogether:
-    def test_two_applies_at_once_come_to_what_one_does(self, town: Town) -> None:
+    def test_two_concurrent_applies_have_the_result_of_one(self, town: Town) -> None:
         for n in range(40):
             (town.root / f"agents/mayor/overlay/f{n}").write_text(f"{n}\n")
         town.fine("apply")

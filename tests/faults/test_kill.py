@@ -145,7 +145,7 @@ def files_of(one: Picture) -> Picture:
     }
 
 
-def test_a_new_directory_is_there_whole_or_not_at_all(root: Path, killer: Killer) -> None:
+def test_a_new_directory_is_complete_or_missing(root: Path, killer: Killer) -> None:
     build_tree(root, CITY)
     town = Town(root, ".gc/work/mayor", killer)
     town.save()
@@ -172,7 +172,7 @@ def lived_in(root: Path, killer: Killer) -> Town:
     return Town(root, "rigs/dock", killer)
 
 
-def test_a_killed_apply_to_a_persons_project_loses_nothing(lived_in: Town) -> None:
+def test_a_killed_apply_to_a_user_project_loses_nothing(lived_in: Town) -> None:
     town = lived_in
     origin = town.seen()
     town.run("apply")
@@ -220,7 +220,7 @@ def test_a_killed_undo_loses_nothing(lived_in: Town) -> None:
 
 
 @pytest.mark.parametrize("command", ["apply", "undo"])
-def test_git_is_told_of_our_files_in_a_checkout_however_often_we_are_killed(
+def test_git_ignores_managed_files_in_a_checkout_however_often_apply_is_killed(
     root: Path, killer: Killer, command: str
 ) -> None:
     build_tree(root, {**FEW, **IN_THE_RIG})
@@ -264,7 +264,7 @@ def test_a_killed_apply_leaves_a_worktree_that_the_next_one_completes(
         assert git(rig, "status", "--porcelain") == ""
 
 
-def test_what_is_written_under_gc_is_for_nobody_else(lived_in: Town) -> None:
+def test_files_below_gc_are_private(lived_in: Town) -> None:
     previous = os.umask(0o022)
     try:
         lived_in.run("apply")

@@ -140,7 +140,7 @@ def test_a_large_city_killed_somewhere_is_the_old_or_the_new_one(
         town.is_one_of_the_two(at)
 
 
-def test_whoever_takes_it_back_may_be_killed_too(town: Town) -> None:
+def test_undo_may_be_killed_too(town: Town) -> None:
     for at in count(40, 12):
         town.restore()
         if not town.killer("migrate", "--yes", cwd=town.root, at=at).killed:

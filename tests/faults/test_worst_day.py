@@ -78,7 +78,7 @@ def test_the_line_of_a_file_that_cannot_be_parsed_is_not_shown(run: Command, tow
     assert "--force" not in ran.err
 
 
-def test_what_is_done_and_what_is_kept_are_both_told(run: Command, town: Path) -> None:
+def test_apply_reports_both_removed_and_kept_files(run: Command, town: Path) -> None:
     build_tree(town, {"agents/b/prompt.md": "B.\n"})
     build_tree(town, {"agents/b/overlay/f": "f\n", "agents/b/overlay/g": "g\n"})
     run("apply", cwd=town)
@@ -101,7 +101,7 @@ def test_a_rig_that_is_not_there_is_not_made(run: Command, town: Path, tmp_path:
     assert not rig.exists()
 
 
-def test_a_file_and_a_directory_of_one_name_are_told_apart_before_anything(
+def test_a_file_and_a_directory_with_the_same_name_are_reported_before_any_write(
     run: Command, town: Path
 ) -> None:
     build_tree(
@@ -136,7 +136,7 @@ def test_a_file_that_was_replaced_on_demand_comes_back(
     assert (shop / "CLAUDE.md").stat().st_mode & 0o777 == 0o640
 
 
-def test_the_plan_for_a_worktree_to_come_is_what_is_done_then(
+def test_the_plan_for_a_future_worktree_is_what_apply_then_does(
     run: Command, town: Path, tmp_path: Path
 ) -> None:
     rig = repository(
@@ -154,7 +154,7 @@ def test_the_plan_for_a_worktree_to_come_is_what_is_done_then(
     assert sorted(planned) == sorted(done)
 
 
-def test_a_file_of_ours_that_a_person_committed_is_theirs(
+def test_a_managed_file_that_the_user_committed_belongs_to_the_user(
     run: Command, town: Path, tmp_path: Path
 ) -> None:
     rig = repository(tmp_path / "shop", {"README.md": "theirs\n"})

@@ -47,7 +47,7 @@ class SessionContract:
         enter(store, "s2", alias="ash")
         with pytest.raises(ValueError, match="already uses the alias"):
             store.update_session("s1", {"state": RUNNING}, 3.0)
-        assert [one.id for one in store.sessions(live=True)] == ["s2"]
+        assert [session.id for session in store.sessions(live=True)] == ["s2"]
 
     def test_live_sessions_are_listed_first_then_the_latest(self, store: Store) -> None:
         for id, state, updated in (
@@ -60,7 +60,7 @@ class SessionContract:
         enter(store, "s5", agent="other", state=STOPPED, updated=5.0)
 
         def listed(**filters: object) -> list[str]:
-            return [one.id for one in store.sessions(**filters)]  # type: ignore[arg-type]
+            return [session.id for session in store.sessions(**filters)]  # type: ignore[arg-type]
 
         assert listed() == ["s4", "s2", "s1", "s5", "s3"]
         assert listed(live=True) == ["s4", "s2"]
@@ -73,7 +73,7 @@ class SessionContract:
         enter(store, "bbbb-3333", alias="oak", name="boss")
 
         def found(reference: str) -> list[str]:
-            return [one.id for one in store.find_sessions(reference)]
+            return [session.id for session in store.find_sessions(reference)]
 
         assert found("aaaa-1111") == ["aaaa-1111"]
         assert found("oak") == found("boss") == found("bbbb") == ["bbbb-3333"]
@@ -247,8 +247,8 @@ class EventContract:
             Decision(4.0, "a", "start", "work", 1),
             Decision(3.0, "a", "wait", "cap", 3),
         ]
-        assert [one.at for one in store.decisions(["b", "a"])] == [5.0, 4.0, 3.5, 3.0]
-        assert [one.at for one in store.decisions(["a", "b"], limit=2)] == [5.0, 4.0]
+        assert [decision.at for decision in store.decisions(["b", "a"])] == [5.0, 4.0, 3.5, 3.0]
+        assert [decision.at for decision in store.decisions(["a", "b"], limit=2)] == [5.0, 4.0]
         assert store.decisions(["c"]) == store.decisions([]) == []
 
     def test_notes_are_saved_for_the_next_controller(self, store: Store) -> None:

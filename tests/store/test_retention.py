@@ -119,7 +119,7 @@ def test_the_newest_events_and_decisions_stay_and_numbering_continues(store: Sql
         store.record_decisions([Decision(9.0, subject, "wait", "")])
     store.prune(NOW)
     assert [event.seq for event in store.events()] == [5, 6, 7, 8, 9]
-    assert [one.reason for one in store.decisions(["a"])] == ["8", "7"]
+    assert [decision.reason for decision in store.decisions(["a"])] == ["8", "7"]
     assert len(store.decisions(["a", "b", "c", "d"])) == 5
     store.record_event("config.changed", "city", 1.0, {})
     assert store.last_event() == 10

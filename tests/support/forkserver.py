@@ -128,8 +128,9 @@ def _patch(patches: Mapping[str, object]) -> None:
         module, _, path = where.partition(":")
         *owners, name = path.split(".")
         owner: Any = importlib.import_module(module)
-        for one in owners:
-            owner = getattr(owner, one)
+        for attribute in owners:
+            owner = getattr(owner, attribute)
+        getattr(owner, name)  # fails if there is nothing to patch: the test would prove nothing
         setattr(owner, name, _meant(where, value))
 
 

@@ -29,7 +29,7 @@ def test_a_controller_is_absent_only_after_a_grace_period(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("what", ["running", "starting"])
-def test_a_controller_that_is_there_again_restarts_the_grace_period(
+def test_a_controller_that_runs_again_restarts_the_grace_period(
     monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     world, absence = _World(monkeypatch), ControllerAbsence("/city")

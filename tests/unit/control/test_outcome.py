@@ -113,7 +113,7 @@ def test_an_ending_decides_about_run_work_and_session(
 
 
 @pytest.mark.parametrize("number", [4, 5, 6, 7, 8, 11, 13, 24, 25, 31])
-def test_a_signal_that_a_program_brings_on_itself_is_a_failure(number: int) -> None:
+def test_a_signal_caused_by_the_program_itself_is_a_failure(number: int) -> None:
     found = ends(RunEnd(128 + number))
     assert (found.outcome, found.status) == (RUN_FAILED, FAILED)
     assert signal_name(128 + number) in found.reason
@@ -169,7 +169,7 @@ def test_lost_work_is_tried_again_while_its_attempts_allow(attempts: int, fate: 
     ],
     ids=["never-ran", "stop", "restart", "rate-limit"],
 )
-def test_what_the_work_is_not_to_blame_for_is_not_counted(run_end: RunEnd) -> None:
+def test_an_attempt_ended_by_an_outside_cause_is_not_counted(run_end: RunEnd) -> None:
     found = ends(run_end, WORK._replace(attempts=9, failures=9))
     assert (found.work, found.failed, found.uncounted) == (REOPEN, False, True)
 
@@ -188,18 +188,20 @@ def test_what_the_work_is_not_to_blame_for_is_not_counted(run_end: RunEnd) -> No
     ],
     ids=["none", "done", "failed", "cancelled", "open", "another's", "a-later-start's"],
 )
-def test_work_that_the_run_does_not_hold_is_left_alone(work: Work | None, run_end: RunEnd) -> None:
+def test_work_that_the_run_does_not_hold_is_left_unchanged(
+    work: Work | None, run_end: RunEnd
+) -> None:
     found = ends(run_end, work)
     assert found.work == LEAVE
     assert found[:1] + found[8:] == ends(run_end)[:1] + ends(run_end)[8:]  # the session is the same
 
 
-def test_what_a_run_said_is_kept_with_its_work() -> None:
+def test_the_summary_of_a_run_is_stored_with_its_work() -> None:
     found = ends(RunEnd(0, summary="all green", usage={"input": 5}, cost=0.25))
     assert found.result == WorkResult(0, "all green", {"input": 5}, 0.25)
 
 
-def test_an_error_result_is_told_in_its_own_words() -> None:
+def test_an_error_result_is_reported_in_the_words_of_the_provider() -> None:
     assert ends(RunEnd(1, error="model not found")).reason == "model not found"
 
 

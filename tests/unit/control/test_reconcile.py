@@ -202,7 +202,7 @@ def test_items_go_to_sessions(there: list[Session], items: list[str], expected: 
         ),
     ],
 )
-def test_a_reserved_item_goes_to_its_session_alone(there: Session, expected: list[str]) -> None:
+def test_a_reserved_item_goes_only_to_its_session(there: Session, expected: list[str]) -> None:
     demand = Demand(items=("a",), reserved=(("s1", "r"),))
     assert done(decide(BUILDER, there, demand=demand)) == expected
 
@@ -214,7 +214,7 @@ def test_a_session_that_returns_to_a_taken_slot_gets_another() -> None:
     assert (turn.session, turn.slot, turn.alias) == ("old", 2, "builder-2")
 
 
-def test_an_idle_session_makes_way_for_one_that_has_an_item_to_come_back_to() -> None:
+def test_an_idle_session_makes_room_for_one_with_a_reserved_item() -> None:
     pool = BUILDER._replace(minimum=1, maximum=1)
     old, idle = session("old", STOPPED, 2), session("idle")
     assert done(decide(pool, old, idle, demand=Demand(reserved=(("old", "r"),)))) == ["stop idle"]
@@ -264,7 +264,7 @@ def test_every_cap_has_a_say(room: Headroom, started: int) -> None:
     assert result.blocked == ((CITY_FULL,) if started < 3 else ())
 
 
-def test_what_is_left_over_names_the_cap() -> None:
+def test_waiting_work_names_the_full_cap() -> None:
     there = [session(f"s{n}", RUNNING, n) for n in (1, 2, 3)]
     result = decide(BUILDER, *there, demand=waiting("a", "b"))
     assert result.blocked == (Blocked("agent-cap", "north/builder session limit reached (3 of 3)"),)
@@ -336,7 +336,7 @@ def test_a_drain_has_an_end() -> None:
     assert drain == StopSession("s1", "drain", "session limit was lowered", NOW + 50.0)
 
 
-def test_a_lowered_cap_of_the_city_counts_what_leaves_elsewhere() -> None:
+def test_a_lowered_city_cap_counts_sessions_that_end_elsewhere() -> None:
     there = [session("s1", RUNNING), session("s2", RUNNING, 2)]
     over = ((-2, CITY_FULL),)
     assert done(decide(BUILDER, *there, room=Headroom(over, (0,)))) == ["drain s2", "drain s1"]
@@ -397,7 +397,7 @@ def test_a_drain_is_called_off_when_work_and_room_are_back() -> None:
     assert done(full) == []
 
 
-def test_one_that_had_finished_its_drain_takes_the_next_item_instead() -> None:
+def test_a_drained_session_takes_the_next_item_instead_of_stopping() -> None:
     there = session(state=DRAINING, run=0, work="")
     result = decide(BUILDER._replace(maximum=1), there, demand=waiting("a"))
     assert done(result) == ["idle s1", "turn s1 a"]
@@ -480,7 +480,7 @@ def test_the_minimum_is_kept_without_work(
     ],
 )
 @pytest.mark.parametrize("origin", [MANUAL, NAMED])
-def test_sessions_of_people_end_after_a_time(
+def test_user_sessions_end_after_their_idle_limits(
     idle_for: float, limits: dict[str, float], expected: list[str], origin: str
 ) -> None:
     pool = DESK._replace(named=(NamedSlot("mayor", False),), **limits)  # type: ignore[arg-type]
@@ -534,19 +534,19 @@ def test_a_session_that_is_to_be_there_always(
     assert done(decide(MAYOR, *there, demand=demand)) == expected
 
 
-def test_the_latest_session_of_a_name_is_the_one_that_is_resumed() -> None:
+def test_the_latest_session_with_a_name_is_resumed() -> None:
     old = named(STOPPED)._replace(id="old", updated=1.0)
     new = named(STOPPED)._replace(id="new", updated=2.0, slot=2)
     assert done(decide(MAYOR, old, new)) == ["turn new -"]
 
 
-def test_an_older_session_of_a_name_does_not_stand_in_for_one_that_backs_off() -> None:
+def test_an_older_session_with_a_name_does_not_replace_one_that_backs_off() -> None:
     crashed = named(CRASHED, retry_at=NOW + 5)
     old = named(STOPPED)._replace(id="old", slot=2)
     assert done(decide(MAYOR, crashed, old)) == []
 
 
-def test_one_that_is_to_be_there_always_restarts_when_idle_for_too_long() -> None:
+def test_an_always_running_session_restarts_when_idle_for_too_long() -> None:
     pool = MAYOR._replace(idle_timeout=60.0)
     assert done(decide(pool, named(idle_since=NOW - 60.0))) == ["restart m"]
 
@@ -569,7 +569,7 @@ def test_a_name_on_demand_goes_to_the_first_session_that_demand_starts() -> None
         (QUARANTINED, Blocked("crash-loop", "crashed repeatedly; retrying in 12m")),
     ],
 )
-def test_a_limit_of_the_account_holds_the_whole_agent(state: str, expected: Blocked) -> None:
+def test_a_rate_limit_blocks_the_whole_agent(state: str, expected: Blocked) -> None:
     there = [session("s1", state, retry_at=NOW + 720), session("s2", slot=2)]
     result = decide(MAYOR._replace(minimum=3), *there, demand=waiting("a"))
     assert (result.actions, result.blocked) == ((), (expected,))
@@ -579,21 +579,21 @@ def test_a_limit_of_the_account_holds_the_whole_agent(state: str, expected: Bloc
     assert done(later) == ["turn s2 a", "turn s1 b"]
 
 
-def test_what_holds_longest_is_told() -> None:
+def test_the_longest_backoff_is_reported() -> None:
     limited = session("s1", RATE_LIMITED, retry_at=NOW + 60)
     looping = session("s2", QUARANTINED, 2, retry_at=NOW + 90)
     (why,) = decide(BUILDER, limited, looping, demand=waiting("a")).blocked
     assert why == Blocked("crash-loop", "crashed repeatedly; retrying in 90s")
 
 
-def test_a_crash_that_fills_the_only_slot_is_told() -> None:
+def test_a_crash_that_occupies_the_only_slot_is_reported() -> None:
     there = session("s1", CRASHED, retry_at=NOW + 8)
     result = decide(BUILDER._replace(maximum=1), there, demand=waiting("a"))
     assert result.actions == ()
     assert result.blocked == (Blocked("backing-off", "north/builder crashed; retrying in 8s"),)
 
 
-def test_nothing_starts_before_what_it_depends_on() -> None:
+def test_nothing_starts_before_its_dependencies() -> None:
     pool = MAYOR._replace(minimum=2, awaits=("db", "cache"))
     result = decide(pool, demand=waiting("a"))
     assert result.actions == ()
@@ -618,11 +618,11 @@ def test_a_suspended_agent_comes_to_its_end(why: Blocked) -> None:
     assert result.reason == why.message
 
 
-def test_what_is_in_the_way_of_nothing_is_not_told() -> None:
+def test_obstacles_are_not_reported_if_no_work_waits() -> None:
     assert decide(BUILDER._replace(blocked=(BROKEN,))).blocked == ()
 
 
-def test_another_obstacle_leaves_live_sessions_alone() -> None:
+def test_another_obstacle_leaves_live_sessions_unchanged() -> None:
     pool = MAYOR._replace(blocked=(BROKEN,), minimum=2, maximum=1)
     there = [
         session(),
@@ -633,7 +633,7 @@ def test_another_obstacle_leaves_live_sessions_alone() -> None:
     assert (result.actions, result.blocked) == ((), (BROKEN,))
 
 
-def test_a_maximum_of_nothing_ends_what_is_there() -> None:
+def test_a_maximum_of_zero_ends_existing_sessions() -> None:
     none = Blocked("agent-cap", "max_active_sessions = 0")
     pool = BUILDER._replace(maximum=0, blocked=(none,))
     result = decide(pool, session(), demand=waiting("a"))
@@ -671,7 +671,9 @@ def test_a_maximum_of_nothing_ends_what_is_there() -> None:
         (session(state=STOPPING), "restart", []),
     ],
 )
-def test_what_is_asked_of_a_session(there: Session, asked: str, expected: list[str]) -> None:
+def test_requests_to_a_session_are_carried_out(
+    there: Session, asked: str, expected: list[str]
+) -> None:
     assert done(decide(BUILDER, there._replace(asked=asked))) == expected
 
 
@@ -682,7 +684,7 @@ def test_a_named_session_that_was_stopped_sleeps(asked: str) -> None:
     assert done(decide(MAYOR, named(STOPPED, reason=stop.reason))) == []
 
 
-def test_a_cleared_session_is_told_apart() -> None:
+def test_a_session_without_a_run_is_cleared_at_once() -> None:
     (change,) = decide(BUILDER, session(pinned=1.0, asked="clear")).actions
     assert change == UpdateSession("s1", IDLE, "cleared")
 
@@ -706,7 +708,7 @@ def test_a_restart_ends_a_quarantine() -> None:
     assert done(decide(BUILDER, there, demand=waiting("a"))) == ["stopped s1", "start builder-1 a"]
 
 
-def test_what_a_person_makes_starts_whatever_the_caps_say() -> None:
+def test_a_user_session_starts_whatever_the_caps_say() -> None:
     there = [session("s1", RUNNING), terminal("new", STARTING, 0, origin=MANUAL)]
     result = decide(BUILDER._replace(maximum=2), *there, room=full(-1, 0))
     assert "turn new -" in done(result)
@@ -730,7 +732,7 @@ def test_what_a_person_makes_starts_whatever_the_caps_say() -> None:
         pytest.param([], BUILDER._replace(blocked=(SUSPENDED,)), [], id="suspended"),
     ],
 )
-def test_mail_wakes_somebody(there: list[Session], pool: Pool, expected: list[str]) -> None:
+def test_mail_wakes_a_session(there: list[Session], pool: Pool, expected: list[str]) -> None:
     assert done(decide(pool, *there, demand=Demand(mail=2))) == expected
 
 
@@ -738,7 +740,7 @@ def test_mail_wakes_somebody(there: list[Session], pool: Pool, expected: list[st
 
 
 @pytest.mark.parametrize("state", [RUNNING, DRAINING])
-def test_a_run_that_takes_too_long_is_ended_whoever_holds_it(state: str) -> None:
+def test_a_run_over_its_time_limit_is_ended_even_if_a_user_holds_it(state: str) -> None:
     pool = BUILDER._replace(run_timeout=100.0)
     (stop,) = decide(pool, session(state=state, started=NOW - 100, pinned=1.0)).actions
     assert stop == StopSession("s1", "stop", "time limit exceeded (100s)", timeout=True)
@@ -767,12 +769,12 @@ def test_a_changed_definition_restarts_terminals(
     assert done(decide(BUILDER, ObservedSession(there, drift, ("prompt",)))) == expected
 
 
-def test_one_that_was_to_drain_and_is_wanted_again_restarts_if_its_definition_changed() -> None:
+def test_a_draining_session_that_is_needed_again_restarts_if_its_definition_changed() -> None:
     there = ObservedSession(terminal(state=DRAINING, origin=MANUAL), "restart", ("prompt",))
     assert done(decide(DESK, there, demand=waiting("a"))) == ["restart s1", "start builder-2 a"]
 
 
-def test_a_pending_restart_says_what_it_waits_for_once() -> None:
+def test_a_pending_restart_reports_its_obstacle_once() -> None:
     there = terminal(attached=True)
     (change,) = decide(DESK, ObservedSession(there, "restart", ("prompt", "mcp"))).actions
     words = "restart pending: prompt, mcp changed, but a user is attached"
@@ -807,7 +809,7 @@ def test_a_pending_restart_says_what_it_waits_for_once() -> None:
         ([terminal(attached=True, busy_until=NOW + 7)], DESK, NOTHING, NOW + 7),
     ],
 )
-def test_it_looks_again_when_time_alone_changes_something(
+def test_it_wakes_when_time_alone_changes_a_decision(
     there: list[Session], pool: Pool, demand: Demand, expected: float | None
 ) -> None:
     assert decide(pool, *there, demand=demand).wake_at == expected

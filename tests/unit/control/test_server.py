@@ -57,7 +57,9 @@ def test_a_request_may_come_in_pieces(server: ControlServer) -> None:
 
 
 @pytest.mark.parametrize("said", [b"nonsense\n", b"[1]\n", b"\xff\xfe\n", b""])
-def test_a_caller_that_makes_no_sense_is_let_go(server: ControlServer, said: bytes) -> None:
+def test_a_client_with_an_invalid_request_is_disconnected(
+    server: ControlServer, said: bytes
+) -> None:
     line = caller(server)
     server.accept()
     line.sendall(said)
@@ -68,7 +70,7 @@ def test_a_caller_that_makes_no_sense_is_let_go(server: ControlServer, said: byt
     line.close()
 
 
-def test_an_answer_that_nobody_takes_waits_and_harms_nobody(server: ControlServer) -> None:
+def test_a_reply_that_a_client_does_not_read_blocks_no_other_client(server: ControlServer) -> None:
     line = caller(server)
     [theirs] = server.accept()
     assert not server.reply(theirs, {"long": "x" * 10_000_000})
@@ -77,7 +79,7 @@ def test_an_answer_that_nobody_takes_waits_and_harms_nobody(server: ControlServe
     assert server.connections == {}
 
 
-def test_without_a_controller_nobody_answers(tmp_path: Path) -> None:
+def test_without_a_controller_there_is_no_reply(tmp_path: Path) -> None:
     assert exchange(str(tmp_path), b"{}\n") == b""
     (tmp_path / ".gc/run").mkdir(parents=True)
     assert send_request(str(tmp_path), {"op": "ping"}) is None

@@ -31,7 +31,7 @@ def test_every_cap_counts_a_live_session_once() -> None:
     }
 
 
-def test_one_that_ends_frees_a_place_and_is_let_go() -> None:
+def test_an_ended_session_frees_a_slot_and_is_dropped() -> None:
     sessions = SessionIndex()
     sessions.put(session("a"))
     sessions.slot_freed = False
@@ -59,7 +59,7 @@ def test_those_that_wait_for_their_time_or_have_names_stay() -> None:
     assert sessions.live_counts["city"] == 0
 
 
-def test_those_on_their_way_out_are_told_apart() -> None:
+def test_ending_sessions_are_counted_separately() -> None:
     sessions = SessionIndex()
     sessions.put(session("a", state=DRAINING))
     sessions.put(session("b"))
@@ -68,7 +68,7 @@ def test_those_on_their_way_out_are_told_apart() -> None:
     assert (sessions.live_counts["city"], sessions.ending_counts["city"]) == (1, 0)
 
 
-def test_an_alias_names_whoever_has_it_now() -> None:
+def test_an_alias_names_its_current_session() -> None:
     sessions = SessionIndex()
     sessions.put(session("a", alias="ash"))
     assert sessions.by_alias("ash") is not None
