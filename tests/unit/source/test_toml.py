@@ -1,5 +1,6 @@
 import random
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -7,8 +8,9 @@ import tomlkit
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gascity.model.problems import Place, Problem
 from gascity.toml.positions import locate, value_position
-from gascity.toml.read import MAX_BYTES, TomlError, has_bom, parse
+from gascity.toml.read import MAX_BYTES, TomlError, TomlTable, has_bom, parse
 
 CITY = '''\
 # A city. [[rigs]] name = "not this"
@@ -409,3 +411,40 @@ def test_a_path_is_located_where_tomlkit_writes_it(document: dict[str, Any]) -> 
         for key in keys:
             start = f"{tomlkit.key(key).as_string()} = "
             assert spelled(text, locate(text, (table, key))).startswith(start)
+
+
+@pytest.mark.parametrize(
+    ("read", "message"),
+    [
+        (lambda table: table.text("number"), "`x.number` should be a string, not the number 1"),
+        (lambda table: table.words("text"), "`x.text` should be a list of strings, not a string"),
+        (
+            lambda table: table.words("mixed"),
+            "`x.mixed` should be a list of strings, but contains the number 2",
+        ),
+        (lambda table: table.table("text"), "`x.text` should be a table, not a string"),
+        (
+            lambda table: table.tables("inner"),
+            "`x.inner` should be an array of tables, not a table",
+        ),
+        (
+            lambda table: [*table.named_tables("mixed")],
+            "`x.mixed` should be a table of tables, not a list",
+        ),
+    ],
+)
+def test_a_value_of_the_wrong_type_is_a_problem_and_reads_as_unset(
+    read: Callable[[TomlTable], object], message: str
+) -> None:
+    problems: list[Problem] = []
+    raw = {"number": 1, "text": "a", "mixed": ["a", 2], "inner": {"key": "b"}}
+    assert not read(TomlTable(raw, "x.toml", ("x",), problems))
+    assert [(problem.code, problem.message) for problem in problems] == [("bad-type", message)]
+
+
+def test_a_nested_table_knows_its_key_path() -> None:
+    problems: list[Problem] = []
+    raw = {"rows": [{"name": "a"}, {"name": 2}]}
+    rows = TomlTable(raw, "x.toml", (), problems).tables("rows")
+    assert [row.text("name") for row in rows] == ["a", ""]
+    assert [problem.place for problem in problems] == [Place("x.toml", ("rows", 1, "name"))]
