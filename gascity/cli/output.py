@@ -176,14 +176,19 @@ def wrap(text: str, columns: int) -> list[str]:
     if len(text) <= columns and "\n" not in text:
         return [text]
     lines: list[str] = []
-    first = text.split(maxsplit=1)[:1]
-    label = first if first and first[0].endswith(":") else None
-    for word in text.split():
-        if lines and (len(lines[-1]) + 1 + len(word) <= columns or lines == label):
-            lines[-1] += " " + word
-        else:
-            lines.append(word)
-    return lines or [""]
+    rest = " ".join(text.split())
+    label = rest.partition(" ")[0]
+    earliest = len(label) + 1 if label.endswith(":") else 0
+    while len(rest) > columns:
+        end = rest.rfind(" ", earliest, columns + 1)
+        if end < 0:
+            end = rest.find(" ", max(columns, earliest))
+        if end < 0:
+            break
+        lines.append(rest[:end])
+        rest = rest[end + 1 :]
+        earliest = 0
+    return [*lines, rest]
 
 
 def truncate(text: str, most: int) -> str:
