@@ -43,7 +43,7 @@ def _files(city: City) -> dict[str, tuple[bytes, int]]:
     builtin = data_dir("system_agents")
     for agent in city.agents:
         if agent.layer == "built-in":
-            provider = city.providers.get(agent.provider)
+            provider = city.provider_of(agent)
             family = provider.family if provider else None
             names = (agent.name.bare, family or "_default", "_default")
             directories = (os.path.join(builtin, name) for name in names)

@@ -57,7 +57,7 @@ def list_servers(
     delivery = claims.deliveries.get(name, Delivery(name, NONE))
     problems = tuple(dict.fromkeys((*effective.problems, *delivery.problems)))
     columns = _columns(delivery, revealed)
-    provider = scope.planner.city.providers.get(selected.provider)
+    provider = scope.planner.city.provider_of(selected)
     files = (provider.facts.mcp.target, *provider.facts.mcp.also_targets) if provider else ("",)
     files = files if files[0] else ()  # the main file first
 

@@ -18,6 +18,7 @@ from gascity.model.names import did_you_mean
 from gascity.model.problems import Problem, warning
 from gascity.model.provider import Option, Provider
 from gascity.paths import which
+from gascity.pipeline import find_agent
 
 if TYPE_CHECKING:
     from gascity.providers.listing import Listing, ProviderCli
@@ -33,6 +34,19 @@ def _find_provider(city: City, name: str) -> Provider:
         hint = did_you_mean(name, city.providers) or "run `city provider list` to see them"
         raise city_error("unknown-provider", f"there is no provider `{name}`", hint)
     return city.providers[name]
+
+
+def _find_agent(city: City, reference: str) -> Agent:
+    agent = find_agent(city, reference)
+    if agent is None:
+        hint = did_you_mean(reference, [str(each.name) for each in city.agents])
+        raise city_error("unknown-agent", f"there is no agent `{reference}`", hint)
+    return agent
+
+
+def _as_seen_by(city: City, name: str, agent: Agent) -> Provider:
+    """Return a provider with the changes of an agent's pack."""
+    return city.pack_providers.get(agent.provider_scope, {}).get(name) or city.providers[name]
 
 
 @json_command(
@@ -81,14 +95,20 @@ def _yes(value: object) -> str:
 
 @json_command(
     "show",
-    examples=("city provider show claude", "city provider show codex --json"),
+    examples=("city provider show claude", "city provider show claude --agent crew.builder"),
     page="how-to/providers",
 )
 @click.argument("name")
-def show_provider(context: CommandContext, name: str) -> int:
-    """Show a provider's settings and their files."""
+@agent_option("Show it as this agent sees it.")
+def show_provider(context: CommandContext, name: str, agent: str | None) -> int:
+    """Show a provider's settings and their files.
+
+    A pack can change a provider for its own agents; --agent shows the result.
+    """
     city = context.city(all_providers=True)
     provider = _find_provider(city, name)
+    if agent is not None:
+        provider = _as_seen_by(city, name, _find_agent(city, agent))
     locator = context.locator()
     settings = provider.all_settings()
     row = json_row(_columns(context, city), provider)
@@ -223,7 +243,8 @@ def _check_agent(context: CommandContext, name: str, reference: str) -> list[Che
         message = f"agent `{agent.name}` has provider `{agent.provider}`, not `{name}`"
         hint = f"`city provider check {agent.provider} --agent {reference}`"
         raise city_error("not-its-provider", message, hint)
-    provider = _find_provider(scope.planner.city, name)
+    _find_provider(scope.planner.city, name)
+    provider = _as_seen_by(scope.planner.city, name, agent)
     program = _program(provider, context)
     if program.status != "ok":
         return [program]

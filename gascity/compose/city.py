@@ -14,7 +14,7 @@ from gascity.compose.definitions import (
     apply_patches,
     collect_definitions,
 )
-from gascity.compose.providers import compose_providers
+from gascity.compose.providers import PackProviders, compose_providers
 from gascity.model.city import Agent, City, CityLayers, Rig
 from gascity.model.layers import CITY_DEFAULTS, DEFINITION, Layer
 from gascity.model.names import AgentName, did_you_mean, parse_name
@@ -43,6 +43,21 @@ class _Shared(NamedTuple):
     implicit_defaults: tuple[Layer, ...]  # without `provider`: an implicit agent keeps its own
     default_provider: str
     default_provider_layers: tuple[Layer, ...]
+    own_names: frozenset[str]  # providers that are built in or that the city defines
+    packs: PackProviders
+
+    def in_scope(self, scope: str) -> Mapping[str, Provider]:
+        """Return the providers as the agents of one scope see them."""
+        changed = self.packs.changed.get(scope)
+        return {**self.providers, **changed} if changed else self.providers
+
+    def names_in(self, scope: str) -> frozenset[str]:
+        """Return the providers after which an agent of a scope may be named.
+
+        A name that another pack defines does not count: importing that pack would change the
+        program of an agent that has nothing to do with it.
+        """
+        return self.own_names | self.packs.names[scope] if scope else self.own_names
 
 
 def compose(sources: Sources, known: Iterable[str]) -> City:
@@ -51,11 +66,13 @@ def compose(sources: Sources, known: Iterable[str]) -> City:
     providers, provider_problems = compose_providers(sources, known)
     problems += provider_problems
     workspace = WorkspaceSettings(sources.workspace)
-    shared = _shared(sources, workspace, providers, frozenset(known))
+    packs = PackProviders(sources, known, providers)
+    shared = _shared(sources, workspace, frozenset(known), packs)
     configured = _configured(sources, workspace, shared)
     definitions = collect_definitions(sources, _implicit(sources, configured), problems)
     apply_patches(definitions, sources)
     agents = _place_agents(definitions, sources.rigs, shared, problems)
+    problems += packs.problems
     problems += _rig_problems(sources.rigs)
     problems += _unknown_providers(sources, shared)
     if sources.only is None:
@@ -76,6 +93,7 @@ def compose(sources: Sources, known: Iterable[str]) -> City:
         session=SessionSettings(sources.session),
         security=SecuritySettings(sources.security),
         layers=CityLayers(sources.workspace, sources.session, sources.security),
+        pack_providers=packs.changed,
         named_sessions=(
             *_imported_sessions(sources),
             *sources.pack.named_sessions,
@@ -87,9 +105,10 @@ def compose(sources: Sources, known: Iterable[str]) -> City:
 def _shared(
     sources: Sources,
     workspace: WorkspaceSettings,
-    providers: Mapping[str, Provider],
     known: frozenset[str],
+    packs: PackProviders,
 ) -> _Shared:
+    providers = packs.providers
     return _Shared(
         providers,
         known | frozenset(providers),
@@ -102,6 +121,8 @@ def _shared(
             for layer in sources.workspace
             if "provider" in layer.values
         ),
+        known | frozenset(sources.providers),
+        packs,
     )
 
 
@@ -280,14 +301,34 @@ def _agent(
     own = (*home.layers, *definition.patches)
     if rig_patches:
         own = (*home.layers, *_in_order((*definition.patches, *rig_patches)))
-    provider, provider_source = _provider_of(own, defaults, definition, shared)
-    layers = (*shared.provider_layers.get(provider, ()), *defaults, *provider_source, *own)
-    agent = Agent(name, home, definition.layer, layers, provider, tuple(definition.overridden))
+    scope = shared.packs.scope(definition.packs) if definition.packs else ""
+    provider, provider_source = _provider_of(own, defaults, definition, shared, scope)
+    layers = (*_provider_layers(provider, scope, shared), *defaults, *provider_source, *own)
+    agent = Agent(
+        name,
+        home,
+        definition.layer,
+        layers,
+        provider,
+        tuple(definition.overridden),
+        provider_scope=scope,
+        accepted=all(pack.accepted for pack in definition.packs),
+    )
+    providers = shared.in_scope(scope)
+    known = shared.known.union(providers) if scope else shared.known
     problems = (
         *_directory_problems(home, agent),
-        *agent_problems(agent, shared.providers, shared.known),
+        *agent_problems(agent, providers, known),
     )
     return agent.replace(problems=problems) if problems else agent
+
+
+def _provider_layers(provider: str, scope: str, shared: _Shared) -> tuple[Layer, ...]:
+    """Return the provider's facts that the agent may override."""
+    changed = shared.packs.changed.get(scope, {}) if scope else {}
+    if provider in changed:
+        return changed[provider].agent_layers()
+    return shared.provider_layers.get(provider, ())
 
 
 def _directory_problems(home: AgentDir, agent: Agent) -> Iterator[Problem]:
@@ -311,7 +352,11 @@ def _in_order(patches: Sequence[Layer]) -> list[Layer]:
 
 
 def _provider_of(
-    own: Sequence[Layer], defaults: Sequence[Layer], definition: Definition, shared: _Shared
+    own: Sequence[Layer],
+    defaults: Sequence[Layer],
+    definition: Definition,
+    shared: _Shared,
+    scope: str,
 ) -> tuple[str, tuple[Layer, ...]]:
     """Return the agent's provider, and layers for `explain` if none of its own layers sets it.
 
@@ -321,7 +366,7 @@ def _provider_of(
     if configured is not None:
         return configured, ()
     bare, home = definition.name.bare, definition.home
-    if bare in shared.known:
+    if bare in shared.names_in(scope):
         by_name = Layer(DEFINITION, home.directory, {"provider": bare}, (), {"provider": ""})
         return bare, (by_name,)
     inherited = _topmost(defaults, "provider")

@@ -27,7 +27,7 @@ _PATCH_ORDER = {IMPORTED: 0, IMPLICIT: 1, OWN: 2}
 class Definition:
     """An agent before it is placed in the city or in rigs: its directory and its patches so far."""
 
-    __slots__ = ("home", "layer", "name", "overridden", "pack", "patches", "rig_patches")
+    __slots__ = ("home", "layer", "name", "overridden", "pack", "packs", "patches", "rig_patches")
 
     def __init__(
         self,
@@ -36,11 +36,15 @@ class Definition:
         layer: str,
         pack: Pack | None,
         patches: Iterable[Layer] = (),
+        packs: tuple[Pack, ...] = (),
     ) -> None:
+        """`packs` are the imported packs it comes from: the one that defines it, then those that
+        import that one, up to the city."""
         self.name = name
         self.home = home
         self.layer = layer
         self.pack = pack
+        self.packs = packs
         self.patches = list(patches)
         self.rig_patches: dict[str, list[Layer]] = {}
         self.overridden: list[str] = []
@@ -49,10 +53,16 @@ class Definition:
     def rank(self) -> int:
         return LAYER_RANK[self.layer]
 
-    def bound(self, binding: str | None, rig: str | None = None) -> "Definition":
-        """Return the same agent under an importer's binding, with its own list of patches."""
+    def bound(
+        self, binding: str | None, rig: str | None = None, importer: Pack | None = None
+    ) -> "Definition":
+        """Return the same agent under an importer's binding, with its own list of patches.
+
+        `importer` is the pack that imports it, None for the city.
+        """
         name = AgentName(self.name.bare, binding, rig)
-        return Definition(name, self.home, "pack", self.pack, self.patches)
+        packs = self.packs if importer is None else (*self.packs, importer)
+        return Definition(name, self.home, "pack", self.pack, self.patches, packs)
 
 
 class DefinitionSet:
@@ -146,11 +156,15 @@ def _pack_definitions(
     if pack.root in cache:
         return cache[pack.root]
     layer = "city" if pack.own else "pack"
-    collected = [Definition(AgentName(home.name), home, layer, pack) for home in pack.agents]
+    packs = () if pack.own else (pack,)
+    importer = None if pack.own else pack
+    collected = [
+        Definition(AgentName(home.name), home, layer, pack, packs=packs) for home in pack.agents
+    ]
     for imported in pack.imports:
         if imported.pack is not None:
             inner = _pack_definitions(imported.pack, problems, cache)
-            bound = [definition.bound(imported.binding) for definition in inner]
+            bound = [definition.bound(imported.binding, importer=importer) for definition in inner]
             collected += _distinct(bound, problems)
     definitions = DefinitionSet(collected, problems, unread(pack.imports))
     for patch in pack.patches:

@@ -1,22 +1,35 @@
 """Composes providers: the layers of the base, then the provider's own, then the city's tables."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 from gascity.model.layers import Layer
 from gascity.model.names import did_you_mean
-from gascity.model.pack import Pack, Sources, unread
+from gascity.model.pack import Import, Pack, Sources, unread
 from gascity.model.problems import Place, Problem
 from gascity.model.provider import Choice, Option, Provider
 from gascity.toml.read import TomlTable
+
+Tables = dict[str, tuple[Layer, ...]]
 
 
 def compose_providers(
     sources: Sources, known: Iterable[str]
 ) -> tuple[dict[str, Provider], list[Problem]]:
-    """Return all providers of a city. `known` are the built-in ones, loaded or not."""
-    tables = provider_tables(sources)
-    problems: list[Problem] = []
+    """Return the providers of a city, as agents of the city itself see them.
+
+    Imported packs add providers with new names. They change neither built-in providers nor those
+    that the city defines. `known` are the built-in ones, loaded or not.
+    """
     builtin = set(known)
+    added = _PackTables(builtin).added(sources.imports)
+    providers, problems = _composed(_with_city_tables(added, sources), sources, builtin)
+    return providers, [] if problems and unread(sources.imports) else problems
+
+
+def _composed(
+    tables: Tables, sources: Sources, builtin: set[str]
+) -> tuple[dict[str, Provider], list[Problem]]:
+    problems: list[Problem] = []
     providers = {}
     for name in dict.fromkeys([*sources.stock, *tables]):
         own_problems: list[Problem] = []
@@ -24,30 +37,108 @@ def compose_providers(
         providers[name] = Provider(name, family, tuple(layers), _options(layers))
         for problem in own_problems:  # users cannot fix the tables of an imported pack
             _add(problems, problem if name in sources.providers else problem.softened())
-    return providers, [] if problems and unread(sources.imports) else problems
+    return providers, problems
 
 
-def provider_tables(sources: Sources) -> dict[str, tuple[Layer, ...]]:
-    """Return the provider tables of imported packs, the first import last, then the city's."""
-    tables: dict[str, tuple[Layer, ...]] = {}
-    roots = [imported.pack for imported in sources.pack.imports]
-    roots += [imported.pack for rig in sources.rigs for imported in rig.imports]
-    for pack in reversed([pack for pack in roots if pack]):
-        _stack(pack, tables, set())
+def _with_city_tables(tables: Tables, sources: Sources, scoped: Container[str] = ()) -> Tables:
+    """Put the city's tables over those of packs, and return them.
+
+    The city may adjust a provider of a pack. One with a `base` or `command` is its own: packs
+    change it only for their agents (`scoped`).
+    """
     for name, layers in sources.providers.items():
-        tables[name] = (*tables.get(name, ()), *layers)
+        own = any("base" in layer.values or "command" in layer.values for layer in layers)
+        below = () if own and name not in scoped else tables.get(name, ())
+        tables[name] = (*below, *layers)
     return tables
 
 
-def _stack(pack: Pack, tables: dict[str, tuple[Layer, ...]], done: set[str]) -> None:
-    if pack.root in done:
-        return
-    done.add(pack.root)
-    for imported in reversed(pack.imports):
-        if imported.pack:
-            _stack(imported.pack, tables, done)
-    for name, layers in pack.providers.items():
-        tables[name] = (*tables.get(name, ()), *layers)
+class _PackTables:
+    """Provider tables of packs. Each pack is examined once, as many may import the same one."""
+
+    def __init__(self, builtin: set[str]) -> None:
+        self.builtin = builtin
+        self._visible: dict[str, Tables] = {}
+
+    def added(self, imports: Sequence[Import]) -> Tables:
+        """Return what imports add for their importer: providers with new names.
+
+        Of two imports that add the same name, the first wins.
+        """
+        tables: Tables = {}
+        for imported in reversed(imports):
+            if imported.pack is not None:
+                visible = self.visible(imported.pack)
+                tables |= {name: own for name, own in visible.items() if name not in self.builtin}
+        return tables
+
+    def visible(self, pack: Pack) -> Tables:
+        """Return what applies to a pack's own agents: its tables over what its imports add."""
+        if pack.root not in self._visible:
+            tables = self.added(pack.imports)
+            for name, layers in _own_tables(pack).items():
+                tables[name] = (*tables.get(name, ()), *layers)
+            self._visible[pack.root] = tables
+        return self._visible[pack.root]
+
+
+def _own_tables(pack: Pack) -> Mapping[str, tuple[Layer, ...]]:
+    """Return a pack's own tables; none if the user has not accepted the pack."""
+    return pack.providers if pack.accepted else {}
+
+
+class PackProviders:
+    """Providers as the agents of imported packs see them.
+
+    A pack can change a built-in provider, one of the city or one of another pack, but only for its
+    own agents and for those it imports. `changed` has, by scope, the providers that differ from the
+    city's; `names` has the names that the packs of a scope define.
+    """
+
+    def __init__(
+        self, sources: Sources, known: Iterable[str], providers: Mapping[str, Provider]
+    ) -> None:
+        self.sources = sources
+        self.builtin = set(known)
+        self.providers = providers
+        self.changed: dict[str, dict[str, Provider]] = {}
+        self.names: dict[str, frozenset[str]] = {}
+        self.problems: list[Problem] = []
+        self._packs = _PackTables(self.builtin)
+        self._added = self._packs.added(sources.imports)
+
+    def scope(self, packs: tuple[Pack, ...]) -> str:
+        """Return the scope of an agent, "" if it sees the city's providers.
+
+        `packs` are those it comes from, the one that defines it first.
+        """
+        scope = "\0".join(pack.root for pack in packs)
+        if scope not in self.names:
+            tables = self._tables(packs)
+            self.names[scope] = frozenset(tables)
+            self._compose(scope, tables)
+        return scope if self.names[scope] else ""
+
+    def _tables(self, packs: tuple[Pack, ...]) -> Tables:
+        """Return the tables of packs that apply to an agent: importers over imported packs."""
+        tables: Tables = {}
+        for pack in packs:
+            own = _own_tables(pack)
+            changed = {name: (*layers, *own.get(name, ())) for name, layers in tables.items()}
+            tables = {**self._packs.visible(pack), **changed}
+        return tables
+
+    def _compose(self, scope: str, tables: Tables) -> None:
+        if not tables:
+            return
+        every = _with_city_tables({**self._added, **tables}, self.sources, tables)
+        providers, problems = _composed(every, self.sources, self.builtin)
+        self.changed[scope] = {
+            name: provider
+            for name, provider in providers.items()
+            if provider != self.providers.get(name)
+        }
+        self.problems += [problem for problem in problems if problem not in self.problems]
 
 
 def _chain(

@@ -161,7 +161,7 @@ class RunConfig:
             yield amount, None, "the city"
 
     def _make(self, agent: Agent) -> AgentRunConfig:
-        provider = self.city.providers.get(agent.provider)
+        provider = self.city.provider_of(agent)
         headless = provider is None or provider.headless
         per_item = headless and not wants_terminal(agent.settings.session)
         rig = self.city.rig_of(agent)

@@ -82,7 +82,7 @@ class ServerResolver:
         session, session_problems = self.prompts.session_context(agent)
         known, calls = variables(city, agent, session), functions()
         secrets = agent_secrets(agent.settings.env)
-        provider = city.providers.get(agent.provider)
+        provider = city.provider_of(agent)
         supported = provider is not None and bool(provider.facts.mcp.target)
         for i, (home, file) in enumerate(chosen):
             if file.template:

@@ -28,6 +28,7 @@ class Agent:
     """
 
     __slots__ = (
+        "accepted",
         "home",
         "layer",
         "layers",
@@ -35,6 +36,7 @@ class Agent:
         "overridden",
         "problems",
         "provider",
+        "provider_scope",
         "settings",
     )
 
@@ -47,7 +49,13 @@ class Agent:
         provider: str,
         overridden: tuple[str, ...] = (),
         problems: tuple[Problem, ...] = (),
+        provider_scope: str = "",
+        accepted: bool = True,
     ) -> None:
+        """`provider_scope` is the pack whose providers it uses, see `City.provider_of`.
+
+        `accepted` is False if the user has not accepted a pack that defines or patches it.
+        """
         self.name: Final = name
         self.home: Final = home
         self.layer: Final = layer
@@ -55,6 +63,8 @@ class Agent:
         self.provider: Final = provider
         self.overridden: Final = overridden
         self.problems: Final = problems
+        self.provider_scope: Final = provider_scope
+        self.accepted: Final = accepted
         self.settings: Final = AgentSettings(layers)
 
     def __eq__(self, other: object) -> bool:
@@ -63,7 +73,14 @@ class Agent:
     def _attributes(self) -> tuple[object, ...]:
         """All attributes but `settings`, which follow from the layers."""
         given = (self.name, self.home, self.layer, self.layers)
-        return (*given, self.provider, self.overridden, self.problems)
+        return (
+            *given,
+            self.provider,
+            self.overridden,
+            self.problems,
+            self.provider_scope,
+            self.accepted,
+        )
 
     @property
     def broken(self) -> bool:
@@ -97,6 +114,8 @@ class Agent:
             self.provider,
             self.overridden,
             self.problems if problems is None else problems,
+            self.provider_scope,
+            self.accepted,
         )
 
 
@@ -142,6 +161,18 @@ class City(NamedTuple):
     unconfigured: Mapping[str, Agent] = {}  # implicit agents of providers that no file names
     rig_imports: Mapping[str, tuple[Import, ...]] = {}
     named_sessions: tuple[NamedSession, ...] = ()
+    pack_providers: Mapping[str, Mapping[str, Provider]] = {}  # by scope, where they differ
+
+    def provider_of(self, agent: Agent) -> Provider | None:
+        """Return an agent's provider: with the changes of its pack, which no other agent gets."""
+        changed = self.pack_providers.get(agent.provider_scope, {})
+        return changed.get(agent.provider) or self.providers.get(agent.provider)
+
+    @property
+    def every_provider(self) -> list[Provider]:
+        """All providers, with the variants that only agents of some pack see."""
+        changed = [each for scope in self.pack_providers.values() for each in scope.values()]
+        return [*self.providers.values(), *changed]
 
     @property
     def all_problems(self) -> tuple[Problem, ...]:

@@ -83,6 +83,7 @@ class Pack(NamedTuple):
     description: str = ""
     templates: str | None = None
     extra_asset_dirs: tuple[tuple[str, str], ...] = ()  # further directories of a kind
+    accepted: bool = True  # may its programs and settings be used?
 
 
 class RigSource(NamedTuple):

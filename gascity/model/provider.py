@@ -9,6 +9,7 @@ from gascity.model.layers import (
     Layer,
     Setting,
     fold,
+    fold_field,
     with_defaults,
 )
 from gascity.model.settings import ProviderFacts
@@ -67,6 +68,10 @@ class Provider:
     def _attributes(self) -> tuple[object, ...]:
         """All attributes but `facts`, which follow from the layers."""
         return self.name, self.family, self.layers, self.options
+
+    def setting(self, name: str) -> Setting:
+        """Return a fact with its history, for messages that name a file and line."""
+        return fold_field(self.layers, PROVIDER, name)
 
     def all_settings(self) -> dict[str, Setting]:
         """Return every fact with its history, defaults included."""

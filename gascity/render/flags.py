@@ -41,7 +41,7 @@ def allowed_tools(agent: Agent) -> tuple[str, ...] | None:
 
 def scope_problems(city: City, agent: Agent) -> list[Problem]:
     """Return the restrictions its provider cannot enforce, in any kind of run it has."""
-    provider = city.providers.get(agent.provider)
+    provider = city.provider_of(agent)
     if provider is None or agent.broken or not is_restricted(agent):
         return []
     kinds = [HEADLESS] if provider.headless else []

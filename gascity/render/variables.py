@@ -58,7 +58,7 @@ def _pack_root(inputs: _Inputs) -> str:
 
 
 def _provider_facts(inputs: _Inputs) -> ProviderFacts | None:
-    provider = inputs.city.providers.get(inputs.agent.provider)
+    provider = inputs.city.provider_of(inputs.agent)
     return provider.facts if provider else None
 
 
@@ -205,7 +205,7 @@ def _is_available(city: City, agent: Agent, other: Agent) -> bool:
         return False
     if other.settings.mode == "primary" or other.settings.suspended:
         return False
-    provider = city.providers.get(other.provider)
+    provider = city.provider_of(other)
     return may_sling(
         (str(other.name), other.name.without_rig, other.name.bare),
         agent.settings.agents_filter,

@@ -221,7 +221,7 @@ def _dependent(
 
 def _unused_servers(city: City, agent: Agent) -> Iterator[Problem]:
     """Warn about servers that one-shot runs could use only in a mode that `[tools]` rules out."""
-    provider = city.providers.get(agent.provider)
+    provider = city.provider_of(agent)
     mode = provider.facts.mcp.needs_mode if provider else ""
     if mode and is_restricted(agent):
         yield warning(
@@ -235,7 +235,7 @@ def _unused_servers(city: City, agent: Agent) -> Iterator[Problem]:
 
 def _unusable_mode(city: City, agent: Agent) -> Iterator[Problem]:
     """Warn about a configured permission mode that the agent's `[tools]` rule out."""
-    provider = city.providers.get(agent.provider)
+    provider = city.provider_of(agent)
     problem = mode_problem(provider, agent, HEADLESS) if provider else None
     if problem is not None and problem.place is not None:
         yield problem

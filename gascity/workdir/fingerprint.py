@@ -146,7 +146,7 @@ class Fingerprints:
         ]
 
     def _launch(self, agent: Agent) -> dict[str, object]:
-        provider = self.planner.city.providers.get(agent.provider)
+        provider = self.planner.city.provider_of(agent)
         fields = {name: agent.setting(name).value for name in _LAUNCH}
         fields["command"] = provider.facts.command or "" if provider else ""
         fields["provider_args"] = provider.facts.args if provider else ()

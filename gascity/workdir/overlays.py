@@ -70,14 +70,14 @@ class Overlays:
         self.city = prompts.city
         self.disk = prompts.disk
         self._listed: dict[str, Overlay] = {}
-        shared = _shared_files(self.city.providers.values())
+        shared = _shared_files(self.city.every_provider)
         self._globs = [pattern for pattern in shared if "*" in pattern]
         self._endings = tuple(pattern.rpartition("*")[2] for pattern in self._globs)
         self._names = shared.difference(self._globs)
 
     def of(self, agent: Agent, unmanaged: Callable[[str], bool]) -> AgentOverlay:
         """Return an agent's files. `unmanaged`: whether a path exists that apply did not write."""
-        provider = self.city.providers.get(agent.provider)
+        provider = self.city.provider_of(agent)
         overlays = self._overlays(agent)
         family = provider.family if provider else ""
         fallbacks = provider.facts.overlay.fallback_files if provider else ()

@@ -572,6 +572,6 @@ def expected_of(scope: PlanningScope, agent: Agent) -> Expected:
 
 
 def _skill_directory(city: City, agent: Agent) -> str:
-    provider = city.providers.get(agent.provider)
+    provider = city.provider_of(agent)
     directory = provider.facts.skills.directory if provider else ""
     return f"{directory.rstrip('/')}/" if directory else ""

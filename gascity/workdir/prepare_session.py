@@ -280,7 +280,7 @@ class _Preparation:
         return problems
 
     def _launch(self, delivery: Delivery | None, root: str, suffix: str) -> LaunchArguments:
-        provider = self.planner.city.providers.get(self.agent.provider)
+        provider = self.planner.city.provider_of(self.agent)
         if provider is None or delivery is None:
             return LaunchArguments((), {})
         file = launch_file(self.planner.city.root, self.name, suffix)

@@ -199,7 +199,7 @@ def collect_servers(
     claims = []
     for site in sites:
         name = str(site.agent.name)
-        provider = city.providers.get(site.agent.provider)
+        provider = city.provider_of(site.agent)
         if provider is None:
             continue
         effective = content.for_session(scenes.get(name)).servers.of(site.agent)
@@ -261,7 +261,7 @@ def _with_servers(wanted: WantedPath, target: TargetFile) -> WantedPath:
 
 def skill_claim(city: City, disk: Disk, agent: Agent, read: SkillsRead | None = None) -> SkillClaim:
     """Return the skills an agent wants in its provider's skill directory."""
-    provider = city.providers.get(agent.provider)
+    provider = city.provider_of(agent)
     return SkillClaim(
         agent=str(agent.name),
         provider=agent.provider,

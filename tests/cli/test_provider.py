@@ -109,3 +109,24 @@ def test_the_choices_of_an_option_are_wrapped_to_fit(in_harbour: Callable[..., R
     at = next(n for n, line in enumerate(lines) if line.startswith("Option:    permission_mode: "))
     assert lines[at + 1].startswith(" " * 11)
     assert max(map(len, lines[at : at + 2])) <= 60
+
+
+def test_a_provider_is_shown_as_the_agents_of_a_pack_see_it(
+    run: Command, town: Callable[..., Path]
+) -> None:
+    root = town(
+        {
+            "city.toml": '[imports.p]\nsource = "p"\n[workspace]\nprovider = "claude"\n',
+            "p/pack.toml": '[pack]\nname = "p"\n[providers.claude]\ncommand = "theirs"\n',
+            "p/agents/helper/prompt.md": "Work.\n",
+        }
+    )
+    shown = run("provider", "show", "claude", "--agent", "p.helper", "--json", cwd=root).json
+    command = shown["fields"]["command"]
+    assert (command["value"], command["file"], command["line"]) == ("theirs", "p/pack.toml", 4)
+    own = run("provider", "show", "claude", "--agent", "claude", "--json", cwd=root).json
+    assert own["fields"]["command"]["value"] == "claude"
+    chains = run("agent", "explain", "p.helper", "command", "--json", cwd=root).json["fields"]
+    assert [setting["value"] for setting in chains["command"]] == ["theirs", "claude", None]
+    unknown = run("provider", "show", "claude", "--agent", "p.helpr", cwd=root)
+    assert (unknown.code, "did you mean `p.helper`" in unknown.err) == (1, True)

@@ -16,6 +16,7 @@ from gascity.model.city import Agent
 from gascity.model.fields import AGENT
 from gascity.model.layers import Setting
 from gascity.model.names import did_you_mean
+from gascity.model.provider import Provider
 from gascity.model.secrets import masked
 
 reveal_option = click.option("--reveal", is_flag=True, help="Show secrets (terminal only).")
@@ -81,11 +82,12 @@ def where(setting: Setting, locator: Locator) -> str:
 def explain_agent(context: CommandContext, agent: str, field: str | None, reveal: bool) -> int:
     """Explain where each setting comes from.
 
-    Shows the file and line of every value, and the values it overrides.
+    Shows the file and line of every value, and the values it overrides. `command`
+    is the program of its provider, which a pack can change for its own agents.
     """
-    _, selected = context.agent(agent)
+    city, selected = context.agent(agent)
     revealed = may_reveal(reveal)
-    chains = _chains(selected, field)
+    chains = _chains(selected, city.provider_of(selected), field)
     locator = context.locator()
     return context.output(
         lambda: {
@@ -99,12 +101,18 @@ def explain_agent(context: CommandContext, agent: str, field: str | None, reveal
     )
 
 
-def _chains(agent: Agent, field: str | None) -> dict[str, list[Setting]]:
-    """Return the override chain of one field, or of every field that is set."""
+def _chains(agent: Agent, provider: Provider | None, field: str | None) -> dict[str, list[Setting]]:
+    """Return the override chain of one field, or of every field that is set.
+
+    The provider's command is not an agent setting, but decides what runs.
+    """
+    command = provider.setting("command") if provider is not None else None
+    program = {"command": command.chain()} if command is not None and command.layer else {}
     if field is None:
-        return {
-            name: agent.setting(name).chain() for name, s in agent.all_settings().items() if s.layer
-        }
+        settings = agent.all_settings().items()
+        return {**{name: agent.setting(name).chain() for name, s in settings if s.layer}, **program}
+    if field == "command" and program:
+        return program
     name = AGENT.aliases.get(field, field)
     if name in AGENT.fields:
         return {name: agent.setting(name).chain()}

@@ -230,7 +230,7 @@ def _sources(prompt: RenderedPrompt) -> list[_PromptSource]:
 
 
 def _limits(city: City, agent: Agent, prompt: RenderedPrompt) -> Iterator[_PromptLimit]:
-    provider = city.providers.get(agent.provider)
+    provider = city.provider_of(agent)
     if provider is None:
         return
     most = provider.facts.limits.instruction_bytes

@@ -120,7 +120,7 @@ def _log_format(context: CommandContext, agent: str, session: Session | None) ->
         city, loaded = open_agent(context.root, context.environ, agent)
     except CityError:
         return ""
-    provider = city.providers.get(loaded.provider)
+    provider = city.provider_of(loaded)
     form = provider.facts.headless.output if provider is not None else ""
     return form if form != "text" else ""
 

@@ -32,7 +32,7 @@ def load_agent_skills(context: CommandContext, city: City, agent: Agent) -> Agen
     from gascity.location import IN_PLACE, locate
 
     disk = Disk(city.root)
-    provider = city.providers.get(agent.provider)
+    provider = city.provider_of(agent)
     sink = provider.facts.skills.directory if provider else ""
     read: SkillsRead = {}
     entries = agent_skills(city, disk, agent, read)
@@ -69,7 +69,7 @@ def _shared_directory(
         if str(other.name) != name and workdir and sites.of(other).workdir == workdir
     ]
     readers = [
-        SkillReader(str(other.name), workdir, whole_city.providers.get(other.provider))
+        SkillReader(str(other.name), workdir, whole_city.provider_of(other))
         for other in (agent, *others)
     ]
     claims = (

@@ -246,7 +246,7 @@ def _city_skills(city: City) -> dict[str, str]:
 
 def _directories(city: City) -> list[str]:
     """Return the directories in which providers look for a project's skills."""
-    providers = city.providers.values()
+    providers = city.every_provider
     return sorted({"skills", *(d for each in providers for d in skill_directories(each))})
 
 
