@@ -186,7 +186,7 @@ def option_rows(one: Provider) -> Iterator[dict[str, str]]:
         yield {
             "provider": one.name,
             "key": option.key,
-            "choices": " ".join(words),
+            "choices": " ".join(dict.fromkeys(words)),
             "default": code(option.default or ""),
         }
 

@@ -1,6 +1,6 @@
 """End runs: stop them in stages, and record the outcome of those that have ended."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from gascity.control.decide.outcome import (
@@ -202,6 +202,8 @@ class RunFinisher:
         def job() -> CollectedOutput:
             text = _output(form, logs, active.run.log)
             output = parse(form, text, seen.exit_code, pattern=limited, now=now)
+            if output.missing and config is not None:
+                output = _without_servers(output, config.preparer.server_names(config.agent))
             return CollectedOutput(output, count_commits(workdir, base, environ) if base else 0)
 
         if not base and (form == "text" or (logs.size(active.run.log) or 0) < _AT_ONCE):
@@ -238,7 +240,7 @@ class RunFinisher:
             ours="stop" if ours == "restart" else ours,
             limited_until=_until(live.now, output.limited),
             error=output.error,
-            summary=output.summary,
+            summary=_with_denials(output),
             usage=output.usage,
             cost=output.cost,
         )
@@ -327,6 +329,24 @@ def _over_limit(config: AgentRunConfig | None, spent: float) -> str:
 def _until(now: float, wait: float | None) -> float | None:
     """Return when a rate limit ends; 0 if the provider did not say."""
     return None if wait is None else now + wait if wait else 0.0
+
+
+def _without_servers(output: RunOutput, own: Collection[str]) -> RunOutput:
+    """Return the output of a run that lacked MCP servers; without one of the city's it failed.
+
+    A provider also reports servers that the user configured elsewhere.
+    """
+    missing = [f"`{name}` ({state})" for name, state in output.missing.items() if name in own]
+    if not missing or output.error:
+        return output
+    return output._replace(error=f"MCP server {', '.join(missing)} did not start")
+
+
+def _with_denials(output: RunOutput) -> str:
+    """Return the summary of a run, with the tools that were refused: the model may not say it."""
+    if not output.denied:
+        return output.summary
+    return f"{output.summary}\n[permission denied: {', '.join(output.denied)}]".lstrip()
 
 
 def _output(form: str, logs: RunLogs, log: str) -> Iterable[bytes]:

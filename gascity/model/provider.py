@@ -41,7 +41,7 @@ class Option(NamedTuple):
 
     @property
     def values(self) -> tuple[str, ...]:
-        return tuple([choice.value for choice in self.choices])
+        return tuple(dict.fromkeys(choice.value for choice in self.choices))
 
 
 class Provider:

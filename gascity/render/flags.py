@@ -325,9 +325,9 @@ def _choice(option: Option, value: str, kind: str) -> Choice | None:
     """Return the flags and variables of an option's value in this kind of run."""
     if option.only not in ("", kind):
         return None
-    for choice in option.choices:
-        if choice.value == value:
-            return choice if choice.only in ("", kind) else None
+    choices = [choice for choice in option.choices if choice.value == value]
+    if choices:
+        return next((choice for choice in choices if choice.only in ("", kind)), None)
     args = tuple(arg.replace("{value}", value) for arg in option.flag)
     return Choice(value, args) if args else None
 

@@ -10,11 +10,19 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from gascity.render.run_output_formats import FORMATS, TOKENS, UNFINISHED, WHOLE, OutputRule
+from gascity.render.run_output_formats import (
+    FORMATS,
+    TOKENS,
+    UNFINISHED,
+    OutputFormat,
+    OutputRule,
+)
 
 _MAX_LINE = 1_000_000  # bytes; longer lines are skipped
 _MAX_SUMMARY, _MAX_TAIL = 2000, 500  # characters
 _LAST_LINES = 20
+_MAX_NAME, _MAX_NAMES = 100, 20  # of denied tools and missing servers
+_CONNECTED = ("connected", "disabled")  # states of MCP servers that are as they should be
 _SHOWN = ("summary", "piece", "error", "tool")
 _RATE_LIMITED = ("429", "529", "rejected", "rate_limit")
 _CONTROL = re.compile(
@@ -28,6 +36,8 @@ class RunOutput(NamedTuple):
 
     `usage` are tokens by kind: input, output, cache_read, cache_write, reasoning. `limited` is
     the duration of a rate limit in seconds, 0.0 if it is not known, None if there is no limit.
+    `denied` are tools that were refused for lack of a permission, `missing` MCP servers that were
+    not connected, by name with their state.
     """
 
     summary: str = ""
@@ -36,6 +46,8 @@ class RunOutput(NamedTuple):
     conversation: str = ""
     error: str = ""
     limited: float | None = None
+    denied: tuple[str, ...] = ()
+    missing: Mapping[str, str] = {}
 
 
 def parse(
@@ -55,9 +67,9 @@ def parse(
     for line in _lines(chunks):
         parser.add_line(line)
     parser.finish()
-    if exit_code == 0 and parser.incomplete:
+    if exit_code == 0 and not parser.failed and (reason := parser.bad_ending()):
         parser.put("failed", True)
-        parser.put("error", UNFINISHED)
+        parser.put("error", parser.error or reason)
     failed = parser.failed or bool(exit_code)
     tail = _last_lines(parser.plain)
     summary = parser.summary or "".join(parser.pieces)
@@ -69,6 +81,8 @@ def parse(
         clean(parser.conversation, 200),
         clean(error) if failed else "",
         _rate_limit(parser, f"{clean(error)}\n{tail}", pattern, now) if failed else None,
+        tuple(dict.fromkeys(clean(tool, _MAX_NAME) for tool in parser.denied))[:_MAX_NAMES],
+        parser.missing,
     )
 
 
@@ -77,7 +91,8 @@ def readable(format: str, lines: Iterable[bytes]) -> Iterator[bytes]:
 
     Lines that are not JSON objects of the format are passed through unchanged.
     """
-    rules = FORMATS.get(format, ()) if format not in WHOLE else ()
+    output_format = FORMATS.get(format, OutputFormat())
+    rules = () if output_format.whole else output_format.rules
     last, open_line = "", False  # the last text, and whether it may continue
     for line in lines:
         value = _object(line) if rules else None
@@ -118,38 +133,50 @@ class _Parser:
     """The values taken from the output so far; see `OutputRule` for their meaning."""
 
     def __init__(self, format: str) -> None:
-        self.rules = FORMATS.get(format, ())
-        self.whole: bytearray | None = bytearray() if format in WHOLE else None
+        self.format = FORMATS.get(format, OutputFormat())
+        self.rules = self.format.rules
+        self.whole: bytearray | None = bytearray() if self.format.whole else None
         self.plain: deque[str] = deque(maxlen=_LAST_LINES)
         self.pieces: list[str] = []
         self.ended = False
-        self.summary = self.conversation = self.error = self.status = ""
+        self.summary = self.conversation = self.error = self.status = self.ending = ""
         self.failed = False
-        self.has_end = any("over" in rule.take for rule in self.rules)
-        self.started = self.over = False
+        self.started = self.skipped = False
         self.usage: dict[str, int] | None = None
         self.cost: float | None = None
         self.partial_cost: float | None = None
         self.wait = 0.0
         self.until = 0.0
+        self.denied: list[str] = []
+        self.missing: dict[str, str] = {}
 
-    @property
-    def incomplete(self) -> bool:
-        """Whether the output starts as it should, but has neither a text nor an end."""
-        complete = self.over or self.failed or self.summary or self.pieces
-        return self.has_end and self.started and not complete
+    def bad_ending(self) -> str:
+        """Return why a run that exited with 0 did not succeed; empty if it did.
+
+        Output without a single object of the format comes from another program, and a line that
+        was skipped may have been the result: then only the exit code counts.
+        """
+        if not self.format.endings or not self.started or self.ending in self.format.endings:
+            return ""
+        if not self.ending:
+            return "" if self.skipped else UNFINISHED
+        reason = self.format.explained.get(self.ending) or f"it ended with `{self.ending}`"
+        return f"{reason} ({', '.join(dict.fromkeys(self.denied))})" if self.denied else reason
 
     def add_line(self, line: bytes | None) -> None:
         """Parse a line; None is one that was skipped and may have been the result."""
         if line is None:
-            self.over = True
+            self.skipped = True
             return
         message = _object(line) if self.rules else None
         if message is not None:
             self.add_message(message)
             return
         if line.strip():
-            self.plain.append(line[: _MAX_TAIL * 4].decode("utf-8", "replace"))
+            text = line[: _MAX_TAIL * 4].decode("utf-8", "replace")
+            self.plain.append(text)
+            found = re.search(self.format.error, text) if self.format.error else None
+            self.error = found[0] if found else self.error
         if self.whole is not None and len(self.whole) + len(line) < _MAX_LINE:
             self.whole += line + b"\n"
 
@@ -170,15 +197,17 @@ class _Parser:
 
     def put(self, key: str, value: object) -> None:
         match key:
-            case "summary" | "conversation" | "error" | "status":
+            case "summary" | "conversation" | "error" | "status" | "ending":
                 if isinstance(value, (str, int)) and value != "":
                     setattr(self, key, str(value))
             case "piece" | "fresh":
                 self.add_piece(key, value)
             case "failed" | "fine":
                 self.failed = key == "failed" and bool(value)
-            case "over":
-                self.over = True
+            case "denied":
+                self.denied += str(value).splitlines()[:_MAX_NAMES]
+            case "servers":
+                self.missing = _missing_servers(value)
             case _:
                 self.add_number(key, value)
 
@@ -204,6 +233,14 @@ class _Parser:
                 self.wait = number / 1000 if key == "wait_ms" else number
             case "until":
                 self.until = number
+
+
+def _missing_servers(value: object) -> dict[str, str]:
+    """Return the servers of a list that are not connected, by name with their state."""
+    servers = [item for item in value if isinstance(item, Mapping)] if type(value) is list else []
+    states = {_text(item.get("name")): _text(item.get("status")) for item in servers}
+    missing = {name: state for name, state in states.items() if name and state not in _CONNECTED}
+    return {clean(name, _MAX_NAME): clean(missing[name], _MAX_NAME) for name in missing}
 
 
 def _rate_limit(parser: _Parser, text: str, pattern: str, now: float) -> float | None:

@@ -17,13 +17,30 @@ class OutputRule(NamedTuple):
     usage, cost    of the whole run; more_usage, more_cost: of a part of it, takes precedence
     failed, error  whether the run failed, and the message; status: the model server's answer
     fine           no value: an earlier failure was overcome
-    over           no value: the run reached its end, successful or not
+    ending         how the run ended; a success only if the format lists it
+    denied         a tool that was refused for lack of a permission
+    servers        list of MCP servers with `name` and `status`; any but "connected" is missing
     tool           a tool call; only shown to the user
     wait, wait_ms  duration of a rate limit; until: its end in epoch seconds
     """
 
     when: Mapping[str, str]
     take: Mapping[str, str]
+
+
+class OutputFormat(NamedTuple):
+    """An output format: its rules, and the endings that mean success.
+
+    A run of a format with `endings` that ends in any other way failed, whatever its exit code.
+    `explained` has texts for other endings. `error` finds the error of a run in lines that are not
+    JSON. `whole`: the output is one JSON object over several lines.
+    """
+
+    rules: tuple[OutputRule, ...] = ()
+    endings: tuple[str, ...] = ()
+    explained: Mapping[str, str] = {}
+    error: str = ""
+    whole: bool = False
 
 
 _CLAUDE = (
@@ -50,9 +67,11 @@ _CLAUDE = (
             "failed": "is_error",
             "error": "error.message",
             "status": "api_error_status",
-            "over": "type",
+            "ending": "subtype",
+            "denied": "permission_denials.*.tool_name",
         },
     ),
+    OutputRule({"type": "system", "subtype": "init"}, {"servers": "mcp_servers"}),
     OutputRule(  # such as error_max_turns, which may come with `is_error` false
         {"type": "result", "subtype": "error*"},
         {"failed": "type", "error": "subtype"},
@@ -64,7 +83,7 @@ _GEMINI = (
     OutputRule({"type": "message", "role": "user"}, {"fresh": "type"}),
     OutputRule({"type": "tool_use"}, {"fresh": "type", "tool": "tool_name"}),
     OutputRule({"type": "message", "role": "assistant"}, {"piece": "content"}),
-    OutputRule({"type": "result"}, {"usage": "stats", "over": "type"}),
+    OutputRule({"type": "result"}, {"usage": "stats", "ending": "status"}),
     OutputRule(
         {"type": "result", "status": "error"}, {"failed": "status", "error": "error.message"}
     ),
@@ -79,8 +98,16 @@ _OPENCODE = (
             "more_usage": "part.tokens",
             "more_cost": "part.cost",
             "fine": "type",
-            "over": "type",
+            "ending": "part.reason",
         },
+    ),
+    OutputRule(
+        {
+            "type": "tool_use",
+            "part.state.status": "error",
+            "part.state.error": "The user rejected permission*",
+        },
+        {"denied": "part.tool"},
     ),
     OutputRule(
         {"type": "error"},
@@ -89,7 +116,6 @@ _OPENCODE = (
             "error": "error.data.message",
             "status": "error.data.statusCode",
             "wait": "error.data.responseHeaders.retry-after",
-            "over": "type",
         },
     ),
 )
@@ -100,16 +126,28 @@ _CODEX = (
         {"type": "item.started", "item.type": "command_execution"}, {"tool": "item.command"}
     ),
     OutputRule({"type": "item.started", "item.type": "mcp_tool_call"}, {"tool": "item.tool"}),
-    OutputRule({"type": "turn.completed"}, {"usage": "usage", "over": "type"}),
+    OutputRule(
+        {
+            "type": "item.completed",
+            "item.type": "mcp_tool_call",
+            "item.error.message": "MCP tool call requires approval*",
+        },
+        {"denied": "item.tool"},
+    ),
+    OutputRule({"type": "turn.completed"}, {"usage": "usage", "ending": "type"}),
     OutputRule({"type": "error"}, {"error": "message"}),
     OutputRule({"type": "turn.failed"}, {"failed": "type", "error": "error.message"}),
 )
 _COPILOT = (
     OutputRule({"type": "assistant.message"}, {"summary": "data.content"}),
+    OutputRule(
+        {"type": "tool.execution_complete", "data.error.code": "denied"},
+        {"denied": "data.error.message"},  # does not name the tool
+    ),
     OutputRule({"type": "session.error"}, {"error": "data.message", "status": "data.statusCode"}),
     OutputRule(
         {"type": "result"},
-        {"conversation": "sessionId", "failed": "exitCode", "over": "type"},
+        {"conversation": "sessionId", "failed": "exitCode", "ending": "exitCode"},
     ),
 )
 _DROID = (
@@ -117,7 +155,10 @@ _DROID = (
     OutputRule({"type": "message", "role": "assistant"}, {"summary": "text"}),
     OutputRule(
         {"type": "completion"},
-        {"summary": "finalText", "usage": "usage", "fine": "type", "over": "type"},
+        {"summary": "finalText", "usage": "usage", "fine": "type", "ending": "type"},
+    ),
+    OutputRule(
+        {"type": "tool_result", "error.message": "Error: Exec ended early*"}, {"denied": "toolId"}
     ),
     OutputRule({"type": "error"}, {"failed": "type", "error": "message"}),
 )
@@ -128,13 +169,14 @@ _KIMI = (
         {"status": "status_code", "wait_ms": "delay_ms"},
     ),
     OutputRule({"role": "assistant"}, {"summary": "content"}),
+    OutputRule({"role": "meta", "type": "session.resume_hint"}, {"ending": "type"}),
 )
 _GROK = (
     OutputRule({"type": "text"}, {"piece": "data"}),
     OutputRule({"type": "tool_call"}, {"fresh": "type"}),
     OutputRule(
         {"type": "end"},
-        {"conversation": "sessionId", "usage": "usage", "fine": "type", "over": "type"},
+        {"conversation": "sessionId", "usage": "usage", "fine": "type", "ending": "stopReason"},
     ),
     OutputRule({"type": "error"}, {"failed": "type", "error": "message"}),
 )
@@ -147,7 +189,7 @@ _GOOSE = (
         {"type": "message", "message.content.*.text": "Ran into this error:*"},
         {"failed": "type", "error": "message.content.*.text"},
     ),
-    OutputRule({"type": "complete"}, {"usage": "", "over": "type"}),
+    OutputRule({"type": "complete"}, {"usage": "", "ending": "type"}),
     OutputRule({"type": "error"}, {"failed": "type", "error": "error"}),
 )
 _PI = (
@@ -159,7 +201,7 @@ _PI = (
             "more_usage": "message.usage",
             "more_cost": "message.usage.cost.total",
             "fine": "type",
-            "over": "type",
+            "ending": "message.stopReason",
         },
     ),
     OutputRule(  # the exit code is 0 all the same
@@ -174,7 +216,7 @@ _CLINE = (
             "summary": "text",
             "usage": "aggregateUsage",
             "cost": "aggregateUsage.totalCost",
-            "over": "type",
+            "ending": "finishReason",
         },
     ),
     OutputRule({"type": "run_result", "finishReason": "error"}, {"failed": "type"}),
@@ -186,36 +228,53 @@ _VIBE = (  # from documentation
 _AUGGIE = (  # read in the shipped code
     OutputRule(
         {"type": "result"},
-        {"summary": "result", "conversation": "session_id", "failed": "is_error"},
+        {
+            "summary": "result",
+            "conversation": "session_id",
+            "failed": "is_error",
+            "ending": "type",
+        },
     ),
 )
 _ANTIGRAVITY = (  # from documentation
-    OutputRule({}, {"summary": "response", "usage": "usage", "conversation": "conversation_id"}),
+    OutputRule(
+        {},
+        {
+            "summary": "response",
+            "usage": "usage",
+            "conversation": "conversation_id",
+            "ending": "status",
+        },
+    ),
     OutputRule({}, {"failed": "error", "error": "error"}),
 )
 
 TEXT = "text"
 UNFINISHED = "its output is incomplete: it ended without a result"
-FORMATS: Mapping[str, tuple[OutputRule, ...]] = {
-    TEXT: (),
-    "claude-stream-json": _CLAUDE,
-    "cursor-stream-json": _CLAUDE,
-    "qwen-stream-json": _CLAUDE,
-    "gemini-stream-json": _GEMINI,
-    "opencode-json": _OPENCODE,
-    "codex-json": _CODEX,
-    "copilot-json": _COPILOT,
-    "droid-stream-json": _DROID,
-    "kimi-stream-json": _KIMI,
-    "grok-stream-json": _GROK,
-    "goose-stream-json": _GOOSE,
-    "pi-json": _PI,
-    "cline-json": _CLINE,
-    "vibe-stream-json": _VIBE,
-    "auggie-json": _AUGGIE,
-    "antigravity-json": _ANTIGRAVITY,
+_STOPPED = "it stopped at a tool call that needed a permission"
+_STREAM_JSON = OutputFormat(_CLAUDE, ("success",))
+FORMATS: Mapping[str, OutputFormat] = {
+    TEXT: OutputFormat(),
+    "claude-stream-json": _STREAM_JSON,
+    "cursor-stream-json": _STREAM_JSON,
+    "qwen-stream-json": _STREAM_JSON,
+    "gemini-stream-json": OutputFormat(_GEMINI, ("success",)),
+    # A step ends with "tool-calls"; as the last one it means that no model saw their results.
+    "opencode-json": OutputFormat(_OPENCODE, ("stop",), {"tool-calls": _STOPPED}),
+    "codex-json": OutputFormat(
+        _CODEX, ("turn.completed",), error="required MCP servers failed to initialize: .*"
+    ),
+    "copilot-json": OutputFormat(_COPILOT, ("0",)),
+    "droid-stream-json": OutputFormat(_DROID, ("completion",)),
+    "kimi-stream-json": OutputFormat(_KIMI, ("session.resume_hint",)),
+    "grok-stream-json": OutputFormat(_GROK, ("end_turn",), {"cancelled": _STOPPED}),
+    "goose-stream-json": OutputFormat(_GOOSE, ("complete",)),
+    "pi-json": OutputFormat(_PI, ("stop",)),
+    "cline-json": OutputFormat(_CLINE, ("completed",)),
+    "vibe-stream-json": OutputFormat(_VIBE),  # nothing but the exit code says how a run ended
+    "auggie-json": OutputFormat(_AUGGIE, ("result",), whole=True),
+    "antigravity-json": OutputFormat(_ANTIGRAVITY, ("SUCCESS",), whole=True),
 }
-WHOLE = frozenset(("auggie-json", "antigravity-json"))  # one JSON object over several lines
 
 # Kinds of tokens, and their names in the formats.
 TOKENS: Mapping[str, tuple[str, ...]] = {

@@ -117,6 +117,12 @@ class SessionPreparer:
             self._prepared[prepared.workdir] = _file_stamps(self._files(prepared, ledger))
         return prepared
 
+    def server_names(self, agent: Agent) -> frozenset[str]:
+        """Return the names of the MCP servers that the city gives an agent."""
+        with self._worker() as worker:
+            servers = worker.planner.content.servers.of(agent).servers
+            return frozenset(server.name for server in servers)
+
     def watched_paths(self) -> set[str]:
         """Return every path read so far: if one changes, sessions may need other content."""
         return {path for worker in tuple(self._idle) for path in worker.planner.disk.seen}

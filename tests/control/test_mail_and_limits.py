@@ -77,6 +77,49 @@ def test_an_error_result_fails_the_work_although_the_program_ended_well(
     assert work.status == FAILED
 
 
+def test_work_cut_short_by_a_permission_is_not_done(town: RunningCity) -> None:
+    step = '{"type":"step_finish","sessionID":"c-1","part":{"reason":"tool-calls"}}'
+    model(town, f"printf '%s\\n' '{step}'")
+    settings = (town.root / "city.toml").read_text()
+    settings += '[providers.model.headless]\noutput = "opencode-json"\n'
+    town.write({"city.toml": settings})
+    town.start()
+    [work] = town.settled(town.sling("please", agent="asked"))
+    expected = (FAILED, "it stopped at a tool call that needed a permission")
+    assert (work.status, work.reason) == expected
+
+
+def test_tools_that_were_refused_are_named_in_the_result(town: RunningCity) -> None:
+    denials = [{"tool_name": name, "tool_input": {}} for name in ("Bash", "Write", "Bash")]
+    model(town, answer("all done", permission_denials=denials))
+    town.start()
+    [work] = town.settled(town.sling("please", agent="asked"))
+    assert work.result is not None
+    assert work.status == DONE
+    assert work.result.summary == "all done\n[permission denied: Bash, Write]"
+
+
+def test_a_server_that_does_not_start_fails_the_run_by_name(town: RunningCity) -> None:
+    states = [{"name": "docs", "status": "failed"}, {"name": "of-the-user", "status": "failed"}]
+    begins = json.dumps({"type": "system", "subtype": "init", "mcp_servers": states})
+    model(town, f"printf '%s\\n' '{begins}'\n{answer('all done')}")
+    server = 'name = "docs"\ndescription = "Finds."\ncommand = "docs"\n'
+    (town.root / "mcp").mkdir()
+    (town.root / "mcp/docs.toml").write_text(server)
+    town.start()
+    [work] = town.settled(town.sling("please", agent="asked"))
+    assert (work.status, work.reason) == (FAILED, "MCP server `docs` (failed) did not start")
+
+
+def test_a_server_of_the_user_does_not_decide_about_a_run(town: RunningCity) -> None:
+    states = [{"name": "of-the-user", "status": "failed"}]
+    begins = json.dumps({"type": "system", "subtype": "init", "mcp_servers": states})
+    model(town, f"printf '%s\\n' '{begins}'\n{answer('all done')}")
+    town.start()
+    [work] = town.settled(town.sling("please", agent="asked"))
+    assert work.status == DONE
+
+
 def test_unread_mail_wakes_an_agent_once(town: RunningCity) -> None:
     model(town, 'printf "%s\\n" "$text" >> ../heard\n' + answer("read it"))
     town.start()

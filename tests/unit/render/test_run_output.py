@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gascity.model.provider import Provider
 from gascity.pipeline import open_city
 from gascity.render.run_output import RunOutput, clean, parse, readable
-from gascity.render.run_output_formats import FORMATS, UNFINISHED, WHOLE
+from gascity.render.run_output_formats import FORMATS, UNFINISHED
 from tests.support.city import CityBuilder
 
 RECORDED = Path(__file__).parent / "outputs"
@@ -43,7 +43,6 @@ def read(provider: Provider, run: str, exit_code: int = 0) -> RunOutput:
 def test_every_shape_that_a_provider_names_is_known(providers: Mapping[str, Provider]) -> None:
     for one in providers.values():
         assert one.facts.headless.output in FORMATS, one.name
-    assert set(FORMATS) >= WHOLE
 
 
 @pytest.mark.parametrize("run", RUNS)
@@ -125,7 +124,7 @@ def test_numbers_that_are_none_count_nothing() -> None:
 
 def test_a_step_after_an_error_means_that_it_went_on() -> None:
     error = b'{"type":"error","error":{"data":{"message":"Busy.","statusCode":429}}}\n'
-    step = b'{"type":"step_finish","part":{"tokens":{"input":1}}}\n'
+    step = b'{"type":"step_finish","part":{"reason":"stop","tokens":{"input":1}}}\n'
     assert parse("opencode-json", [error], 0).error == "Busy."
     assert parse("opencode-json", [error, step], 0).error == ""
 
@@ -157,7 +156,7 @@ def test_pieces_are_put_together_until_something_else_happens() -> None:
 def test_steps_of_a_run_are_added_up() -> None:
     step = {
         "type": "step_finish",
-        "part": {"tokens": {"input": 5, "cache": {"read": 2}}, "cost": 1},
+        "part": {"reason": "stop", "tokens": {"input": 5, "cache": {"read": 2}}, "cost": 1},
     }
     found = parse("opencode-json", [json.dumps(step).encode() + b"\n"] * 3, 0)
     assert (found.usage, found.cost) == ({"input": 15, "cache_read": 6}, 3.0)
@@ -192,6 +191,7 @@ def test_an_error_that_was_overcome_is_forgotten() -> None:
     lines = [
         {"type": "error", "message": "Reconnecting... 429"},
         {"type": "item.completed", "item": {"type": "agent_message", "text": "Done."}},
+        {"type": "turn.completed"},
     ]
     found = parse(
         "codex-json", [json.dumps(one).encode() + b"\n" for one in lines], 0, pattern="429"
@@ -214,6 +214,64 @@ def test_a_run_that_broke_off_before_it_said_anything_has_failed(
 
 def _understood(shape: str, line: bytes) -> bool:
     return parse(shape, [line], 0) not in (RunOutput(), RunOutput(line.decode().strip()))
+
+
+CUT_SHORT = "it stopped at a tool call that needed a permission"
+ENDINGS = {  # exit code, error, denied tools, missing servers
+    "claude-denied": (0, "", ("mcp__probe__echo",), {}),
+    "qwen-denied": (0, "", ("mcp__probe__echo",), {}),
+    "codex-denied": (0, "", ("echo",), {}),
+    "copilot-denied": (0, "", ("Permission denied because no interactive user response was",), {}),
+    "grok-denied": (0, "", (), {}),
+    "grok-cancelled": (0, CUT_SHORT, (), {}),
+    "opencode-cut": (0, f"{CUT_SHORT} (bash)", ("bash",), {}),
+    "droid-cut": (1, "Exec ended early: insufficient permission", ("probe___echo",), {}),
+    "claude-no-server": (0, "", (), {"probe": "failed"}),
+    "qwen-no-server": (0, "", (), {"probe": "disconnected"}),
+    "codex-no-server": (1, "required MCP servers failed to initialize: probe", (), {}),
+    "cline-error": (1, "400", (), {}),
+    "gemini-error": (144, "[API Error", (), {}),
+}
+
+
+@pytest.mark.parametrize("run", ENDINGS)
+def test_a_recorded_ending_is_a_success_only_if_its_format_lists_it(
+    run: str, providers: Mapping[str, Provider]
+) -> None:
+    exit_code, error, denied, missing = ENDINGS[run]
+    found = read(providers[run.partition("-")[0]], run, exit_code)
+    assert found.error.startswith(error) if error != "400" else "harbour is closed" in found.error
+    assert bool(found.error) == bool(error)
+    assert len(found.denied) == len(denied)
+    assert all(tool.startswith(start) for tool, start in zip(found.denied, denied, strict=True))
+    assert found.missing == missing
+
+
+def test_every_format_of_events_lists_its_successful_endings() -> None:
+    without = {name for name, shape in FORMATS.items() if shape.rules and not shape.endings}
+    assert without == {"vibe-stream-json"}  # nothing in its output says how a run ended
+
+
+@pytest.mark.parametrize(
+    ("shape", "event"),
+    [
+        ("claude-stream-json", {"type": "result", "subtype": "cancelled", "is_error": False}),
+        ("gemini-stream-json", {"type": "result", "status": "cancelled"}),
+        ("opencode-json", {"type": "step_finish", "part": {"reason": "length"}}),
+        ("grok-stream-json", {"type": "end", "stopReason": "max_tokens"}),
+        ("pi-json", {"type": "message_end", "message": {"role": "assistant", "stopReason": "x"}}),
+        ("cline-json", {"type": "run_result", "finishReason": "aborted"}),
+        ("antigravity-json", {"status": "ERROR", "response": "No."}),
+    ],
+)
+def test_an_unknown_ending_is_a_failure_that_names_it(
+    shape: str, event: Mapping[str, object]
+) -> None:
+    words = json.dumps(event)
+    found = parse(shape, [words.encode() + b"\n"], 0)
+    ending = found.error.split("`")[1]
+    assert found.error == f"it ended with `{ending}`"
+    assert f'"{ending}"' in words
 
 
 @pytest.mark.parametrize("ends", [0, 1])
@@ -304,7 +362,7 @@ VALUES = st.recursive(
 
 @given(shape=FACTS, values=st.data())
 def test_no_value_in_an_object_can_make_reading_fail(shape: str, values: st.DataObject) -> None:
-    for rule in FORMATS[shape]:
+    for rule in FORMATS[shape].rules:
         whole: dict[str, object] = {}
         paths = {**rule.when, **{path: values.draw(VALUES) for path in rule.take.values()}}
         for path, value in paths.items():
