@@ -115,7 +115,7 @@ def make_state(root: str) -> None:
     try:
         status = os.stat(state)
         if status.st_mode & 0o077 and status.st_uid == os.geteuid():
-            os.chmod(state, 0o700)
+            os.chmod(state, status.st_mode & 0o700)
     except FileNotFoundError:
         os.makedirs(root, exist_ok=True)
         os.makedirs(state, mode=0o700, exist_ok=True)

@@ -432,6 +432,7 @@ class TestOtherUsers:
             assert _as_nobody(lambda path=path: open(path, "rb").close()) == "PermissionError"
         sock = own / "run/control.sock"
         assert _as_nobody(lambda: _talk(sock)) == "PermissionError"
+        own.chmod(0o777)
         sock.parent.chmod(0o777)
         sock.chmod(0o777)
         assert _as_nobody(lambda: _talk(sock)) in ("", "ConnectionResetError")
