@@ -22,6 +22,12 @@ settings.load_profile("unhurried")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+
+def pytest_xdist_auto_num_workers() -> int:
+    """One worker more than cores: tests of processes and terminals mostly wait."""
+    return (os.cpu_count() or 1) + 1
+
+
 _OURS = ("CITY_", "GC_", "XDG_", "GIT_", "_CITY_COMPLETE")
 
 
