@@ -94,10 +94,12 @@ def find_agent(city: City, reference: str) -> Agent | None:
     if match.found is not None:
         return match.found
     name = parse_name(reference)
-    if name.rig is not None and any(rig.name == name.rig for rig in city.rigs):
+    rig = next((rig for rig in city.rigs if rig.name == name.rig), None)
+    if rig is not None:
         agent = find_agent(city, name.without_rig)
         if agent is not None and agent.name.rig is None and agent.settings.scope is None:
-            return agent.replace(name=agent.name.in_rig(name.rig))
+            problems = (*agent.problems, *rig.errors)
+            return agent.replace(name=agent.name.in_rig(rig.name), problems=problems)
         return None
     return city.unconfigured.get(reference)
 

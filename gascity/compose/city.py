@@ -45,6 +45,8 @@ class _Shared(NamedTuple):
     default_provider_layers: tuple[Layer, ...]
     own_names: frozenset[str]  # providers that are built in or that the city defines
     packs: PackProviders
+    errors: tuple[Problem, ...]  # of settings for the whole city
+    rig_errors: Mapping[str, tuple[Problem, ...]]
 
     def in_scope(self, scope: str) -> Mapping[str, Provider]:
         """Return the providers as the agents of one scope see them."""
@@ -65,6 +67,7 @@ def compose(sources: Sources, known: Iterable[str]) -> City:
     problems: list[Problem] = []
     providers, provider_problems = compose_providers(sources, known)
     problems += provider_problems
+    problems += sources.errors
     workspace = WorkspaceSettings(sources.workspace)
     packs = PackProviders(sources, known, providers)
     shared = _shared(sources, workspace, frozenset(known), packs)
@@ -77,6 +80,7 @@ def compose(sources: Sources, known: Iterable[str]) -> City:
     problems += _unknown_providers(sources, shared)
     if sources.only is None:
         problems += reference_problems(sources, agents)
+        problems += _errors_without_agent(sources, agents)
     return City(
         root=sources.root,
         name=_city_name(sources, workspace),
@@ -123,12 +127,19 @@ def _shared(
         ),
         known | frozenset(sources.providers),
         packs,
+        sources.errors,
+        {rig.name: _errors(rig.layers) for rig in sources.rigs},
     )
+
+
+def _errors(layers: Iterable[Layer]) -> tuple[Problem, ...]:
+    return tuple(error for layer in layers for error in layer.errors)
 
 
 def _without_provider(layer: Layer) -> Layer:
     values = {key: value for key, value in layer.values.items() if key != "provider"}
-    return layer._replace(values=values)
+    errors = [p for p in layer.errors if p.place is None or p.place.path[-1:] != ("provider",)]
+    return layer._replace(values=values, errors=tuple(errors))
 
 
 def _configured(sources: Sources, workspace: WorkspaceSettings, shared: _Shared) -> tuple[str, ...]:
@@ -161,6 +172,14 @@ def _unknown_providers(sources: Sources, shared: _Shared) -> Iterator[Problem]:
     for name, place in wanted:
         if name not in shared.known:
             yield unknown_provider(name, place, shared.known)
+
+
+def _errors_without_agent(sources: Sources, agents: Sequence[Agent]) -> Iterator[Problem]:
+    """Yield the errors of patches, defaults, rigs and providers that break no agent."""
+    errors = dict.fromkeys(sources.layer_errors())
+    if errors:
+        reported = {problem for agent in agents for problem in agent.problems}
+        yield from (error for error in errors if error not in reported)
 
 
 def _city_name(sources: Sources, workspace: WorkspaceSettings) -> str:
@@ -318,6 +337,10 @@ def _agent(
     known = shared.known.union(providers) if scope else shared.known
     problems = (
         *_directory_problems(home, agent),
+        *_errors((*defaults, *own)),
+        *(_errors(providers[provider].layers) if provider in providers else ()),
+        *shared.rig_errors.get(name.rig or "", ()),
+        *shared.errors,
         *agent_problems(agent, providers, known),
     )
     return agent.replace(problems=problems) if problems else agent

@@ -182,7 +182,7 @@ def _chain(
 
 
 def _check_alone(name: str, own: list[Layer], problems: list[Problem]) -> None:
-    if own and not any("command" in layer.values for layer in own):
+    if own and not any("command" in layer.values or layer.errors for layer in own):
         _add(
             problems,
             Problem(

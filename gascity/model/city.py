@@ -129,6 +129,11 @@ class Rig(NamedTuple):
     settings: RigSettings
     layers: tuple[Layer, ...] = ()
 
+    @property
+    def errors(self) -> tuple[Problem, ...]:
+        """The errors of its tables, which break the agents in it."""
+        return tuple(error for layer in self.layers for error in layer.errors)
+
     def setting(self, name: str) -> Setting:
         """Return a setting with its history, for messages that name a file and line."""
         return fold_field(self.layers, RIG, name)

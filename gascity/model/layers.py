@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from gascity.model.durations import parse_duration
 from gascity.model.fields import Edit, Field, Kind, Merge, Table
-from gascity.model.problems import KeyPath, Place
+from gascity.model.problems import KeyPath, Place, Problem
 
 if TYPE_CHECKING:
     from typing import Self
@@ -33,7 +33,9 @@ class Layer(NamedTuple):
 
     Keys of `values` are as in the file (`pre_start_append` stays an edit), but older spellings
     are replaced; `written` maps those back to the key in the file. Only a layer with `may_shrink`
-    can remove items from a list that otherwise only grows.
+    can remove items from a list that otherwise only grows. `errors` are the problems of settings
+    that had to be left out: they break every agent that the layer applies to, because without
+    them an agent could do more than its files say.
     """
 
     kind: str
@@ -42,6 +44,7 @@ class Layer(NamedTuple):
     at: KeyPath = ()
     written: Mapping[str, str] | None = None
     may_shrink: bool = False
+    errors: tuple[Problem, ...] = ()
 
     def place(self, key: str) -> Place:
         """Return the location of `key` in the file."""

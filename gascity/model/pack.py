@@ -120,11 +120,26 @@ class Sources(NamedTuple):
     local: tuple[AgentDir, ...]
     only: str | None = None
     problems: tuple[Problem, ...] = ()
+    errors: tuple[Problem, ...] = ()  # of settings for the whole city; they break every agent
 
     @property
     def imports(self) -> list[Import]:
         """Return the imports of the city and of its rigs."""
         return [*self.pack.imports, *(each for rig in self.rigs for each in rig.imports)]
+
+    def layer_errors(self) -> Iterator[Problem]:
+        """Yield the errors of all layers outside agent directories: they break agents."""
+        packs = list(downwards(self.pack, *(each.pack for each in self.imports)))
+        patches = [*self.patches, *self.local_patches]
+        patches += [patch for rig in self.rigs for patch in rig.patches]
+        patches += [patch for pack in packs for patch in pack.patches]
+        layers = [*self.defaults, *(pack.defaults for pack in packs if pack.defaults)]
+        layers += [layer for rig in self.rigs for layer in rig.layers]
+        layers += [patch.layer for patch in patches]
+        for providers in (self.providers, *(pack.providers for pack in packs)):
+            layers += [layer for table in providers.values() for layer in table]
+        for layer in layers:
+            yield from layer.errors
 
 
 def downwards(*tops: Pack | None) -> Iterator[Pack]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from gascity.model.fields import Edit, Field, Kind, Table
 from gascity.model.layers import Layer
-from gascity.model.names import did_you_mean
+from gascity.model.names import did_you_mean, near
 from gascity.model.problems import KeyPath, Place, Problem, warning
 from gascity.model.secrets import is_secret
 from gascity.model.tables import NOT_ACTED_ON, OPTION, PROVIDER
@@ -44,8 +44,10 @@ _AUTHORS = frozenset(
     "duplicate-name no-prompt".split()
 )
 _NOWHERE = frozenset(("missing-file", "path-leaves-pack", "link-leaves-pack"))
-# Leaving one of these out would let an agent do more than its author intended.
+# Leaving out a setting of these tables, or one of these settings, would let an agent do more than
+# its author intended, or let more callers use it.
 _BOUNDS = frozenset("tools capabilities skills_filter mcp_filter agents_filter limits".split())
+_BOUND_SETTINGS = frozenset("execution suspended hidden".split())
 
 _PYTHON: Mapping[Kind, type | tuple[type, ...]] = {
     Kind.STRING: str,
@@ -217,9 +219,19 @@ def for_others(problem: Problem) -> Problem:
     path = problem.place.path if problem.place is not None else ()
     if problem.code in _NOWHERE and path:
         return problem if path[-1] in ("prompt", "prompt_template") else problem.softened()
-    if problem.code not in _AUTHORS or path == ("pack",) or not _BOUNDS.isdisjoint(path):
+    if problem.code not in _AUTHORS or path == ("pack",) or _is_bound(problem.code, path):
         return problem
     return problem.softened()
+
+
+def _is_bound(code: str, path: KeyPath) -> bool:
+    """Is this the place of a setting that restricts an agent, maybe with its table misspelt?"""
+    if not path or not _BOUNDS.isdisjoint(path):
+        return bool(path)
+    last = str(path[-1])
+    if code == "unknown-key":
+        return any(last[0] == bound[0] for bound in near(last, _BOUNDS)) if last else False
+    return last in _BOUND_SETTINGS and path[0] in ("patches", "agent_defaults", "agent", last)
 
 
 def _leaves(

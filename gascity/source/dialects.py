@@ -5,7 +5,7 @@ the pack does not use the dialect's layout. It records where in the file each se
 that problems and `explain` point to the user's lines.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from gascity.model.layers import DEFINITION, Layer
@@ -99,14 +99,23 @@ def relocate(manifest: Manifest, moved: Mapping[KeyPath, KeyPath]) -> None:
     def new_place(place: Place) -> Place:
         return place._replace(path=new_path(place.path))
 
+    def new_problems(problems: Iterable[Problem]) -> list[Problem]:
+        return [p._replace(place=new_place(p.place)) if p.place else p for p in problems]
+
+    def new_layer(layer: Layer, at: KeyPath) -> Layer:
+        return layer._replace(at=at, errors=tuple(new_problems(layer.errors)))
+
     def new_patch(patch: Patch) -> Patch:
-        layer = patch.layer._replace(at=new_path(patch.layer.at))
+        layer = new_layer(patch.layer, new_path(patch.layer.at))
         return patch._replace(place=new_place(patch.place), layer=layer)
 
-    manifest.problems = [
-        problem._replace(place=new_place(problem.place)) if problem.place else problem
-        for problem in manifest.problems
-    ]
+    manifest.problems = new_problems(manifest.problems)
+    manifest.errors = new_problems(manifest.errors)
+    if manifest.defaults is not None:
+        manifest.defaults = new_layer(manifest.defaults, manifest.defaults.at)
+    manifest.providers = {
+        name: new_layer(layer, layer.at) for name, layer in manifest.providers.items()
+    }
     manifest.imports = [each._replace(place=new_place(each.place)) for each in manifest.imports]
     manifest.patches = [new_patch(patch) for patch in manifest.patches]
     manifest.named_sessions = [
@@ -114,6 +123,7 @@ def relocate(manifest: Manifest, moved: Mapping[KeyPath, KeyPath]) -> None:
     ]
     manifest.rigs = [
         rig._replace(
+            layer=new_layer(rig.layer, rig.layer.at),
             patches=tuple(new_patch(patch) for patch in rig.patches),
             imports=tuple(each._replace(place=new_place(each.place)) for each in rig.imports),
         )

@@ -95,6 +95,7 @@ def _load(
         local=tuple(reader.agents(f"{local_dir}/agents", local_dir, own=True)),
         only=only,
         problems=(),
+        errors=(*reader.errors, *(error for m in manifests for error in m.errors)),
     )
     shipped = stock(disk, external, sources, all_providers)
     own_files = (problem for manifest in manifests for problem in manifest.problems)
@@ -133,6 +134,7 @@ class CityReader:
         self.packs: dict[str, Pack | None] = {}
         self.depths: dict[str, int] = {}
         self.once: dict[str, list[Problem]] = {}
+        self.errors: list[Problem] = []  # of the city's own pack.toml; they break every agent
         self._real_paths: dict[str, str] = {}
 
     def city_files(self) -> dict[str, OpenManifest]:
@@ -172,6 +174,7 @@ class CityReader:
         path = f"{root}/pack.toml"
         opened = self.open(path, root, "pack", dialects=self.dialects)
         manifest = opened.manifest if opened else Manifest(path)
+        self.errors += manifest.errors
         manifests = [manifest, *(file.manifest for file in files.values())]
         entries = {entry.binding: entry for each in manifests for entry in each.imports}
         self.case_clashes("import", {name: entry.place for name, entry in entries.items()})
@@ -356,21 +359,24 @@ class CityReader:
         for name in self.disk.names(directory) if self.disk.is_folder_of(directory, root) else ():
             stem = name.removesuffix(".toml")
             if stem != name and is_name(stem):
-                layer = self._provider(f"{directory}/{name}", root)
-                layers[stem] = (layer,) if layer else ()
+                layers[stem] = (self._provider(f"{directory}/{name}", root),)
         for name, layer in manifest.providers.items():
             layers[name] = (*layers.get(name, ()), layer)
         return layers
 
-    def _provider(self, path: str, root: str) -> Layer | None:
+    def _provider(self, path: str, root: str) -> Layer:
+        """Read a provider file of a pack; its errors break the agents of that provider."""
         before = len(self.disk.problems)
         layer = read_provider(self.disk, path, root)
         own = root == self.disk.root
-        self.disk.problems[before:] = self.not_repeated(
+        problems = self.not_repeated(
             [p if own else for_others(p) for p in self.disk.problems[before:]],
             root,
         )
-        return layer
+        self.disk.problems[before:] = [problem for problem in problems if not problem.is_error]
+        errors = tuple(problem for problem in problems if problem.is_error)
+        layer = layer or Layer("city", self.disk.shown(path), {})
+        return layer._replace(errors=errors)
 
     def follow(self, entry: ImportEntry, importer: ImportingPack, above: tuple[str, ...]) -> Import:
         """Read the pack of an import; `above` are the roots of the packs that lead here."""

@@ -13,7 +13,7 @@ from gascity.model.layers import (
     RIG_PATCH,
     Layer,
 )
-from gascity.model.names import did_you_mean, is_name, is_rig_name
+from gascity.model.names import did_you_mean, is_name, is_rig_name, near
 from gascity.model.pack import NamedSession, Patch
 from gascity.model.problems import KeyPath, Place, Problem, warning
 from gascity.model.settings import ImportSettings, NamedSessionSettings, RigSettings
@@ -34,6 +34,8 @@ from gascity.source.disk import Disk
 from gascity.toml.read import TomlTable
 
 _TARGET_KEYS = frozenset(("name", "agent", "dir", "rig"))
+# These tables apply to every agent, so an error in one of them breaks every agent.
+_CITY_WIDE = frozenset(("workspace", "session", "security", "agent_defaults"))
 _RIG_TABLES = frozenset(("imports", "patches", "overrides"))
 _MISPLACED = {
     "city": "the city's own settings are in [workspace]",
@@ -78,6 +80,7 @@ class Manifest:
         self.implicit: bool | tuple[str, ...] | None = None
         self.includes: list[tuple[Place, str]] = []
         self.problems: list[Problem] = []
+        self.errors: list[Problem] = []  # of settings for the whole city; they break every agent
 
 
 def read_manifest(
@@ -106,10 +109,14 @@ class _ManifestReader:
         manifest = self.manifest
         known = PACK_TABLES if self.kind == "pack" else CITY_TABLES
         for key in self.raw.values:
+            before = len(self.problems)
             if key not in known:
                 self.problems.append(self._unknown(key, known))
+                self._misspelt(key, before)
             elif (table := known[key]) is not None:
                 self._plain_table(table, key)
+                if key in _CITY_WIDE:
+                    self.manifest.errors += self._take_errors(before)
         self._agent_tables()
         self._defaults()
         self._patches()
@@ -136,6 +143,14 @@ class _ManifestReader:
         file = "pack.toml" if self.kind == "pack" else "city.toml"
         hint = _MISPLACED.get(key) or did_you_mean(key, known)
         return Problem("unknown-key", f"`{key}` is not part of {file}", place, hint)
+
+    def _misspelt(self, key: str, before: int) -> None:
+        """Break the agents that a table was for, if its name is misspelt."""
+        if near(key, _CITY_WIDE):
+            self.manifest.errors += self._take_errors(before)
+        elif near(key, ("patches",)) and isinstance(tables := self.raw.values[key], dict):
+            for kind in tables:
+                self._invalid_patches(tables[kind], (key, kind), self.problems[before])
 
     def _decode(
         self, table: Table, raw: TomlTable, handled: frozenset[str] = frozenset()
@@ -175,6 +190,7 @@ class _ManifestReader:
         """Decode `[agent_defaults]` over `[agents]`, its older name."""
         values: dict[str, object] = {}
         written: dict[str, str] = {}
+        before = len(self.problems)
         has_older = self.kind != "pack" and not isinstance(self.raw.values.get("agents"), list)
         for name in ("agents", "agent_defaults") if has_older else ("agent_defaults",):
             table = self.raw.table(name)
@@ -186,9 +202,22 @@ class _ManifestReader:
             self.problems += decoded.problems
             values |= decoded.values
             written |= {key: f"{name}.{decoded.written.get(key, key)}" for key in decoded.values}
-        if values:
+        errors = self._take_errors(before)
+        if values or errors:
             kind = PACK_DEFAULTS if self.kind == "pack" else CITY_DEFAULTS
-            self.manifest.defaults = Layer(kind, self.file, values, (), written)
+            layer = Layer(kind, self.file, values, (), written, errors=errors)
+            self.manifest.defaults = layer
+
+    def _take_errors(self, before: int) -> tuple[Problem, ...]:
+        """Remove and return the errors since `before`, as users of the file see them.
+
+        They belong to a layer then, and break the agents that it applies to; those of a layer
+        that applies to none are added to the city's problems when it is composed.
+        """
+        own = self.pack == self.disk.root
+        problems = [p if own else for_others(p) for p in self.problems[before:]]
+        self.problems[before:] = [problem for problem in problems if not problem.is_error]
+        return tuple(problem for problem in problems if problem.is_error)
 
     def _older_spelling(self, older: str, newer: str, at: KeyPath) -> None:
         message = f"`{older}` is an older spelling of `{newer}`"
@@ -199,9 +228,25 @@ class _ManifestReader:
         table = self.raw.table("patches")
         if table is None:
             return
-        self.problems += [self._other_patch(key) for key in table.values if key != "agent"]
-        kind = {"city": CITY_PATCH, "local": LOCAL_PATCH, "pack": PACK_PATCH}[self.kind]
-        self.manifest.patches = self._patch_list(table, "agent", kind, "name")
+        for key in table.values:
+            if key != "agent":
+                problem = self._other_patch(key)
+                self.problems.append(problem)
+                self._invalid_patches(table.values[key], ("patches", key), problem)
+        self.manifest.patches += self._patch_list(table, "agent", self._patch_kind(), "name")
+
+    def _patch_kind(self) -> str:
+        return {"city": CITY_PATCH, "local": LOCAL_PATCH, "pack": PACK_PATCH}[self.kind]
+
+    def _invalid_patches(self, entries: object, at: KeyPath, problem: Problem) -> None:
+        """Break the agents that patches under an invalid key name."""
+        problem = problem if self.pack == self.disk.root else for_others(problem)
+        for index, entry in enumerate(entries if isinstance(entries, list) else ()):
+            name = entry.get("name") if isinstance(entry, dict) else None
+            if problem.is_error and isinstance(name, str) and name:
+                layer = Layer(self._patch_kind(), self.file, {}, (*at, index), errors=(problem,))
+                place = Place(self.file, (*at, index, "name"), of_value=True)
+                self.manifest.patches.append(Patch(name, None, layer, place))
 
     def _other_patch(self, key: str) -> Problem:
         place = Place(self.file, ("patches", key))
@@ -212,20 +257,31 @@ class _ManifestReader:
         return Problem("unknown-key", message, place, did_you_mean(key, ("agent",)))
 
     def _patch_list(self, raw: TomlTable, key: str, kind: str, target: str) -> list[Patch]:
-        patches = (self._patch(entry, kind, target) for entry in raw.tables(key))
+        before = len(self.problems)
+        entries = raw.tables(key)
+        written = raw.values.get(key)
+        if isinstance(written, dict):  # [patches.agent] instead of [[patches.agent]]
+            one = TomlTable(written, self.file, (*raw.at, key), self.problems)
+            patches = [self._patch(one, kind, target, before)]
+        else:
+            patches = [self._patch(entry, kind, target) for entry in entries]
         return [patch for patch in patches if patch is not None]
 
-    def _patch(self, entry: TomlTable, kind: str, target: str) -> Patch | None:
-        """Decode a patch; `target` is the usual key of the agent's name here."""
-        before = len(self.problems)
+    def _patch(
+        self, entry: TomlTable, kind: str, target: str, before: int | None = None
+    ) -> Patch | None:
+        """Decode a patch; `target` is the usual key of the agent's name here.
+
+        Errors since `before` (default: now) are errors of this patch.
+        """
+        before = len(self.problems) if before is None else before
         keys = {key: entry.text(key) for key in _TARGET_KEYS if key in entry.values}
-        if len(self.problems) > before:
-            return None
         spelled = target if target in keys else ("agent" if target == "name" else "name")
         name, rig = keys.get(spelled), keys.get("rig", keys.get("dir"))
         if not name:
-            message = f"a patch needs `{target}`, the agent it changes"
-            self.problems.append(Problem("missing-key", message, Place(self.file, entry.at)))
+            if len(self.problems) == before:
+                message = f"a patch needs `{target}`, the agent it changes"
+                self.problems.append(Problem("missing-key", message, Place(self.file, entry.at)))
             return None
         if rig and is_path(rig):
             message = "`dir` has no effect in a patch: it is a path, not a rig"
@@ -243,7 +299,8 @@ class _ManifestReader:
         )
         self.problems += decoded.problems
         own = kind != PACK_PATCH or self.pack == self.disk.root
-        layer = decoded.layer(kind, self.file, entry.at)._replace(may_shrink=own)
+        layer = decoded.layer(kind, self.file, entry.at)
+        layer = layer._replace(may_shrink=own, errors=self._take_errors(before))
         place = Place(self.file, (*entry.at, spelled), of_value=True)
         return Patch(name, None if rig in ("", "*") else rig, layer, place)
 
@@ -267,9 +324,11 @@ class _ManifestReader:
 
     def _providers(self) -> None:
         for name, table in self._named_tables(self.raw, "providers"):
+            before = len(self.problems)
             decoded = decode_provider(table.values, self.file, table.at)
             self.problems += decoded.problems
-            self.manifest.providers[name] = decoded.layer(self.kind, self.file, table.at)
+            layer = decoded.layer(self.kind, self.file, table.at)
+            self.manifest.providers[name] = layer._replace(errors=self._take_errors(before))
 
     def _imports(self, raw: TomlTable) -> list[ImportEntry]:
         imports = []
@@ -334,6 +393,7 @@ class _ManifestReader:
                 self.manifest.rigs.append(rig)
 
     def _rig(self, entry: TomlTable) -> RigEntry | None:
+        before = len(self.problems)
         decoded = self._decode(RIG, entry, _RIG_TABLES)
         layer = decoded.layer("rig", self.file, entry.at)
         name = RigSettings((layer,)).name
@@ -342,6 +402,7 @@ class _ManifestReader:
         if not is_rig_name(name):
             self._bad_name(name, (*entry.at, "name"), of_value=True)
             return None
+        layer = layer._replace(errors=self._take_errors(before))
         patches = self._rig_patches(entry)
         bindings: tuple[str, ...] = ()
         imports: list[ImportEntry] = []

@@ -21,6 +21,7 @@ from gascity.location import (
 from gascity.location import WORKTREE as AS_WORKTREE
 from gascity.mcp.delivery import LAUNCH
 from gascity.model.city import Agent, City
+from gascity.model.names import parse_name
 from gascity.model.plan import (
     ABSENT,
     FILE,
@@ -132,7 +133,10 @@ class Planner:
         self.ledgers = Ledgers(self.city.root)
         self._providers = frozenset((*provider_files()[0], *self.city.providers))
         self._file_contents: dict[str, bytes] = {}
-        self._broken = frozenset(str(agent.name) for agent in self.city.agents if agent.broken)
+        self._names = frozenset(str(agent.name) for agent in self.city.agents)
+        broken = [agent.name for agent in self.city.agents if agent.broken]
+        self._broken = frozenset(map(str, broken))
+        self._broken_anywhere = frozenset(name.without_rig for name in broken)
 
     @cached_property
     def apply_state(self) -> "ApplyState":
@@ -141,6 +145,15 @@ class Planner:
         from gascity.workdir.write.journal import Journal
 
         return ApplyState(self.ledgers, Journal(self.city.root))
+
+    def _is_broken(self, agents: Iterable[str]) -> bool:
+        """Does one of these agents have errors? An error may also be why it is in no rig now."""
+        for name in agents:
+            if name in self._broken:
+                return True
+            if name not in self._names and parse_name(name).without_rig in self._broken_anywhere:
+                return True
+        return False
 
     def forget_git(self, sites: Sequence[Site]) -> None:
         """Ask git again about directories that were just created or changed."""
@@ -207,11 +220,11 @@ class Planner:
             wanted = _unblocked(requirements)
             disk = self._disk_state(root, sites, ledger, directory, wanted)
             # Files of an agent with errors stay unchanged until the errors are fixed.
-            blocked = requirements.blocked | self._broken
+            blocked = requirements.blocked
             records = {
                 path: record
                 for path, record in ledger.paths.items()
-                if blocked.isdisjoint(record.agents)
+                if blocked.isdisjoint(record.agents) and not self._is_broken(record.agents)
             }
             uncovered = _no_longer_covering(records, wanted, sites)
             free = {
@@ -226,7 +239,7 @@ class Planner:
         plan = DirectoryPlan(root, sites, ledger, requirements, decision)
         plan.read = disk.read
         plan.worktree = self._worktree_step(root, sites, requirements.blocked)
-        if ledger.rig and not sites and self._broken.isdisjoint(ledger.claimants):
+        if ledger.rig and not sites and not self._is_broken(ledger.claimants):
             plan.removal = self._removal_step(root, ledger)
         return plan
 

@@ -147,6 +147,18 @@ def test_a_broken_agent_is_not_emitted(run: Command, town: Callable[..., Path]) 
     assert "[unknown-key]" in ran.err
 
 
+def test_an_agent_with_an_invalid_patch_is_broken_and_the_others_are_emitted(
+    run: Command, town: Callable[..., Path]
+) -> None:
+    patch = '[[patches.agent]]\nname = "good"\n[patches.agent.tools]\ndeny = "shell"\n'
+    root = town({**BROKEN, "agents/bad/agent.toml": "", "city.toml": patch})
+    ran = run("agent", "emit", "good", cwd=root)
+    assert (ran.code, ran.out) == (1, "")
+    assert "city.toml:4:8: error: `tools.deny` should be a list of strings" in ran.err
+    assert run("agent", "emit", "bad", cwd=root) == Ran(0, "You are bad.\n", "")
+    assert run("check", cwd=root).err.count("`tools.deny`") == 1
+
+
 def test_the_broken_neighbour_of_a_sound_agent_does_not_hinder_it(
     run: Command, town: Callable[..., Path]
 ) -> None:
