@@ -1,4 +1,4 @@
-"""Run git. This module decides which of subprocess and GitPython a call uses:
+"""Run git, with `subprocess` or with GitPython.
 
 - `run` and `run_hook` start the `git` program with `subprocess`. They serve all questions about
   local repositories, which are short and many: importing GitPython takes six times as long as

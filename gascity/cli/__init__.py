@@ -1,0 +1,1 @@
+"""Commands: parse options, make one call, print."""

@@ -1,0 +1,1 @@
+"""Combines sources into a city: places agents, stacks layers, applies patches. Pure."""

@@ -1,0 +1,1 @@
+"""Reads and edits JSON with comments."""

@@ -1,0 +1,1 @@
+"""MCP servers: definition files, each provider's native format, and the handshake test."""

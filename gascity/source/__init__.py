@@ -1,0 +1,1 @@
+"""Reads user files: city.toml, packs, agent directories, skills, packs.lock."""

@@ -1,0 +1,1 @@
+"""Makes commands start fast: answer cache, entry points, lazy imports."""

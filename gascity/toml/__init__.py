@@ -1,0 +1,1 @@
+"""Reads and edits TOML. Edits preserve every other byte."""

@@ -1,4 +1,4 @@
-"""The JSON of the commands, as section 6 of the design fixes it: which keys, of which types."""
+"""Shapes of the JSON output of commands: keys and types. `fits` compares a value with one."""
 
 from collections.abc import Mapping
 from typing import Any

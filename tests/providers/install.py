@@ -1,4 +1,4 @@
-"""The real programs of providers, each installed once from the package registry."""
+"""Installs the real programs of providers, each once, from the npm registry."""
 
 import os
 import shutil
@@ -11,7 +11,7 @@ _LONGEST = 900  # seconds for one installation
 
 
 class Cli(NamedTuple):
-    """A provider's program as the registry has it. `node`: newer than the one most people have."""
+    """The npm package of a provider's program; `node` is the Node.js version it needs, if any."""
 
     package: str
     version: str

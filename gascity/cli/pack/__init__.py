@@ -1,4 +1,4 @@
-"""`city pack`: list imported packs and their pinned commits."""
+"""`city pack`: manage imported packs and their pinned commits."""
 
 from gascity.cli.command import LazyGroup
 

@@ -1,4 +1,4 @@
-"""`city session`: list sessions."""
+"""`city session`: list, attach to and stop sessions."""
 
 import click
 

@@ -1,4 +1,4 @@
-"""`city skill`: list skills."""
+"""`city skill`: list, validate and promote skills."""
 
 from gascity.cli.command import LazyGroup
 

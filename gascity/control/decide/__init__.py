@@ -1,0 +1,1 @@
+"""Pure decisions of the controller: no clock, no processes, no files."""
