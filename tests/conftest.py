@@ -23,6 +23,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.hookimpl(optionalhook=True)  # unknown with `-p no:xdist`
 def pytest_xdist_auto_num_workers() -> int:
     """One worker more than cores: tests of processes and terminals mostly wait."""
     return (os.cpu_count() or 1) + 1
