@@ -16,7 +16,9 @@ def main() -> None:
         code = _discard_stdout()
     except OSError as error:
         _discard_stdout()
-        print(f"city: error: cannot write the output: {error.strerror}", file=sys.stderr)
+        from gascity.cli.terminal import print_stderr
+
+        print_stderr(f"city: error: cannot write the output: {error.strerror}")
         code = 1
     _exit(code)
 

@@ -1,6 +1,5 @@
 """`city prime`, `city hook` and `city runtime`: the commands that a working agent calls."""
 
-import sys
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,7 +17,15 @@ from gascity.cli.identity import (
     session_caller,
     update_own_session,
 )
-from gascity.cli.output import plural, print_stderr, print_stdout, printable, timestamp, to_json
+from gascity.cli.output import (
+    plural,
+    print_json,
+    print_stderr,
+    print_stdout,
+    printable,
+    timestamp,
+    write_content,
+)
 from gascity.cli.records import reminder, whole_row, work_row, work_text
 from gascity.cli.session.find import find_agent_name
 from gascity.model.problems import CityError
@@ -66,13 +73,11 @@ def prime(context: CommandContext, agent: str | None, hook: bool) -> int:
             "bytes": len(content),
             "work": work_row(work, context.root) if work is not None else None,
         }
-        print_stdout(to_json(answer))
+        print_json(answer)
         return 0
-    sys.stdout.flush()
-    sys.stdout.buffer.write(content)
-    sys.stdout.buffer.flush()
+    write_content(prompt.text)
     if work is not None:
-        print_stdout("\n".join(("", *work_text(work))))
+        print_stdout("", *work_text(work))
     return 0
 
 
@@ -145,7 +150,7 @@ def hook(
     if inject:
         if answer.work is not None:
             first = f"There is work for you: {_line(answer)}"
-            print_stdout("\n".join(reminder((first, "Run `city hook --claim` to claim it."))))
+            print_stdout(*reminder((first, "Run `city hook --claim` to claim it.")))
         return 0
     context.output(
         lambda: _hook_row(context, answer, acknowledged),

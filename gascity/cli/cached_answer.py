@@ -1,21 +1,22 @@
 """Prints the answer of a read command and stores it in the answer cache."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from gascity.cli.context import CommandContext
 from gascity.cli.output import to_json
+from gascity.cli.terminal import is_terminal, output_bytes
 from gascity.source.disk import Disk
 from gascity.startup.answer_cache import CommandOutput, print_answer, store, variant
 
 
 class Report(NamedTuple):
-    """An answer as JSON and as lines, with the text for stderr and the exit code."""
+    """An answer as JSON and as lines, with the lines for stderr and the exit code."""
 
     value: Callable[[], Mapping[str, object]]
     lines: Callable[[], Iterable[str]]
-    stderr: str = ""
+    stderr: Sequence[str] = ()
     code: int = 0
 
 
@@ -36,7 +37,8 @@ def answer_and_cache(
 
 
 def _as_bytes(context: CommandContext, report: Report) -> CommandOutput:
-    text = to_json(report.value()) if context.as_json else "\n".join(report.lines())
-    out = (text + "\n").encode("utf-8", "surrogateescape")
-    err = (report.stderr + "\n").encode("utf-8", "surrogateescape") if report.stderr else b""
-    return CommandOutput(out, err, report.code)
+    if context.as_json:
+        out = (to_json(report.value()) + "\n").encode()
+    else:
+        out = output_bytes(report.lines(), raw=not is_terminal())
+    return CommandOutput(out, output_bytes(report.stderr, raw=False), report.code)

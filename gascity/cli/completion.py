@@ -23,5 +23,5 @@ def completion(shell: str) -> int:
 
     kind = get_completion_class(shell)
     assert kind is not None  # click has all three
-    print_stdout(kind(city, {}, "city", "_CITY_COMPLETE").source().rstrip())
+    print_stdout(*kind(city, {}, "city", "_CITY_COMPLETE").source().rstrip().split("\n"))
     return 0

@@ -15,10 +15,11 @@ from gascity.cli.output import (
     T,
     entry_lines,
     name_packs,
+    print_json,
     print_stderr,
     print_stdout,
+    printable,
     table_lines,
-    to_json,
     use_colour,
     width,
 )
@@ -27,7 +28,7 @@ from gascity.cli.problems import (
     Locator,
     city_error,
     in_order,
-    problem_text,
+    problem_lines,
     problems_json,
     summary,
 )
@@ -171,19 +172,20 @@ class CommandContext:
 
     def print_problems(self, problems: Iterable[Problem]) -> None:
         """Print problems to stderr in compiler format."""
-        text = self.problem_lines(problems)
-        if text:
-            print_stderr(text)
+        lines = self.problem_lines(problems)
+        if lines:
+            print_stderr(*lines)
 
-    def problem_lines(self, problems: Iterable[Problem]) -> str:
+    def problem_lines(self, problems: Iterable[Problem]) -> list[str]:
         """Format problems in compiler format, sorted by file and line."""
         locator = self.locator()
         colour = use_colour(sys.stderr, self.environ)
         ordered = in_order(problems, locator)
-        text = "\n".join(problem_text(problem, locator, colour) for problem in ordered)
-        if _PACK_CACHE in text:
-            text = name_packs(text, locator.root, self.environ, self.draft_texts)
-        return text
+        lines = [line for problem in ordered for line in problem_lines(problem, locator, colour)]
+        if any(_PACK_CACHE in line for line in lines):
+            text = name_packs("\n".join(lines), locator.root, self.environ, self.draft_texts)
+            lines = text.split("\n")
+        return lines
 
     def note_errors(self, problems: Iterable[Problem]) -> None:
         """Print one line to stderr about errors that do not stop this command."""
@@ -204,9 +206,9 @@ class CommandContext:
         """
         listed = list(problems)
         if self.as_json:
-            print_stdout(to_json(value() if callable(value) else value))
+            print_json(value() if callable(value) else value)
         else:
-            print_stdout("\n".join(lines()))
+            print_stdout(*lines())
             self.print_problems(listed)
         return int(any(problem.is_error for problem in listed))
 
@@ -284,7 +286,8 @@ def completes(
             known = list(names(completion_context(ctx)))
         except CityError:
             return []
-        return [name for name in known if name.startswith(incomplete)]
+        # A shell would print or insert a control character as it is.
+        return [name for name in known if name.startswith(incomplete) and name.isprintable()]
 
     return complete
 
@@ -320,9 +323,14 @@ def print_failure(context: CommandContext, problems: Iterable[Problem]) -> None:
     """Print the problems that ended a command, as JSON or as text."""
     listed = list(problems)
     if context.as_json:
-        print_stdout(to_json({"problems": problems_json(listed, context.locator())}))
+        print_json({"problems": problems_json(listed, context.locator())})
     else:
         context.print_problems(listed)
+
+
+def confirm(question: str, default: bool = False) -> bool:
+    """Ask a yes-no question on stderr."""
+    return click.confirm(printable(question), default=default, err=True)
 
 
 def pass_context(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Iterator
 
-from gascity.cli.output import BOLD, CYAN, GREEN, RED, styled
+from gascity.cli.output import BOLD, CYAN, GREEN, RED, styled, verbatim
 from gascity.mcp import documents
 from gascity.mcp.servers import launch_value
 from gascity.model.city import Agent
@@ -53,7 +53,8 @@ def _changed(
     if before == after:
         yield "(mode)" if modes else "(only hidden content differs)"
     for line in _unified(before, after):
-        yield styled(line, _COLOURS.get(line[:1], ""), colour and line[:1] in _COLOURS)
+        style = _COLOURS.get(line[:1], "") if colour else ""
+        yield styled(line, style, True) if style else verbatim(line)
 
 
 def _name(step: Step, there: bool, side: str) -> str:
@@ -85,7 +86,9 @@ def _text_lines(data: bytes, hide: Callable[[str], str]) -> list[str] | None:
         text = data.decode()
     except UnicodeDecodeError:
         return None
-    return None if "\0" in text else [_masked(line) for line in hide(text).splitlines()]
+    # Only at line feeds: a carriage return or a Unicode separator is part of a line, and is shown.
+    lines = hide(text).removesuffix("\n").split("\n") if text else []
+    return None if "\0" in text else [_masked(line) for line in lines]
 
 
 def _hidden(planner: Planner, planned: DirectoryPlan, step: Step, text: str) -> str:

@@ -8,7 +8,8 @@ import click
 
 from gascity.cli.command import json_command
 from gascity.cli.context import CommandContext
-from gascity.cli.output import DIM, print_stdout, printable, styled, timestamp, to_json, truncate
+from gascity.cli.output import DIM, escape, print_json, print_stdout, styled, timestamp, truncate
+from gascity.cli.terminal import write_json
 from gascity.model.durations import parse_duration
 from gascity.model.work import Event
 from gascity.store.port import Store, Wakeups
@@ -76,7 +77,10 @@ def events(
     store = context.store() if waiting else context.store_if_any()
     if seq == _LAST:
         last = store.last_event() if store is not None else 0
-        print_stdout(to_json({"seq": last}) if context.as_json else str(last))
+        if context.as_json:
+            print_json({"seq": last})
+        else:
+            print_stdout(str(last))
     if seq == _LAST or store is None:
         return 0
     after = seq if after is None else after
@@ -165,9 +169,10 @@ def _wait(wakeups: Wakeups, deadline: float | None) -> bool:
 
 def _show(context: CommandContext, events: Sequence[Event]) -> None:
     for event in events:
-        print_stdout(
-            _object(event) if context.as_json else _line(event, context.width, context.colour)
-        )
+        if context.as_json:
+            write_json(_object(event))
+        else:
+            print_stdout(_line(event, context.width, context.colour))
     sys.stdout.flush()
 
 
@@ -182,7 +187,7 @@ def _line(event: Event, columns: int, colour: bool) -> str:
     """Return number, time, type and subject, and as much of the data as fits."""
     at = time.strftime("%m-%d %H:%M:%S", time.localtime(event.at))
     about = str(event.data.get("alias") or event.subject)
-    start = printable(f"{event.seq:>5}  {at}  {event.type:<17} {about}")
+    start = escape(f"{event.seq:>5}  {at}  {event.type:<17} {about}")
     facts = [f"{key}={value}" for key, value in event.data.items() if key not in _HIDDEN and value]
-    rest = truncate(" ".join(" ".join(facts).split()), max(0, columns - len(start) - 2))
+    rest = truncate(escape(" ".join(" ".join(facts).split())), max(0, columns - len(start) - 2))
     return f"{start}  {styled(rest, DIM, colour)}".rstrip()

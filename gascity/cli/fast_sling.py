@@ -2,14 +2,14 @@
 
 Also the table of sling's options, from which `gascity/cli/sling.py` builds the click command, and
 the output of both. Starting click and loading a city takes ten times as long as the request itself,
-so this module imports only `os` and `sys`.
+so this module imports almost nothing.
 """
 
 from __future__ import annotations
 
 import os
-import sys
 
+from gascity.cli.terminal import print_stderr, print_stdout, write_json
 from gascity.paths import find_root
 
 TYPE_CHECKING = False  # importing `typing` would take longer than the request
@@ -132,15 +132,13 @@ def print_result(result: Mapping[str, Any], as_json: bool) -> None:
     """Print the reply to a sling request, as text or JSON."""
     note = result.get("note")
     if note:
-        print(f"note: {note}", file=sys.stderr)
+        print_stderr(f"note: {note}")
     if as_json:
         import json
 
-        text = json.dumps({"schema": 1, **result}, indent=2, ensure_ascii=False)
+        write_json(json.dumps({"schema": 1, **result}, indent=2, ensure_ascii=False))
     else:
-        text = "\n".join(result_lines(result))
-    sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape") + b"\n")
-    sys.stdout.buffer.flush()
+        print_stdout(*result_lines(result))
 
 
 def result_lines(result: Mapping[str, Any]) -> list[str]:

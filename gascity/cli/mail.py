@@ -16,10 +16,10 @@ from gascity.cli.output import (
     json_row,
     plural,
     print_stdout,
-    printable,
     styled,
     time_ago,
     timestamp,
+    verbatim_lines,
 )
 from gascity.cli.problems import city_error
 from gascity.cli.records import reminder
@@ -280,7 +280,7 @@ def check(context: CommandContext, inject: bool) -> int:
                 for mail in messages
             ]
             lines = ("You have unread mail:", *heads, "Run `city mail read ID` to read a message.")
-            print_stdout("\n".join(reminder(lines)))
+            print_stdout(*reminder(lines))
         return 0
     context.output(
         lambda: {"unread": len(messages), **_rows(context, messages)},
@@ -324,12 +324,12 @@ def _display_name(context: CommandContext, name: str) -> str:
 
 def _message_lines(context: CommandContext, mail: Mail) -> Iterator[str]:
     """Yield a message with its headers."""
-    yield f"From:    {printable(_display_name(context, mail.sender))}"
-    yield f"To:      {printable(_display_name(context, mail.to))}"
+    yield f"From:    {_display_name(context, mail.sender)}"
+    yield f"To:      {_display_name(context, mail.to)}"
     yield f"Subject: {styled(mail.subject, BOLD, context.colour)}"
     yield styled(f"Sent:    {timestamp(mail.at)}", DIM, context.colour)
     yield ""
-    yield printable(mail.body).rstrip("\n")
+    yield from verbatim_lines(mail.body)
 
 
 mail = LazyGroup(

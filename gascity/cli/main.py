@@ -184,10 +184,10 @@ def _usage(error: click.UsageError, context: CommandContext) -> int:
     if context.as_json:
         print_failure(context, [Problem("usage", message)])
     elif is_help and error.ctx is not None:
-        print_stderr(error.ctx.get_help())
+        print_stderr(*error.ctx.get_help().split("\n"))
     else:
         if error.ctx is not None:
-            print_stderr(error.ctx.get_usage())
+            print_stderr(*error.ctx.get_usage().split("\n"))
         print_stderr(f"city: error: {message} [usage]")
         if error.ctx is not None:
             print_stderr(f"  hint: `{error.ctx.command_path} --help` shows its usage")

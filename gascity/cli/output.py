@@ -1,9 +1,19 @@
-"""Text and JSON output: colour, widths, tables, lists, times."""
+"""Text and JSON output: colour, widths, tables, lists, times. `cli/terminal.py` writes it."""
 
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Generic, NamedTuple, TextIO, TypeVar
+
+from gascity.cli.terminal import escape as escape
+from gascity.cli.terminal import escape_json, write_json
+from gascity.cli.terminal import print_stderr as print_stderr
+from gascity.cli.terminal import print_stdout as print_stdout
+from gascity.cli.terminal import printable as printable
+from gascity.cli.terminal import styled as styled
+from gascity.cli.terminal import verbatim as verbatim
+from gascity.cli.terminal import verbatim_lines as verbatim_lines
+from gascity.cli.terminal import write_content as write_content
 
 BOLD, DIM, RED, GREEN, YELLOW, CYAN = "1", "2", "31", "32", "33", "36"
 
@@ -38,7 +48,8 @@ class Column(NamedTuple, Generic[T]):
         else:
             value = self.value(row)
             text = "-" if value is None or value == "" else str(value)
-        return printable(truncate(text, self.width) if self.width else text)
+        text = printable(text)  # before its width is known
+        return truncate(text, self.width) if self.width else text
 
 
 def json_row(columns: Iterable[Column[T]], row: T) -> dict[str, object]:
@@ -52,6 +63,8 @@ def table_lines(
     """Yield an aligned table under headings; the last column is wrapped to fit."""
     shown = [(column, [column.cell(row) for row in rows]) for column in columns if column.heading]
     shown = [(column, cells) for column, cells in shown if set(cells) != {column.omit_if}]
+    # Only the last column may be wrapped: a line break in another one would look like a row.
+    shown[:-1] = [(column, [escape(cell) for cell in cells]) for column, cells in shown[:-1]]
     widths = [max(map(len, (column.heading, *cells))) for column, cells in shown[:-1]]
     for at in reversed(range(len(widths))):
         over = sum(widths) + 2 * (len(widths) - 1) - width
@@ -73,7 +86,7 @@ def table_lines(
             start += styled(text, style, bool(style)) + "  "
         room = width - 4 if below else max(_MIN_TEXT, width - indent)
         text = texts[number]
-        first, *rest = [truncate_start(text, room)] if last.keep_end else wrap(text, room)
+        first, *rest = [truncate_start(escape(text), room)] if last.keep_end else wrap(text, room)
         if below:
             yield start.rstrip()
             yield from (f"    {line}" for line in (first, *rest) if line)
@@ -95,6 +108,7 @@ def entry_lines(
     entries: Sequence[Entry], width: int, colour: bool, *, spaced: bool = True
 ) -> Iterator[str]:
     """Yield entries as name, tag and wrapped text, with their details below."""
+    entries = [entry._replace(name=escape(entry.name), tag=escape(entry.tag)) for entry in entries]
     names = min(max((len(entry.name) for entry in entries), default=0), _MAX_ENTRY_NAME)
     tags = max((len(entry.tag) for entry in entries), default=0)
     indent = names + 4
@@ -137,24 +151,6 @@ def use_colour(stream: TextIO, environ: Mapping[str, str]) -> bool:
     return stream.isatty() and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
 
 
-def printable(text: str) -> str:
-    """Replace control characters, so that text from a file cannot move the cursor."""
-    if text.isprintable():
-        return text
-    kept = "\n\t"
-    return "".join(
-        # A surrogate represents a non-UTF-8 byte of a file name, and is written as that byte.
-        char if char.isprintable() or char in kept or "\ud800" <= char <= "\udfff" else "\ufffd"
-        for char in text
-    )
-
-
-def styled(text: str, code: str, colour: bool) -> str:
-    """Return printable text in an ANSI style, or unstyled without colour."""
-    text = printable(text)
-    return f"\x1b[{code}m{text}\x1b[0m" if colour and text else text
-
-
 def width(environ: Mapping[str, str]) -> int:
     """Return the columns to fill: COLUMNS, else the terminal's width, else 80."""
     written = environ.get("COLUMNS", "")
@@ -173,7 +169,7 @@ def wrap(text: str, columns: int) -> list[str]:
     Words are never split, and a label such as `Source:` stays on the line of its value.
     """
     text = printable(text)
-    if len(text) <= columns and "\n" not in text:
+    if len(text) <= columns and "\n" not in text and "\t" not in text:
         return [text]
     lines: list[str] = []
     rest = " ".join(text.split())
@@ -256,9 +252,14 @@ def to_json(value: Mapping[str, object]) -> str:
     """Return one indented JSON object with `schema` first."""
     import json
 
-    text = json.dumps({"schema": 1, **value}, indent=2, ensure_ascii=False, default=_plain)
-    # A file name that is not UTF-8 becomes an escape: its raw bytes would not be valid JSON.
-    return text.encode("utf-8", "backslashreplace").decode()
+    return escape_json(
+        json.dumps({"schema": 1, **value}, indent=2, ensure_ascii=False, default=_plain)
+    )
+
+
+def print_json(value: Mapping[str, object]) -> None:
+    """Print one JSON object to stdout."""
+    write_json(to_json(value))
 
 
 def _plain(value: object) -> object:
@@ -268,17 +269,3 @@ def _plain(value: object) -> object:
         case Mapping():
             return dict(value)
     return str(value)
-
-
-def print_stdout(text: str) -> None:
-    """Print to stdout; bytes of file names that are not UTF-8 are written unchanged."""
-    data = (text + "\n").encode("utf-8", "surrogateescape")
-    sys.stdout.flush()
-    sys.stdout.buffer.write(data)
-
-
-def print_stderr(text: str) -> None:
-    """Print to stderr, after flushing stdout so that the two stay in order."""
-    sys.stdout.flush()
-    sys.stderr.buffer.write((text + "\n").encode("utf-8", "surrogateescape"))
-    sys.stderr.flush()

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from gascity.cli.output import BOLD, CYAN, RED, YELLOW, plural, printable, styled
+from gascity.cli.output import BOLD, CYAN, RED, YELLOW, escape, plural, styled
 from gascity.model.problems import CityError, Place, Problem
 from gascity.model.secrets import masked_line
 
@@ -96,7 +96,7 @@ def _sort_key(problem: Problem, locator: Locator) -> tuple[str, int, int, str]:
     return (problem.place.file if problem.place else "", line or 0, col or 0, problem.message)
 
 
-def problem_text(problem: Problem, locator: Locator, colour: bool = False) -> str:
+def problem_lines(problem: Problem, locator: Locator, colour: bool = False) -> list[str]:
     """Format a problem like a compiler, so that editors can jump to it."""
     line, col = locator.line_col(problem.place)
     location = "city" if problem.place is None else problem.place.file
@@ -105,15 +105,15 @@ def problem_text(problem: Problem, locator: Locator, colour: bool = False) -> st
     severity_style = RED if problem.is_error else YELLOW
     lines = [
         f"{styled(location, BOLD, colour)}: {styled(problem.severity, severity_style, colour)}: "
-        f"{printable(problem.message)} [{problem.code}]"
+        f"{escape(problem.message)} [{problem.code}]"
     ]
     if problem.place is not None and line is not None and problem.code not in _HIDE_LINE:
         source = locator.source_line(problem.place.file, line)
         if problem.code != "bad-toml" or _is_statement(source):
             lines += _excerpt(source, col or 1)
     if problem.hint:
-        lines.append(f"  {styled('hint', CYAN, colour)}: {printable(problem.hint)}")
-    return "\n".join(lines)
+        lines.append(f"  {styled('hint', CYAN, colour)}: {escape(problem.hint)}")
+    return lines
 
 
 def _is_statement(source: str | None) -> bool:

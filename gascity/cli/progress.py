@@ -7,7 +7,8 @@ import time
 from types import FrameType, TracebackType
 
 from gascity.cli.context import CommandContext
-from gascity.cli.output import print_stderr, printable, truncate_start
+from gascity.cli.output import escape, print_stderr, truncate_start
+from gascity.cli.terminal import redraw_line
 
 _MAX_COLUMNS = 80
 _BAR = 24
@@ -50,7 +51,7 @@ class Progress:
 
     def begin(self, task: str, name: str) -> None:
         """Start a task on one repository."""
-        self._task, self._name = task, printable(name)
+        self._task, self._name = task, escape(name)
         if self._silent:
             return
         if self._redraws:
@@ -65,7 +66,7 @@ class Progress:
         share = min(1.0, done / total) if total else 0.0
         filled = round(share * _BAR)
         bar = f" [{'#' * filled}{' ' * (_BAR - filled)}] {share:4.0%}" if total else ""
-        self._draw_task(f"  {stage}{bar}")
+        self._draw_task(f"  {escape(stage)}{bar}")
 
     def count_files(self, done: int, total: int) -> None:
         """Show a count of files once it takes long; a total of 0 clears the line."""
@@ -88,8 +89,7 @@ class Progress:
     def _write(self, line: str) -> None:
         padded = line.ljust(self._width)
         self._width = len(line)
-        sys.stderr.buffer.write(f"\r{padded}".encode("utf-8", "surrogateescape"))
-        sys.stderr.flush()
+        redraw_line(padded)
 
 
 def _exit(number: int, frame: FrameType | None) -> None:

@@ -14,6 +14,7 @@ from gascity.cli.output import (
     printable,
     time_ago,
     timestamp,
+    verbatim_lines,
 )
 from gascity.cli.problems import city_error
 from gascity.model.names import did_you_mean, parse_name
@@ -240,9 +241,9 @@ def repeats(decision: Decision) -> str:
 
 def work_text(work: Work) -> Iterator[str]:
     """Yield the title and the text of an item, for the agent that works on it."""
-    yield printable(f"{work.id}: {work.title}")
+    yield f"{work.id}: {work.title}"
     yield ""
-    yield printable(work.body).rstrip("\n")
+    yield from verbatim_lines(work.body)
 
 
 def reminder(lines: Iterable[str]) -> list[str]:

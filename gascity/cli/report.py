@@ -2,7 +2,6 @@
 
 import os
 import platform
-import sys
 import tempfile
 import time
 import traceback
@@ -10,6 +9,7 @@ from collections.abc import Sequence
 
 from gascity import __version__
 from gascity.cli.context import CommandContext, print_failure
+from gascity.cli.output import print_stderr
 from gascity.files import create_file
 from gascity.model.problems import Problem
 from gascity.model.repositories import shown
@@ -32,7 +32,7 @@ def report_bug(error: Exception, arguments: Sequence[str], context: CommandConte
     hint = f"attach {path} to your bug report" if path else None
     print_failure(context, [Problem("bug", message, None, hint)])
     if path is None and not context.as_json:
-        print(text, file=sys.stderr)
+        print_stderr(*text.split("\n"))
     return 3
 
 

@@ -21,7 +21,7 @@ from gascity.cli.fast_sling import (
     result_lines,
     sender,
 )
-from gascity.cli.output import print_stderr, print_stdout, to_json
+from gascity.cli.output import print_json, print_stderr, print_stdout, verbatim_lines
 from gascity.control.client import controller_state, ensure_controller, send_request
 from gascity.model.names import parse_name, unknown_rig
 from gascity.model.problems import CityError
@@ -105,7 +105,7 @@ def sling(
         print_result(result, context.as_json)
         return 0
     if not context.as_json:
-        print_stderr("\n".join(result_lines(result)))
+        print_stderr(*result_lines(result))
     return _wait(context, result, not no_start, first_event)
 
 
@@ -169,7 +169,7 @@ def _wait(
         answer = {**result, "session": work.session or None, "status": work.status}
         answer |= {"blocked_by": [blocked._asdict()]} if blocked else {}
         answer["result"] = work.result._asdict() if work.result is not None else None
-        print_stdout(to_json(answer))
+        print_json(answer)
     elif blocked is not None:
         print_stdout(f"{id} {status}, blocked: {blocked.message} [{blocked.code}]")
         print_stderr(f"{id} stays {status} until this is fixed ({cancel})")
@@ -178,7 +178,7 @@ def _wait(
         reason = work.reason if work.status != DONE and work.reason != summary else ""
         print_stdout(f"{id} {status}" + (f": {reason}" if reason else ""))
         if summary:
-            print_stdout(summary)
+            print_stdout(*verbatim_lines(summary))
         if _is_cut(context, work, summary):
             print_stderr(f"output truncated; full log: `city work logs {id}`")
     return 0 if work.status == DONE else 1

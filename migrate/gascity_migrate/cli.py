@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gascity.cli.context import CommandContext, json_option, pass_context
+from gascity.cli.context import CommandContext, confirm, json_option, pass_context
 from gascity.cli.output import print_stderr
 from gascity.cli.problems import problems_json
+from gascity.cli.terminal import control, redraw_line
 from gascity.model.problems import CityError
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def _confirmed(context: CommandContext) -> bool:
     """Ask for confirmation on a terminal; in a pipe the command itself is the confirmation."""
     if context.as_json or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return True
-    return click.confirm("\nApply these changes?", default=sys.stdout.isatty(), err=True)
+    return confirm("\nApply these changes?", default=sys.stdout.isatty())
 
 
 def _apply(context: CommandContext, root: str, plan: "Migration") -> int:
@@ -124,14 +125,12 @@ def _next_command(context: CommandContext, root: str) -> str:
 def _status_line(text: str) -> "Iterator[None]":
     """Show a line on a terminal while the block runs."""
     if sys.stderr.isatty():
-        sys.stderr.write(text)
-        sys.stderr.flush()
+        redraw_line(text)
     try:
         yield
     finally:
         if sys.stderr.isatty():
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+            redraw_line(control("K"))
 
 
 def _report(

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 
 from gascity.cli.diff import text_diff
-from gascity.cli.output import BOLD, printable, styled, wrap
+from gascity.cli.output import BOLD, escape, styled, wrap
 from gascity_migrate.draft import Migration
 from gascity_migrate.files import COPY, EDIT, LINK, MOVE, REMOVE, WRITE, Change
 
@@ -118,8 +118,9 @@ def _not_carried(plan: Migration, columns: int) -> Iterator[str]:
 
 def _item(text: str, columns: int, start: str = "  ") -> list[str]:
     """Format a list item, wrapped with a hanging indent."""
+    text = escape(text)
     if len(start) + len(text) <= columns:
-        return [start + printable(text)]
+        return [start + text]
     indent = max(4, len(start))
     first, *rest = wrap(text, columns - indent)
     return [start + first, *(" " * indent + line for line in rest)]

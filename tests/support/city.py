@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from gascity.cli.problems import Locator, in_order, problem_text
+from gascity.cli.problems import Locator, in_order, problem_lines
 from gascity.model.city import Agent, City
 from gascity.model.fields import AGENT
 from gascity.model.problems import Problem
@@ -51,7 +51,8 @@ def problem_of(city: City, code: str) -> Problem:
 def said(city: City) -> str:
     """Return all problems as the command line prints them."""
     locator = Locator(city.root)
-    return "\n".join(problem_text(p, locator) for p in in_order(city.all_problems, locator))
+    problems = in_order(city.all_problems, locator)
+    return "\n".join(line for problem in problems for line in problem_lines(problem, locator))
 
 
 def city_text(city: City) -> str:

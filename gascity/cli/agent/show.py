@@ -1,6 +1,5 @@
 """`city agent show` and `emit`: an agent's settings, its rendered prompt and the prompt's size."""
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -10,7 +9,18 @@ from gascity.cli.agent.explain import may_reveal, reveal_option, setting_json, v
 from gascity.cli.agent.list import agent_row, maximum, source_text
 from gascity.cli.command import command, json_command
 from gascity.cli.context import CommandContext, agent_argument, machine, pass_context
-from gascity.cli.output import DIM, Column, fact_lines, json_row, printable, styled, wrap
+from gascity.cli.output import (
+    DIM,
+    Column,
+    escape,
+    fact_lines,
+    json_row,
+    printable,
+    styled,
+    verbatim_lines,
+    wrap,
+    write_content,
+)
 from gascity.cli.problems import Locator, problems_json
 from gascity.model.city import Agent, City
 from gascity.model.layers import PROVIDER_LAYER, Setting
@@ -119,14 +129,16 @@ def _fact_lines(context: CommandContext, agent: Agent) -> Iterator[str]:
 def _tool_lines(agent: Agent) -> Iterator[str]:
     tools = agent.settings.tools
     if not tools.allow:
-        yield "\nTools allowed: " + ("all" if tools.allow is None else "none")
+        yield ""
+        yield "Tools allowed: " + ("all" if tools.allow is None else "none")
     for head, names in (
         ("Tools allowed", tools.allow),
         ("Tools that need approval", tools.ask),
         ("Tools denied", tools.deny),
     ):
         if names:
-            yield f"\n{head}:"
+            yield ""
+            yield f"{head}:"
             yield from (f"  {tool}" for tool in names)
 
 
@@ -141,7 +153,8 @@ def _settings_lines(
         if setting.layer is not None and setting.kind != PROVIDER_LAYER and name not in shown_above
     }
     if written:
-        yield "\nSettings:"
+        yield ""
+        yield "Settings:"
     for name, setting in written.items():
         first, *rest = wrap(f"{name} = {value_text(setting, reveal)}", context.width - 6)
         yield f"  {first}"
@@ -166,7 +179,8 @@ def _excerpt(agent: Agent, prompt: RenderedPrompt) -> Iterator[str]:
     file = agent.settings.prompt or "from the description"
     size = len(prompt.text)
     more = f"first {_EXCERPT} of {size:,} characters, " if size > _EXCERPT else ""
-    yield f"\nPrompt ({more}{file}):"
+    yield ""
+    yield f"Prompt ({more}{file}):"
     for line in printable(prompt.text[:_EXCERPT]).rstrip().splitlines():
         yield f"  {line}".rstrip()
 
@@ -174,9 +188,9 @@ def _excerpt(agent: Agent, prompt: RenderedPrompt) -> Iterator[str]:
 def _prompt_lines(context: CommandContext, prompt: RenderedPrompt) -> Iterator[str]:
     """Yield the whole prompt under headings with its sources."""
     for piece in _merged(prompt):
-        heading = f"── {piece.file}:{piece.line} ({piece.kind}) "
+        heading = escape(f"── {piece.file}:{piece.line} ({piece.kind}) ")
         yield styled(heading + "─" * max(0, context.width - len(heading)), DIM, context.colour)
-        yield printable(prompt.text[piece.start : piece.end]).rstrip("\n")
+        yield from verbatim_lines(prompt.text[piece.start : piece.end])
 
 
 def _merged(prompt: RenderedPrompt) -> list[PromptPiece]:
@@ -290,7 +304,5 @@ def emit_agent(context: CommandContext, agent: str) -> int:
     errors = [problem for problem in (*selected.problems, *prompt.problems) if problem.is_error]
     if errors:
         raise CityError(*errors)
-    sys.stdout.flush()
-    sys.stdout.buffer.write(prompt.text.encode())
-    sys.stdout.buffer.flush()
+    write_content(prompt.text)
     return 0

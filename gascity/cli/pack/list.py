@@ -14,7 +14,6 @@ from gascity.cli.output import (
     json_row,
     plural,
     print_stderr,
-    printable,
     styled,
     truncate_start,
 )
@@ -221,7 +220,7 @@ def _branch(start: str, row: ImportRow, context: CommandContext, note: str) -> s
     facts += [row.state] if row.state != OK else []
     message = f"{start}  {'  '.join([*facts, ''])}"
     source = truncate_start(row.source, max(20, context.width - len(message) - len(note)))
-    return printable(message) + styled(source, DIM, context.colour) + note
+    return message + styled(source, DIM, context.colour) + note
 
 
 class _PackSubject(NamedTuple):
@@ -341,7 +340,7 @@ def _why_lines(context: CommandContext, pack: _PackSubject, locator: Locator) ->
         for importer, target in zip((None, *path.steps), path.steps, strict=False):
             line, _ = locator.line_col(target.place)
             file = _display_file(target.place.file, importer)
-            yield printable(f"  {file}:{line}: {target.binding} = {shown_source(target)}")
+            yield f"  {file}:{line}: {target.binding} = {shown_source(target)}"
     if len(pack.paths) == _MOST:
         yield f"Showing the first {_MOST} import chains; there may be more."
 

@@ -1,6 +1,5 @@
 """`city session peek`, `city session logs` and `city work logs`."""
 
-import sys
 import time
 from collections.abc import Iterable, Iterator
 
@@ -8,10 +7,10 @@ import click
 
 from gascity.cli.command import command
 from gascity.cli.context import CommandContext, pass_context
-from gascity.cli.output import printable
 from gascity.cli.problems import city_error
 from gascity.cli.records import find_work, session_name
 from gascity.cli.session.find import session_command
+from gascity.cli.terminal import ContentWriter
 from gascity.model.problems import CityError
 from gascity.model.work import CLAIMED, STARTING, Run, Session, Work, status_word
 from gascity.runtimes.port import RunLogs, handle_of
@@ -22,7 +21,9 @@ lines_option = click.option(
 )
 
 raw_option = click.option(
-    "--raw", is_flag=True, help="Print the log unformatted (for most providers, JSON)."
+    "--raw",
+    is_flag=True,
+    help="Print the log unformatted (for most providers, JSON), with its control characters.",
 )
 
 
@@ -33,7 +34,8 @@ follow_option = click.option("-f", "--follow", "follows", is_flag=True, help="Fo
     "peek", "city session peek mayor-1", "city session peek mayor-1 --lines 10", json=False
 )
 @lines_option
-def peek(context: CommandContext, session: Session, lines: int | None) -> int:
+@raw_option
+def peek(context: CommandContext, session: Session, lines: int | None, raw: bool) -> int:
     """Show the last lines of a session's output.
 
     Reads its terminal, or its log if it has none. Shows 50 lines by default.
@@ -42,10 +44,10 @@ def peek(context: CommandContext, session: Session, lines: int | None) -> int:
     run = _run(context, session, None)
     if session.interactive and session.run == run.id:
         text = context.runtime(session.runtime).peek(handle_of(run), most)
-        _show(text.encode(errors="surrogateescape"))
+        _print([text.encode(errors="surrogateescape")], raw)
     else:
-        form = _log_format(context, session.agent, session)
-        _print_log(context.runtime(run.runtime).logs, run.log, most, form)
+        form = "" if raw else _log_format(context, session.agent, session)
+        _print_log(context.runtime(run.runtime).logs, run.log, most, form, raw)
     return 0
 
 
@@ -78,10 +80,10 @@ def logs(
     if follows:
         if number is not None:
             raise click.UsageError("pass --run or --follow, not both")
-        follow(context, session, lines, form)
+        follow(context, session, lines, raw)
         return 0
     run = _run(context, session, number)
-    _print_log(context.runtime(run.runtime).logs, run.log, lines, form)
+    _print_log(context.runtime(run.runtime).logs, run.log, lines, form, raw)
     return 0
 
 
@@ -104,9 +106,9 @@ def work_logs(
     session = context.store().session(item.session) if item.session else None
     form = "" if raw else _log_format(context, item.agent, session)
     if follows and item.status == CLAIMED and session is not None:
-        follow(context, session, lines, form)
+        follow(context, session, lines, raw)
     else:
-        _print_log(logs_of_work(context, item), item.log, lines, form)
+        _print_log(logs_of_work(context, item), item.log, lines, form, raw)
     return 0
 
 
@@ -125,16 +127,23 @@ def _log_format(context: CommandContext, agent: str, session: Session | None) ->
     return form if form != "text" else ""
 
 
-def _print_log(run_logs: RunLogs, log: str, lines: int | None, form: str = "") -> None:
+def _print(pieces: Iterable[bytes], raw: bool) -> None:
+    """Write log data: unchanged in a pipe or with --raw, escaped on a terminal."""
+    writer = ContentWriter(raw)
+    for piece in pieces:
+        writer.write(piece)
+    writer.finish()
+
+
+def _print_log(run_logs: RunLogs, log: str, lines: int | None, form: str, raw: bool) -> None:
     """Print a log or its last lines, converted to readable text if a format is given."""
     if lines is not None and form:
         formatted = b"".join(_readable(form, run_logs.read(log))).splitlines(keepends=True)
-        _show(b"".join(formatted[-lines:] if lines else []))
+        _print(formatted[-lines:] if lines else [], raw)
     elif lines is not None:
-        _show(run_logs.tail(log, lines).encode(errors="surrogateescape"))
+        _print([run_logs.tail(log, lines).encode(errors="surrogateescape")], raw)
     else:
-        for line in _readable(form, run_logs.read(log)):
-            _show(line)
+        _print(_readable(form, run_logs.read(log)), raw)
 
 
 def _readable(form: str, lines: Iterable[bytes]) -> Iterable[bytes]:
@@ -168,11 +177,11 @@ def _run(context: CommandContext, session: Session, number: int | None) -> Run:
 
 
 def follow(
-    context: CommandContext, session: Session, lines: int | None = None, form: str | None = None
+    context: CommandContext, session: Session, lines: int | None = None, raw: bool = False
 ) -> None:
     """Print the log of the current run and of later ones, until the session is idle."""
     store = context.store()
-    shape = _log_format(context, session.agent, session) if form is None else form
+    shape = "" if raw else _log_format(context, session.agent, session)
     current: Session | None = session
     seen = 0
     while current is not None and current.state == STARTING and not current.run:
@@ -182,8 +191,7 @@ def follow(
     while run is not None and run.id != seen:
         seen = run.id
         pieces = _growing(context, run, lines)
-        for piece in _readable(shape, _whole_lines(pieces)) if shape else pieces:
-            _show(piece)
+        _print(_readable(shape, _whole_lines(pieces)) if shape else pieces, raw)
         current = store.session(session.id)
         run = store.run(current.run) if current is not None and current.run else None
         lines = None
@@ -217,12 +225,3 @@ def _whole_lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
         yield from (line + b"\n" for line in lines)
     if rest:
         yield rest
-
-
-def _show(data: bytes) -> None:
-    """Write log data: unchanged to a pipe, without control characters to a terminal."""
-    if sys.stdout.isatty():
-        text = data.decode("utf-8", "replace").replace("\r\n", "\n")
-        data = printable(text).encode("utf-8", "replace")
-    sys.stdout.buffer.write(data)
-    sys.stdout.flush()

@@ -8,7 +8,7 @@ import click
 
 from gascity.cli.command import json_command
 from gascity.cli.context import CommandContext, complete_agent, completes
-from gascity.cli.output import plural, print_stdout, printable, to_json
+from gascity.cli.output import plural, print_json, print_stdout, verbatim
 from gascity.cli.problems import city_error
 from gascity.cli.skill.list import unknown_skill
 from gascity.files import locked
@@ -146,11 +146,11 @@ def _promote(
 def _done_lines(
     root: str, source: ProjectSkill, skill: Skill, target: str, count: int
 ) -> Iterator[str]:
-    yield f"{target}: {plural(count, 'file')} copied from {printable(skill.path)}"
+    yield f"{target}: {plural(count, 'file')} copied from {skill.path}"
     if is_below(source.real, root) and not is_below(source.real, f"{root}/.gc"):
         yield "Next: `city skill list`"
     else:
-        yield f"Next: remove {printable(source.path)}, so that `city apply` can replace it"
+        yield f"Next: remove {source.path}, so that `city apply` can replace it"
 
 
 def _compare(context: CommandContext, tree: DirectoryTree, skill: Skill, target: str) -> int:
@@ -166,11 +166,9 @@ def _compare(context: CommandContext, tree: DirectoryTree, skill: Skill, target:
     problem = Problem("skill-exists", message, None, hint)
     if context.as_json:
         problems = context.problems_json([problem])
-        print_stdout(
-            to_json({"problems": problems, "diff": "".join(f"{line}\n" for line in lines)})
-        )
+        print_json({"problems": problems, "diff": "".join(f"{line}\n" for line in lines)})
     else:
-        print_stdout("\n".join(printable(line) for line in lines))
+        print_stdout(*map(verbatim, lines))
         context.print_problems([problem])
     return 1
 

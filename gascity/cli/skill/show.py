@@ -7,7 +7,7 @@ import click
 
 from gascity.cli.command import json_command
 from gascity.cli.context import CommandContext, agent_option
-from gascity.cli.output import DIM, printable, styled, wrap
+from gascity.cli.output import DIM, escape, styled, verbatim_lines, wrap
 from gascity.cli.problems import city_error
 from gascity.cli.skill.list import (
     AgentSkills,
@@ -130,12 +130,12 @@ def _lines(context: CommandContext, details: _SkillDetails, text: bool) -> Itera
         yield from _labelled(label, value, context.width)
     sizes = max((len(f"{file.stamp[2]:,}") for file in details.files), default=0)
     for file in details.files:
-        yield f"  {file.mode:04o}  {file.stamp[2]:>{sizes},}  {printable(file.path)}"
+        yield f"  {file.mode:04o}  {file.stamp[2]:>{sizes},}  {file.path}"
     if text:
-        heading = f"── {details.entry.skill.path}/{SKILL_FILE} "
+        heading = escape(f"── {details.entry.skill.path}/{SKILL_FILE} ")
         rule = "─" * max(0, context.width - len(heading))
         yield styled(heading + rule, DIM, context.colour)
-        yield printable(details.text).rstrip("\n")
+        yield from verbatim_lines(details.text)
 
 
 def _facts(details: _SkillDetails) -> Iterator[tuple[str, str]]:
@@ -158,7 +158,7 @@ def _facts(details: _SkillDetails) -> Iterator[tuple[str, str]]:
 
 
 def _labelled(label: str, text: str, columns: int) -> Iterator[str]:
-    start = f"{printable(label):<{_LABEL - 1}} "
+    start = f"{escape(label):<{_LABEL - 1}} "
     first, *rest = wrap(text, max(20, columns - len(start)))
     yield f"{start}{first}".rstrip()
     yield from (" " * len(start) + line for line in rest)

@@ -14,15 +14,16 @@ from gascity.cli.output import (
     DIM,
     RED,
     YELLOW,
+    escape,
     print_stderr,
     print_stdout,
-    printable,
     styled,
     time_ago,
     truncate,
 )
 from gascity.cli.records import STATE_STYLES, age_start, repeats, session_name
 from gascity.cli.status import AgentStatus, CityStatus, StatusReader, controller_text, work_counts
+from gascity.cli.terminal import control, draw_screen
 from gascity.cli.wait import lasting_blocks
 from gascity.control.blocked import ControllerAbsence
 from gascity.control.client import controller_state
@@ -41,6 +42,9 @@ _MAX_BAR = 12
 _MAX_NAME = 24
 _STATE_WIDTH = 12
 _MIN_LINES = 2  # lines of a section; with less room the last section is dropped
+# Alternate screen, no cursor, no wrapping; and the reverse.
+_OPEN = control("?1049h") + control("?25l") + control("?7l")
+_CLOSE = control("?7h") + control("?25h") + control("?1049l")
 _STYLES = {
     **STATE_STYLES,
     **dict.fromkeys((STARTING, RUNNING), CYAN),
@@ -56,7 +60,7 @@ def watch_lines(context: CommandContext, until_idle: bool) -> int:
     while True:
         current = reader.read()
         for line in changes(before, current):
-            print_stdout(printable(line))
+            print_stdout(line)
         sys.stdout.flush()
         before = current
         while True:
@@ -121,7 +125,7 @@ class IdleCheck:
             work = [item for item, reason in self._left.items() if item and reason == why]
             more = f" and {len(work) - _NAMED} more" if len(work) > _NAMED else ""
             message = f"{', '.join(work[:_NAMED])}{more} blocked: " if work else ""
-            print_stderr(f"{message}{printable(why)}")
+            print_stderr(f"{message}{why}")
         return ended
 
 
@@ -145,11 +149,11 @@ class Screen:
         handlers = {signal.SIGWINCH: self._on_resize, signal.SIGTERM: _exit, signal.SIGHUP: _exit}
         before = {number: signal.signal(number, new) for number, new in handlers.items()}
         termios.tcsetattr(keyboard, termios.TCSADRAIN, quiet)
-        self._write("\x1b[?1049h\x1b[?25l\x1b[?7l")  # alternate screen, no cursor, no wrapping
+        draw_screen(_OPEN)
         try:
             yield
         finally:
-            self._write("\x1b[?7h\x1b[?25h\x1b[?1049l")
+            draw_screen(_CLOSE)
             termios.tcsetattr(keyboard, termios.TCSADRAIN, modes)
             for number, handler in before.items():
                 signal.signal(number, handler)
@@ -168,14 +172,14 @@ class Screen:
         if self.resized:
             self.resized = False
             self._lines = []
-            self._write("\x1b[2J")
+            draw_screen(control("2J"))
         text = "".join(
-            f"\x1b[{at + 1};1H{line}\x1b[K"
+            f"{control(f'{at + 1};1H')}{line}{control('K')}"
             for at, line in enumerate(lines)
             if at >= len(self._lines) or self._lines[at] != line
         )
         self._lines = lines
-        self._write(text)
+        draw_screen(text)
 
     def quits(self, timeout: float) -> bool:
         """Wait for a key; return whether it quits the view."""
@@ -184,14 +188,6 @@ class Screen:
         keyboard = sys.stdin.fileno()
         ready = select.select([keyboard], [], [], timeout)[0]
         return bool(ready) and os.read(keyboard, 1) in _QUIT
-
-    @staticmethod
-    def _write(text: str) -> None:
-        if text:
-            sys.stdout.flush()
-            data = text.encode("utf-8", "replace")
-            while data:
-                data = data[os.write(sys.stdout.fileno(), data) :]
 
 
 def _exit(number: int, at: FrameType | None) -> None:
@@ -222,7 +218,7 @@ def frame(current: CityStatus, now: float, width: int, height: int, colour: bool
 def _painted(line: Line, width: int, colour: bool) -> str:
     painted, left = "", width
     for text, shade in line:
-        piece = truncate(printable(text).replace("\n", " ").replace("\t", " "), left)
+        piece = truncate(_one_line(text), left)
         left -= len(piece)
         painted += styled(piece, shade, colour and bool(shade))
         if left <= 0:
@@ -361,4 +357,8 @@ def changes(before: CityStatus | None, after: CityStatus) -> Iterator[str]:
 
 
 def _change_line(name: str, words: str, reason: str) -> str:
-    return printable(f"{name}  {words}" + (f": {reason}" if reason else "")).replace("\n", " ")
+    return _one_line(f"{name}  {words}" + (f": {reason}" if reason else ""))
+
+
+def _one_line(text: str) -> str:
+    return escape(text.replace("\n", " ").replace("\t", " "))
