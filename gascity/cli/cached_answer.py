@@ -1,7 +1,7 @@
 """Prints the answer of a read command and stores it in the answer cache."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from gascity.cli.context import CommandContext
@@ -16,7 +16,7 @@ class Report(NamedTuple):
 
     value: Callable[[], Mapping[str, object]]
     lines: Callable[[], Iterable[str]]
-    stderr: Sequence[str] = ()
+    stderr: tuple[str, ...] = ()
     code: int = 0
 
 

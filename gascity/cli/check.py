@@ -58,7 +58,7 @@ def _report(context: CommandContext, disk: Disk, verbose: bool, strict: bool) ->
     return Report(
         value,
         lambda: [first, *_import_lines(imports)],
-        [] if context.as_json else context.problem_lines(problems),
+        () if context.as_json else tuple(context.problem_lines(problems)),
         int(any(problem.is_error or strict for problem in problems)),
     )
 

@@ -17,9 +17,9 @@ from gascity.cli.output import (
     plural,
     print_stdout,
     styled,
+    text_lines,
     time_ago,
     timestamp,
-    verbatim_lines,
 )
 from gascity.cli.problems import city_error
 from gascity.cli.records import reminder
@@ -329,7 +329,7 @@ def _message_lines(context: CommandContext, mail: Mail) -> Iterator[str]:
     yield f"Subject: {styled(mail.subject, BOLD, context.colour)}"
     yield styled(f"Sent:    {timestamp(mail.at)}", DIM, context.colour)
     yield ""
-    yield from verbatim_lines(mail.body)
+    yield from text_lines(mail.body)
 
 
 mail = LazyGroup(

@@ -11,8 +11,8 @@ from gascity.cli.terminal import print_stderr as print_stderr
 from gascity.cli.terminal import print_stdout as print_stdout
 from gascity.cli.terminal import printable as printable
 from gascity.cli.terminal import styled as styled
+from gascity.cli.terminal import text_lines as text_lines
 from gascity.cli.terminal import verbatim as verbatim
-from gascity.cli.terminal import verbatim_lines as verbatim_lines
 from gascity.cli.terminal import write_content as write_content
 
 BOLD, DIM, RED, GREEN, YELLOW, CYAN = "1", "2", "31", "32", "33", "36"

@@ -12,9 +12,9 @@ from gascity.cli.output import (
     display_path,
     json_row,
     printable,
+    text_lines,
     time_ago,
     timestamp,
-    verbatim_lines,
 )
 from gascity.cli.problems import city_error
 from gascity.model.names import did_you_mean, parse_name
@@ -243,7 +243,7 @@ def work_text(work: Work) -> Iterator[str]:
     """Yield the title and the text of an item, for the agent that works on it."""
     yield f"{work.id}: {work.title}"
     yield ""
-    yield from verbatim_lines(work.body)
+    yield from text_lines(work.body)
 
 
 def reminder(lines: Iterable[str]) -> list[str]:

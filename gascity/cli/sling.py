@@ -21,7 +21,7 @@ from gascity.cli.fast_sling import (
     result_lines,
     sender,
 )
-from gascity.cli.output import print_json, print_stderr, print_stdout, verbatim_lines
+from gascity.cli.output import print_json, print_stderr, print_stdout, text_lines, verbatim
 from gascity.control.client import controller_state, ensure_controller, send_request
 from gascity.model.names import parse_name, unknown_rig
 from gascity.model.problems import CityError
@@ -178,7 +178,7 @@ def _wait(
         reason = work.reason if work.status != DONE and work.reason != summary else ""
         print_stdout(f"{id} {status}" + (f": {reason}" if reason else ""))
         if summary:
-            print_stdout(*verbatim_lines(summary))
+            print_stdout(*map(verbatim, text_lines(summary)))
         if _is_cut(context, work, summary):
             print_stderr(f"output truncated; full log: `city work logs {id}`")
     return 0 if work.status == DONE else 1

@@ -61,7 +61,7 @@ def escape(text: str, keep: str = "") -> str:
 
     Escaping a text twice changes nothing more.
     """
-    return text if text.isprintable() else text.translate(_table(keep))
+    return text if text.isprintable() else _joined(text).translate(_table(keep))
 
 
 def printable(text: str) -> str:
@@ -72,6 +72,14 @@ def printable(text: str) -> str:
 def escape_json(text: str) -> str:
     """Escape control characters that JSON allows in strings; the values stay the same."""
     return text if text.isprintable() else text.translate(_table("\n", in_json=True))
+
+
+def _joined(text: str) -> str:
+    """Turn the bytes of a file name that are UTF-8 into characters; in the C locale none are."""
+    try:
+        return text.encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:  # half a surrogate pair
+        return text
 
 
 def _table(keep: str, in_json: bool = False) -> dict[int, str]:
@@ -114,10 +122,9 @@ def verbatim(line: str) -> str:
     return _VERBATIM + line
 
 
-def verbatim_lines(text: str) -> list[str]:
-    """Return a text's lines as content, without the line breaks at its end."""
-    lines = text.rstrip("\n").split("\n")
-    return [verbatim(line.removesuffix("\r") if is_terminal() else line) for line in lines]
+def text_lines(text: str) -> list[str]:
+    """Return a text's lines, without the line breaks at its end."""
+    return text.replace("\r\n", "\n").rstrip("\n").split("\n")
 
 
 def rendered(line: str, raw: bool = False) -> str:

@@ -13,9 +13,9 @@ from gascity.cli.output import (
     fact_lines,
     plural,
     print_stderr,
+    text_lines,
     time_ago,
     timestamp,
-    verbatim_lines,
 )
 from gascity.cli.problems import city_error
 from gascity.cli.records import LABEL, find_work, state_facts, whole_row, work_row, work_table
@@ -133,7 +133,7 @@ def _show_lines(context: CommandContext, work: Work) -> Iterator[str]:
     yield from fact_lines(facts, LABEL, context.width, "Work", context.colour)
     if work.body.strip() and work.body.strip() != work.title.strip():
         yield ""
-        yield from verbatim_lines(work.body)
+        yield from text_lines(work.body)
 
 
 def _result_facts(result: WorkResult | None) -> Iterator[tuple[str, str]]:

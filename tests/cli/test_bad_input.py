@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from gascity.cli.terminal import escape
 from gascity.model.fields import AGENT, Kind, Table
 from gascity.model.tables import (
     IMPORT,
@@ -89,13 +90,9 @@ def problems(run: Callable[..., Ran], root: Path, *, code: int = 1) -> list[dict
     for problem in found:
         place = f"{problem['file']}:{problem['line']}:{problem['col']}: "
         head = f"{place if problem['line'] else ''}{problem['severity']}: {problem['message']}"
-        assert f"{_printable(head)} [{problem['code']}]\n" in told.err
+        assert f"{escape(head)} [{problem['code']}]\n" in told.err
     assert contents(root) == before
     return found
-
-
-def _printable(text: str) -> str:
-    return "".join(char if char.isprintable() else "\ufffd" for char in text)
 
 
 def at(found: Iterable[Mapping[str, Any]], file: str, code: str | None = None) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from gascity.cli.status import AgentStatus, CityStatus
 from gascity.cli.status.watch import changes, frame
+from gascity.cli.terminal import escape, rendered
 from gascity.control.client import ControllerState
 from gascity.control.status import at_rest
 from gascity.model.problems import Problem
@@ -262,18 +263,18 @@ looks = st.builds(
 def test_the_live_view_always_fits_the_terminal(
     look: CityStatus, width: int, height: int, colour: bool
 ) -> None:
-    lines = frame(look, NOW, width, height, colour)
+    lines = [rendered(line) for line in frame(look, NOW, width, height, colour)]
     plain = [re.sub(r"\x1b\[\d+m", "", line) for line in lines]
     assert len(lines) == height
     assert max(map(len, plain)) <= width
-    assert all(line.isprintable() for line in plain)
+    assert all(escape(line) == line for line in plain)
     assert colour or plain == lines
 
 
 @given(looks, st.integers(20, 200), st.integers(5, 60))
 def test_colour_changes_no_text(look: CityStatus, width: int, height: int) -> None:
     coloured = frame(look, NOW, width, height, colour=True)
-    plain = [re.sub(r"\x1b\[\d+m", "", line).rstrip() for line in coloured]
+    plain = [re.sub(r"\x1b\[\d+m", "", rendered(line)).rstrip() for line in coloured]
     assert plain == frame(look, NOW, width, height, colour=False)
 
 

@@ -5,13 +5,15 @@ from pathlib import Path
 
 import pytest
 
+from gascity.cli.terminal import rendered
 from gascity_migrate.plan import plan_migration
 from gascity_migrate.report import plan_lines
 from tests.support.trees import build_tree
 
 
 def shown(root: Path) -> list[str]:
-    return list(plan_lines(str(root), plan_migration(str(root), os.environ), False, 80))
+    lines = plan_lines(str(root), plan_migration(str(root), os.environ), False, 80)
+    return [rendered(line) for line in lines]
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ click", "code that decides does no I/O". The rules here look at calls and attrib
 
 import ast
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -33,6 +33,16 @@ MAY_READ_ENVIRONMENT = {
     "gascity/git.py": "GitPython inherits the environment; unset what the caller did not pass",
 }
 
+# Files that may write to stdout, stderr or a terminal, and why.
+MAY_PRINT = {
+    "gascity/cli/terminal.py": "the writer itself",
+    "gascity/cli/context.py": "`confirm` escapes its question",
+    "gascity/startup/answer_cache.py": "writes stored bytes, which the writer made",
+    "gascity/__main__.py": "prints the version, before cli is imported",
+}
+
+_CLICK_PRINTS = {"echo", "secho", "echo_via_pager", "prompt", "confirm", "style", "edit", "pause"}
+_STREAM_WRITES = {"write", "writelines", "buffer"}
 _WRITE_MODES = frozenset("wax+")
 _WRITE_FLAGS = {"O_WRONLY", "O_RDWR", "O_APPEND", "O_TRUNC"}
 _WRITE_METHODS = {"write_text", "write_bytes"}
@@ -71,6 +81,36 @@ def reads_environment(tree: ast.AST) -> Iterator[int]:
                 yield node.lineno
 
 
+def prints(tree: ast.AST) -> Iterator[int]:
+    """Yield the lines of `print`, `click.echo` and the like, and writes to a standard stream."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            if node.func.id in ("print", "input"):
+                yield node.lineno
+        if isinstance(node, ast.Attribute):
+            owner = ast.unparse(node.value)
+            if (owner == "click" and node.attr in _CLICK_PRINTS) or (
+                owner in ("sys.stdout", "sys.stderr", "stream") and node.attr in _STREAM_WRITES
+            ):
+                yield node.lineno
+        if isinstance(node, ast.Call) and ast.unparse(node).startswith("os.write(sys.std"):
+            yield node.lineno
+
+
+def test_only_the_writer_prints() -> None:
+    found = [
+        f"{file}:{line}"
+        for path in modules()
+        if not is_allowed(file := relative(path), MAY_PRINT)
+        for line in prints(ast.parse(path.read_text()))
+    ]
+    assert not found, (
+        f"{', '.join(found)}: do not print here. Text from packs, models and git may control the "
+        "terminal: use print_stdout, print_stderr, print_json or write_content of "
+        "gascity/cli/output.py, `confirm` of cli/context.py, or yield lines to context.output."
+    )
+
+
 def test_only_the_writer_opens_files_for_writing() -> None:
     found = [
         f"{file}:{line}"
@@ -100,9 +140,17 @@ def test_only_the_context_reads_the_environment() -> None:
     )
 
 
-@pytest.mark.parametrize("exceptions", [MAY_WRITE, MAY_READ_ENVIRONMENT])
-def test_every_exception_is_needed(exceptions: dict[str, str]) -> None:
-    rule = opened_for_writing if exceptions is MAY_WRITE else reads_environment
+@pytest.mark.parametrize(
+    ("rule", "exceptions"),
+    [
+        (opened_for_writing, MAY_WRITE),
+        (reads_environment, MAY_READ_ENVIRONMENT),
+        (prints, MAY_PRINT),
+    ],
+)
+def test_every_exception_is_needed(
+    rule: Callable[[ast.AST], Iterator[int]], exceptions: dict[str, str]
+) -> None:
     used = [
         name
         for name in exceptions
@@ -124,6 +172,26 @@ def test_the_rule_sees_a_write(code: str) -> None:
 @pytest.mark.parametrize("code", ["open(p)", 'open(p, "rb")', "os.open(p, os.O_RDONLY)"])
 def test_the_rule_lets_reads_pass(code: str) -> None:
     assert list(opened_for_writing(ast.parse(code))) == []
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "print(x)",
+        "click.echo(x)",
+        "click.confirm(x)",
+        "sys.stderr.write(x)",
+        "sys.stdout.buffer.write(x)",
+        "os.write(sys.stdout.fileno(), x)",
+    ],
+)
+def test_the_rule_sees_output(code: str) -> None:
+    assert set(prints(ast.parse(code))) == {1}
+
+
+@pytest.mark.parametrize("code", ["sys.stdout.flush()", "os.write(pipe, x)", "print_stdout(x)"])
+def test_the_rule_lets_the_writer_pass(code: str) -> None:
+    assert list(prints(ast.parse(code))) == []
 
 
 def test_the_rule_sees_the_environment() -> None:

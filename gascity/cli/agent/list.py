@@ -30,16 +30,16 @@ def _agent_list(context: CommandContext, disk: Disk) -> Report:
     return Report(
         lambda: {"agents": [agent_row(agent, stale) for agent in agents]},
         lambda: (head, *context.entries([_entry(agent, stale) for agent in agents])),
-        _note(city),
+        _notes(city),
     )
 
 
-def _note(city: City) -> str:
+def _notes(city: City) -> tuple[str, ...]:
     broken = [str(agent.name) for agent in city.agents if agent.broken]
     if broken:
-        return f"city: broken agents: {', '.join(broken)}; run `city check` to see why"
+        return (f"city: broken agents: {', '.join(broken)}; run `city check` to see why",)
     errors = sum(problem.is_error for problem in city.all_problems)
-    return f"city: {plural(errors, 'error')}; run `city check` for details" if errors else ""
+    return (f"city: {plural(errors, 'error')}; run `city check` for details",) if errors else ()
 
 
 def maximum(agent: Agent) -> int | None:

@@ -17,7 +17,7 @@ from gascity.cli.output import (
     json_row,
     printable,
     styled,
-    verbatim_lines,
+    text_lines,
     wrap,
     write_content,
 )
@@ -190,7 +190,7 @@ def _prompt_lines(context: CommandContext, prompt: RenderedPrompt) -> Iterator[s
     for piece in _merged(prompt):
         heading = escape(f"── {piece.file}:{piece.line} ({piece.kind}) ")
         yield styled(heading + "─" * max(0, context.width - len(heading)), DIM, context.colour)
-        yield from verbatim_lines(prompt.text[piece.start : piece.end])
+        yield from text_lines(prompt.text[piece.start : piece.end])
 
 
 def _merged(prompt: RenderedPrompt) -> list[PromptPiece]:

@@ -145,9 +145,7 @@ def list_all(context: CommandContext, agent: str | None, session: str | None) ->
     rows = [agent_skill_row(entry, skills, context.locator()) for entry in skills.skills]
     extra = {"session": target.id} if target else {}
     context.output({"skills": rows, **extra}, lambda: _agent_skill_lines(context, skills))
-    note = _note(skills.skills)
-    if note:
-        print_stderr(note)
+    print_stderr(*_notes(skills.skills))
     return 0
 
 
@@ -158,13 +156,13 @@ def _all_skills(context: CommandContext, disk: Disk) -> Report:
     return Report(
         lambda: {"skills": [skill_row(entry, locator) for entry in entries]},
         lambda: (head, *context.entries([_entry(entry) for entry in entries])),
-        _note(entries),
+        _notes(entries),
     )
 
 
-def _note(entries: Iterable[ResolvedSkill]) -> str:
+def _notes(entries: Iterable[ResolvedSkill]) -> tuple[str, ...]:
     names = ", ".join(entry.skill.name for entry in entries if entry.skill.problems)
-    return f"city: problems in {names}; run `city skill check` for details" if names else ""
+    return (f"city: problems in {names}; run `city skill check` for details",) if names else ()
 
 
 def _agent_skill_lines(context: CommandContext, skills: AgentSkills) -> Iterator[str]:

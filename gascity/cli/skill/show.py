@@ -7,7 +7,7 @@ import click
 
 from gascity.cli.command import json_command
 from gascity.cli.context import CommandContext, agent_option
-from gascity.cli.output import DIM, escape, styled, verbatim_lines, wrap
+from gascity.cli.output import DIM, escape, styled, text_lines, wrap
 from gascity.cli.problems import city_error
 from gascity.cli.skill.list import (
     AgentSkills,
@@ -135,7 +135,7 @@ def _lines(context: CommandContext, details: _SkillDetails, text: bool) -> Itera
         heading = escape(f"── {details.entry.skill.path}/{SKILL_FILE} ")
         rule = "─" * max(0, context.width - len(heading))
         yield styled(heading + rule, DIM, context.colour)
-        yield from verbatim_lines(details.text)
+        yield from text_lines(details.text)
 
 
 def _facts(details: _SkillDetails) -> Iterator[tuple[str, str]]:
