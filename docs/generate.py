@@ -72,6 +72,7 @@ def files() -> Iterator[tuple[Path, str]]:
             furniture=[furniture_row(one) for one in shipped if one.facts.skills.directory],
             servers=[server_row(one) for one in shipped if one.facts.mcp.target],
             options=[row for one in shipped for row in option_rows(one)],
+            terminals=[terminal_row(one) for one in shipped if one.facts.interactive],
         ),
     )
 
@@ -177,6 +178,19 @@ def server_row(one: Provider) -> dict[str, str]:
         "reference": code(reference),
         "places": " ".join(one.facts.mcp.expands_in) if reference else "",
         "launch": "yes" if can_launch(one) else "",
+    }
+
+
+def terminal_row(provider: Provider) -> dict[str, str]:
+    facts = provider.facts
+    names = dict.fromkeys(str(dialog["name"]) for dialog in facts.terminal.dialogs)
+    typed = facts.terminal.before or facts.terminal.after
+    resumes = facts.resume_flag and facts.session_id_flag
+    return {
+        "name": provider.name,
+        "typed": "yes" if typed else "no",
+        "dialogs": ", ".join(names) or "–",
+        "resumed": "yes" if resumes else "no",
     }
 
 

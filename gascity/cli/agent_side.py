@@ -29,7 +29,7 @@ from gascity.cli.output import (
 from gascity.cli.records import reminder, whole_row, work_row, work_text
 from gascity.cli.session.find import find_agent_name
 from gascity.model.problems import CityError
-from gascity.model.work import ClaimToken, Session, StaleTokenError, Work
+from gascity.model.work import ClaimToken, Session, StaleTokenError, Work, subject_of
 
 if TYPE_CHECKING:
     from gascity.model.city import Agent, City
@@ -135,7 +135,9 @@ class NextWork(NamedTuple):
 @click.option("--claim", is_flag=True, help="Claim the next item; only inside a session.")
 @click.option("--drain-ack", is_flag=True, help="If there is no work, ask to be stopped.")
 @click.option(
-    "--inject", is_flag=True, help="Format as a reminder for a provider's hook; exit with 0."
+    "--inject",
+    is_flag=True,
+    help="Format as a reminder for a provider's hook, with queued nudges; exit with 0.",
 )
 def hook(
     context: CommandContext, agent: str | None, claim: bool, drain_ack: bool, inject: bool
@@ -145,9 +147,12 @@ def hook(
     Shows the session's item, else the next one of its agent. Exits with 1 if there
     is none.
     """
+    if inject and not (agent or context.environ.get("CITY_AGENT")):
+        return 0  # a hook that runs for a user's own program must not block its turn
     answer = _claim(context, agent) if claim else _look(context, agent)
     acknowledged = drain_ack and answer.work is None and _acknowledge(context)
     if inject:
+        _inject_nudges(context)
         if answer.work is not None:
             first = f"There is work for you: {_line(answer)}"
             print_stdout(*reminder((first, "Run `city hook --claim` to claim it.")))
@@ -157,6 +162,21 @@ def hook(
         lambda: work_text(answer.work) if claim and answer.work else [_line(answer)],
     )
     return int(answer.work is None)
+
+
+def _inject_nudges(context: CommandContext) -> None:
+    """Print the texts queued for this session; each is delivered once, here or in its terminal."""
+    who = caller(context.environ)
+    if who is None or current_session(context, who) is None:
+        return
+    store, now = context.store(), time.time()
+    with store.transaction():
+        nudges = store.take_nudges(who.session, now)
+        for kind, ids in map(subject_of, nudges):
+            if kind == "mail":
+                store.mark_mail(list(map(int, ids)), now, actor=who.session)
+    for nudge in nudges:
+        print_stdout(*reminder(nudge.text.splitlines()))
 
 
 def _look(context: CommandContext, agent: str | None) -> NextWork:

@@ -45,6 +45,8 @@ _FROM_HOOKS = {"--inject", "--auto", "--hook"}
 def translated(arguments: Sequence[str], context: CommandContext) -> list[str]:
     """Return the arguments for `city`; for a command it lacks, print what to use and exit."""
     match arguments:
+        case ["nudge", "drain", *rest] if "--inject" in rest:
+            return ["hook", "--inject"]
         case ["nudge", "drain" | "list" | "status", *_]:
             pass
         case ["nudge", _, _, *_]:

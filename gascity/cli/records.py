@@ -26,6 +26,7 @@ from gascity.model.work import (
     QUARANTINED,
     RATE_LIMITED,
     UNKNOWN,
+    WAITING,
     Decision,
     Run,
     Session,
@@ -35,7 +36,11 @@ from gascity.model.work import (
 from gascity.store.port import Store
 
 LABEL = 14  # width of labels
-STATE_STYLES = {CRASHED: RED, QUARANTINED: RED, RATE_LIMITED: YELLOW, UNKNOWN: YELLOW, IDLE: DIM}
+STATE_STYLES = {
+    **dict.fromkeys((CRASHED, QUARANTINED), RED),
+    **dict.fromkeys((RATE_LIMITED, UNKNOWN, WAITING), YELLOW),
+    IDLE: DIM,
+}
 _ID_LETTERS = 8  # of a session's id in tables
 _SIMILAR = 500  # latest work items among which similar ids are searched
 _REMINDER = "system-reminder"

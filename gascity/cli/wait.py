@@ -19,7 +19,7 @@ from gascity.control.decide.reasons import city_stopped, no_controller
 from gascity.control.decide.types import Blocked
 from gascity.control.paths import controller_log
 from gascity.model.problems import CityError
-from gascity.model.work import FINISHED, OPEN, Session, Work
+from gascity.model.work import FINISHED, OPEN, WAITING, Session, Work
 from gascity.store.port import Store
 
 START_TIMEOUT = 20.0  # seconds until a new controller answers
@@ -136,6 +136,7 @@ class WorkWaiter:
         self.start_controller = start_controller
         self._first_event = first_event
         self._absence = ControllerAbsence(context.root)
+        self._told = ""  # what its session waits for, as printed last
 
     def wait(self) -> tuple[Work, Blocked | None]:
         """Return the item once it finished, or with the reason why it stays blocked."""
@@ -160,9 +161,19 @@ class WorkWaiter:
         absent = self._absence.lasts()  # also when it runs: resets the grace period
         if not controller_state(self.context.root).running:
             return self._without_controller(absent)
-        return (
-            lasting_blocks(self.context.root, work.id).get(work.id) if work.status == OPEN else None
-        )
+        if work.status == OPEN:
+            return lasting_blocks(self.context.root, work.id).get(work.id)
+        self._tell_if_waiting(work)
+        return None
+
+    def _tell_if_waiting(self, work: Work) -> None:
+        """Print once that the session of a running item needs its user."""
+        session = self.context.store().session(work.session)
+        waits = session is not None and session.state == WAITING
+        reason = f"{work.id}: {session.alias} is {session.reason}" if session and waits else ""
+        if reason and reason != self._told:
+            print_stderr(reason)
+        self._told = reason
 
     def _without_controller(self, absent: bool) -> Blocked | None:
         """Start the controller again if it was killed, but not if a user stopped it."""

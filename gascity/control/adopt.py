@@ -119,8 +119,11 @@ def _adopt_run(live: LiveState, finisher: RunFinisher, stopper: SessionStopper, 
     finisher.check(session.id)
     if session.id not in live.active_runs:
         return
-    if session.interactive and live.store.nudges(session.id):
-        live.typing_queue.add(session.id)
+    if session.interactive:
+        live.screens_due.add(session.id)
+        for nudge in live.store.nudges(session.id):
+            if nudge.typing is not None:  # whether it was sent is unknown; it stays queued
+                live.store.set_typing(nudge.id, None)
     if session.state == STOPPING:
         live.sessions.put(session)
         stopper.begin_stop(session, session.asked or "stop", session.reason)

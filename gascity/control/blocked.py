@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 from gascity.control.client import controller_state, is_starting
 from gascity.control.decide import reasons
 from gascity.control.decide.types import Blocked, caps_of
-from gascity.model.work import CANCELLED, FAILED, IDLE, OPEN, Work
+from gascity.model.work import CANCELLED, FAILED, IDLE, OPEN, WAITING, Work
 from gascity.paths import which
 from gascity.store.port import Store
 
@@ -165,6 +165,9 @@ def _full_caps(
     sessions = store.sessions(agent=name, live=True)
     if any(session.state == IDLE for session in sessions):
         return []
+    waiting = [session for session in sessions if session.state == WAITING]
+    if maximum is not None and len(sessions) >= maximum and waiting:
+        return [reasons.waits_for_user(waiting[0])]
     if maximum is not None and len(sessions) >= maximum:
         return [reasons.agent_full(name, len(sessions), maximum)]
     count = live_count or _count_from_store(store)
@@ -295,6 +298,10 @@ class LastingBlocks:
         for cap, limit in self.run_config.caps(config):
             if limit == 0:
                 return reasons.cap_full(cap, 0, limit)
+        sessions = self.store.sessions(agent=config.name, live=True)
+        waiting = [session for session in sessions if session.state == WAITING]
+        if config.pool.maximum is not None and len(waiting) >= config.pool.maximum:
+            return reasons.waits_for_user(waiting[0])
         failure = self.start_failures.get(config.name)
         if failure is not None and not _is_transient(failure):
             return failure

@@ -313,6 +313,10 @@ class RunFinisher:
             columns["conversation"] = output.conversation
         if output.summary:
             columns["snippet"] = output.summary[:200]
+        for nudge in live.store.nudges(session.id) if session.interactive else ():
+            # Its item is queued again and its mail unread: the next start has them.
+            if nudge.about:
+                live.store.drop_nudge(nudge.id)
         live.change(session, "session.ended", **columns)
         if ours == "restart":
             self.to_restart.append((session.id, session.work))

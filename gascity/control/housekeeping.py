@@ -1,4 +1,4 @@
-"""Housekeeping: log size limits, processes left by runs, old records, typing into terminals."""
+"""Housekeeping: log size limits, processes left by runs, old records."""
 
 import os
 from collections.abc import Callable
@@ -11,7 +11,6 @@ from gascity.watch import WRITES, Watch
 
 _LOGS = 1.0  # seconds between checks of growing logs
 _LEFT = 1.0  # seconds from the end of a run to the search for leftover processes
-TYPING = 1.0  # seconds between checks whether a terminal is ready for input
 _DAY = 86400.0
 _OWN_LOG = 5_000_000
 
@@ -19,9 +18,13 @@ _OWN_LOG = 5_000_000
 class Housekeeping:
     """Runs when something is due, and never otherwise."""
 
-    def __init__(self, live: LiveState, log: Callable[[str], None]) -> None:
+    def __init__(
+        self, live: LiveState, log: Callable[[str], None], logs_grew: Callable[[set[str]], None]
+    ) -> None:
+        """`logs_grew` is called with the logs that grew."""
         self.live = live
         self.log = log
+        self.logs_grew = logs_grew
         self.after: list[ActiveRun] = []  # ended runs to clean up after
         self.next_at: float | None = None
         self.watch = Watch()
@@ -59,7 +62,6 @@ class Housekeeping:
         self.next_at = None
         self._bound_logs()
         self._sweep()
-        self._type()
         if self.live.now - self._pruned > _DAY:
             self.prune()
 
@@ -74,6 +76,7 @@ class Housekeeping:
 
     def _bound_logs(self) -> None:
         grown, self._grown = self._grown, set()
+        self.logs_grew(grown)
         for active in list(self.live.active_runs.values()):
             if active.run.log in grown:
                 self._bound_log(active)
@@ -108,25 +111,3 @@ class Housekeeping:
         for path in (path for active in after for path in active.files):
             with suppress(OSError):
                 os.unlink(path)
-
-    def _type(self) -> None:
-        """Type waiting nudges into terminals that are ready for input."""
-        live = self.live
-        for id in list(live.typing_queue):
-            session, active = live.sessions.get(id), live.active_runs.get(id)
-            if session is None or active is None or not session.interactive:
-                live.typing_queue.discard(id)
-                continue
-            config = self.live.run_config.agent(session.agent)
-            prefix = config.agent.settings.ready_prompt_prefix if config else ""
-            # Without a visible prompt, Enter might answer a question that no user has read.
-            if not prefix or not active.runtime.awaits_input(active.handle, prefix):
-                continue
-            nudges = live.store.nudges(id)
-            # One at a time; the next when the terminal is ready again.
-            if nudges and active.runtime.send_text(active.handle, nudges[0].text):
-                live.store.mark_nudges([nudges[0].id], live.now)
-            if not live.store.nudges(id):
-                live.typing_queue.discard(id)
-        if live.typing_queue:
-            self.schedule(TYPING)

@@ -45,6 +45,7 @@ class PendingStart(NamedTuple):
     resume: bool
     about: str = ""  # purpose of a run without a work item
     by: float = 0.0  # when its directory must be ready (monotonic clock)
+    nudges: tuple[int, ...] = ()  # delivered with its text
 
 
 class ActiveRun(NamedTuple):
@@ -96,7 +97,7 @@ class LiveState:
         self.stopping: dict[str, StopProgress] = {}
         self.preparing: dict[str, PendingStart] = {}
         self.prepared: dict[str, PreparedSession] = {}
-        self.typing_queue: set[str] = set()  # sessions with text to type into their terminal
+        self.screens_due: set[str] = set()  # sessions whose terminal must be looked at
         self.unreleased: list[tuple[str, ActiveRun]] = []  # spawned, not yet committed
         self.start_failures: dict[str, Blocked] = {}  # by agent: why its last start failed
         self.dirty: dict[str, None] = {}
@@ -182,7 +183,7 @@ class LiveState:
         for table in (self.active_runs, self.stopping, self.preparing, self.prepared):
             table.clear()
         self.decisions = []
-        self.typing_queue.clear()
+        self.screens_due.clear()
         self.start_failures.clear()
         self.dirty.clear()
         self.sessions = SessionIndex()

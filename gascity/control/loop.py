@@ -27,7 +27,7 @@ from traceback import format_exception
 
 from gascity.control.adopt import adopt, kill_strays
 from gascity.control.finish import RunFinisher, SessionStopper
-from gascity.control.housekeeping import TYPING, Housekeeping
+from gascity.control.housekeeping import Housekeeping
 from gascity.control.launch import write_programs
 from gascity.control.live_state import CONTROLLER, LiveState
 from gascity.control.observe import StoreEvents
@@ -35,6 +35,7 @@ from gascity.control.reload import ConfigReloader
 from gascity.control.schedule import Scheduler
 from gascity.control.server import ControlServer, Ownership, RequestHandlers, acquire_lock
 from gascity.control.start import SessionStarter
+from gascity.control.terminals import TerminalWatch
 from gascity.model.work import LIVE
 from gascity.prompts import Machine
 from gascity.runtimes import open_runtimes
@@ -93,7 +94,8 @@ class Controller:
         self.starter = SessionStarter(self.live)
         self.scheduler = Scheduler(self.live, self.starter, self.stopper, log)
         self.store_events = StoreEvents(self.live, self.stopper, self.scheduler.observer)
-        self.housekeeping = Housekeeping(self.live, log)
+        self.terminals = TerminalWatch(self.live)
+        self.housekeeping = Housekeeping(self.live, log, self.terminals.logs_grew)
         self.server = ControlServer(root)
         self.requests = RequestHandlers(self)
         self.poll = select.epoll()
@@ -154,6 +156,7 @@ class Controller:
             self.starter.next_at(),
             self.reload_at,
             self.housekeeping.next_at,
+            self.terminals.next_at(),
             min(self._check_again.values(), default=None),
         )
         timeouts = [at - now for at in deadlines if at is not None]
@@ -231,6 +234,7 @@ class Controller:
         self.finisher.reset()
         self.scheduler.reset()
         self.housekeeping.reset()
+        self.terminals.reset()
         self._check_again = {}
 
     def _begin(self) -> None:
@@ -252,9 +256,8 @@ class Controller:
             self.scheduler.mark_all_dirty()
             self.scheduler.reconcile_dirty()
             self.housekeeping.prune()
+            self.terminals.run()
         self._committed()
-        if self.live.typing_queue:
-            self.housekeeping.schedule(TYPING)
         if any(adopted):
             self.log(
                 f"adopted {adopted.running} running sessions; {adopted.ended} had ended, "
@@ -318,6 +321,7 @@ class Controller:
         else:
             self.scheduler.start_restarted(self.finisher)
             self.scheduler.reconcile_dirty()
+            self.terminals.run()
 
     def _do_housekeeping(self) -> None:
         housekeeping = self.housekeeping
@@ -326,8 +330,6 @@ class Controller:
             if housekeeping.watch.fd >= 0:
                 self.poll.modify(housekeeping.watch.fd, select.EPOLLIN)
         housekeeping.add_finished(self.finisher.take_finished())
-        if self.live.typing_queue:
-            housekeeping.schedule(TYPING)
 
     def _check_run(self, session: str) -> None:
         unknown = self.finisher.check(session)
@@ -345,6 +347,7 @@ class Controller:
         unreleased, live.unreleased = live.unreleased, []
         for _, active in unreleased:
             active.runtime.release(active.handle)
+        self.terminals.committed()
         if len(self.run_fds) != len(live.active_runs):
             watched = set(self.run_fds.values())
             for session in live.active_runs.keys() - watched - self._check_again.keys():

@@ -27,9 +27,11 @@ from gascity.model.work import (
     POOL,
     RUNNING,
     STARTING,
+    WAITING,
     Event,
     Session,
     Work,
+    subject_of,
 )
 from gascity.workdir.fingerprint import HOT, NEXT_START, RESTART, drift
 from gascity.workdir.prepare_session import PreparedSession, WorkdirRequest
@@ -114,6 +116,7 @@ class Observer:
             blocked = (*blocked, self.live.start_failures[agent])
         return config.pool._replace(
             blocked=blocked,
+            typed=not config.terminal or config.terminal_rules.can_type,
             wake_on_mail=config.pool.wake_on_mail and not config.script,
             awaits=tuple(name for name in config.depends_on if not self._is_live(name)),
             needed=len(self._needed_by.get(agent, ())),
@@ -176,14 +179,20 @@ class Observer:
             elif not store.list_work(session=session, status=(OPEN,), limit=1):
                 self._reserved[agent].discard(session)
         sessions = self.live.sessions.of(agent) if self.unread else []
+        # A terminal gets the next mail once the last one was typed.
+        typing = {s.id for s in sessions if s.interactive and self._has_mail_to_type(s)}
         letters = (s.id for s in sessions if s.id in self.unread or s.alias in self.unread)
         return Demand(
             items=tuple(item.id for item in items),
             reserved=tuple(reserved),
-            mail=self.unread.get(agent, 0),
-            letters=frozenset(letters),
+            mail=0 if typing else self.unread.get(agent, 0),
+            letters=frozenset(letters) - typing,
             next_due=store.next_due(agent, now),
         )
+
+    def _has_mail_to_type(self, session: Session) -> bool:
+        nudges = self.live.store.nudges(session.id)
+        return any(subject_of(nudge)[0] == "mail" for nudge in nudges)
 
     def observed_sessions(self, agent: str) -> list[ObservedSession]:
         """Return its indexed sessions and those with reserved items."""
@@ -294,7 +303,8 @@ class StoreEvents:
         if status == CANCELLED and not session.interactive:
             self.stopper.begin_stop(session, "cancel", f"{work} was cancelled")
         elif session.interactive:
-            state = session.state if session.state == DRAINING else IDLE
+            kept = session.state in (DRAINING, WAITING)
+            state = session.state if kept else IDLE
             live.change(session, state=state, work="", idle_since=live.now)
         elif session.state == RUNNING:
             # The agent reported the item as finished. Let its process exit, but not stay forever.
@@ -312,4 +322,4 @@ class StoreEvents:
             live.sessions.put(session)
             live.mark_dirty(session.agent)
             if event.type == "session.nudged" and session.interactive and session.state in LIVE:
-                live.typing_queue.add(session.id)
+                live.screens_due.add(session.id)

@@ -17,6 +17,7 @@ from gascity.runtimes import headless_runtime, wants_terminal
 from gascity.source.disk import Disk
 
 if TYPE_CHECKING:
+    from gascity.render.terminal import TerminalRules
     from gascity.workdir.prepare_session import SessionPreparer
 
 
@@ -27,6 +28,7 @@ class AgentRunConfig(NamedTuple):
     agent: Agent
     provider: Provider | None
     make_preparer: "Callable[[], SessionPreparer]"  # lazily created
+    make_terminal_rules: "Callable[[], TerminalRules]"  # the same
     pool: Pool
     runtime: str
     terminal: bool  # manual and named sessions run in terminals
@@ -34,6 +36,10 @@ class AgentRunConfig(NamedTuple):
     resumes: bool  # each item continues the last conversation
     depends_on: tuple[str, ...]  # agents that must have a live session first
     prefix: str  # of its work ids
+
+    @property
+    def terminal_rules(self) -> "TerminalRules":
+        return self.make_terminal_rules()
 
     @property
     def preparer(self) -> "SessionPreparer":
@@ -171,6 +177,7 @@ class RunConfig:
             agent=agent,
             provider=provider,
             make_preparer=self.make_preparer,
+            make_terminal_rules=cache(partial(_make_terminal_rules, provider, agent)),
             pool=self._pool(agent, interactive=not per_item),
             runtime=headless_runtime(agent.settings.runtime or self.city.session.runtime),
             terminal=provider is not None and provider.facts.interactive,
@@ -203,6 +210,13 @@ def _make_preparer(city: City, environ: Mapping[str, str], machine: Machine) -> 
     from gascity.workdir.prepare_session import SessionPreparer
 
     return SessionPreparer(city, environ, machine)
+
+
+def _make_terminal_rules(provider: Provider | None, agent: Agent) -> "TerminalRules":
+    """Import and compile the patterns late: only terminals need them."""
+    from gascity.render.terminal import TerminalRules, terminal_rules
+
+    return terminal_rules(provider, agent) if provider is not None else TerminalRules()
 
 
 def _lost(city: City, before: "RunConfig") -> list[str]:

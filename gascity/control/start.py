@@ -110,19 +110,19 @@ class SessionStarter:
         if work is None:
             return
         text = message_text(config, work, (), ())
-        live.store.add_nudge(session.id, text, live.now, CONTROLLER)
-        live.typing_queue.add(session.id)
+        live.store.add_nudge(session.id, text, live.now, CONTROLLER, f"work {work.id}")
+        live.screens_due.add(session.id)
         self._record_place(work, session, live.active_runs[session.id].run.log, work.base)
         live.change(session, "session.started", state=RUNNING, work=work.id, idle_since=None)
 
     def _type_mail(self, config: AgentRunConfig, session: Session) -> None:
-        """Have unread messages typed into an idle terminal."""
+        """Have unread messages typed into an idle terminal; they are read once that is done."""
         live, mail = self.live, self._mail(session)
         if mail:
             text = message_text(config, None, mail, ())
-            live.store.add_nudge(session.id, text, live.now, CONTROLLER)
-            live.mark_mail(session, [message.id for message in mail])
-            live.typing_queue.add(session.id)
+            about = f"mail {','.join(str(message.id) for message in mail)}"
+            live.store.add_nudge(session.id, text, live.now, CONTROLLER, about)
+            live.screens_due.add(session.id)
 
     # Starting
 
@@ -159,13 +159,10 @@ class SessionStarter:
             session = live.change(session, work=work.id)
             live.record_decision(work.id, "start", f"{session.alias} takes it")
         nudges = [] if session.interactive else live.store.nudges(session.id)
-        if nudges:
-            live.store.mark_nudges([nudge.id for nudge in nudges], live.now)
         purpose = f"{MAIL} {','.join(str(message.id) for message in mail)}" if mail else about
         by = live.monotonic + live.run_config.city.session.startup_timeout
-        pending = PendingStart(
-            session, work, message_text(config, work, mail, nudges), resume, purpose, by
-        )
+        text, given = message_text(config, work, mail, nudges), tuple(n.id for n in nudges)
+        pending = PendingStart(session, work, text, resume, purpose, by, given)
         live.preparing[session.id] = pending
         self._prepare(config, pending)
 
@@ -263,16 +260,20 @@ class SessionStarter:
             return
         run = self._record_run(pending, launch, runtime, handle)
         live.start_failures.pop(session.agent, None)
+        if pending.nudges:  # not before: a start that fails delivers nothing
+            live.store.mark_nudges(pending.nudges, live.now)
         if session.interactive:
             self._greet(config, session)
         if work is not None:
             placed = session._replace(workdir=prepared.workdir, branch=prepared.branch)
             self._record_place(work, placed, run.log, prepared.base or work.base)
         waits = session.interactive and work is None
+        # Not idle before its screen is known: it may show a dialog.
+        state = RUNNING if not waits else STARTING if config.terminal_rules.known else IDLE
         live.change(
             session,
             "session.started",
-            state=IDLE if waits else RUNNING,
+            state=state,
             reason=f"working on {work.id}" if work else "",
             run=run.id,
             pid=run.pid,
@@ -310,12 +311,11 @@ class SessionStarter:
         return active.run
 
     def _greet(self, config: AgentRunConfig, session: Session) -> None:
-        """Have the agent's `nudge` setting and waiting nudges typed into a new terminal."""
+        """Have the agent's `nudge` setting and queued nudges typed into a new terminal."""
         live, greeting = self.live, config.agent.settings.nudge
         if greeting:
             live.store.add_nudge(session.id, greeting, live.now, CONTROLLER)
-        if greeting or live.store.nudges(session.id):
-            live.typing_queue.add(session.id)
+        live.screens_due.add(session.id)
 
     def _record_place(self, work: Work, session: Session, log: str, base: str) -> None:
         """Record with an item where it runs."""

@@ -275,7 +275,11 @@ AGENT = table(
         ),
         Field("prompt_flag", _S, 'Flag for prompt_mode "flag" or "file".'),
         Field("ready_delay_ms", _I, "Start-up time of interactive sessions.", minimum=0),
-        Field("ready_prompt_prefix", _S, "Text a terminal shows once the session is ready."),
+        Field(
+            "ready_prompt_prefix",
+            _S,
+            "Prompt of an empty input line, for providers without [terminal].",
+        ),
         Field("process_names", _L, "Names of its process."),
         Field("resume_command", _S, "Command to resume a conversation."),
         Field("pre_start", _L, "Shell commands to run before the session is created.", ()),

@@ -259,6 +259,25 @@ class ProviderTools(SettingsRecord):
     names: Mapping[str, str]
 
 
+class ProviderTerminal(SettingsRecord):
+    """Nested table `terminal` of a provider."""
+
+    _table = PROVIDER
+
+    before: str | None = None
+    after: str | None = None
+    above: str | None = None
+    below: str | None = None
+    below2: str | None = None
+    below3: str | None = None
+    cursor_shown: bool = False
+    suggestion: str | None = None
+    region: int = 8
+    not_ready: tuple[str, ...]
+    dialogs: tuple[Mapping[str, object], ...] = ()
+    pasted: str | None = None
+
+
 class ProviderLimits(SettingsRecord):
     """Nested table `limits` of a provider."""
 
@@ -301,6 +320,7 @@ class ProviderFacts(SettingsRecord):
         "mcp": ProviderMcp,
         "trust": ProviderTrust,
         "tools": ProviderTools,
+        "terminal": ProviderTerminal,
         "limits": ProviderLimits,
         "listing": ProviderListing,
     }
@@ -338,6 +358,7 @@ class ProviderFacts(SettingsRecord):
     mcp: ProviderMcp
     trust: ProviderTrust
     tools: ProviderTools
+    terminal: ProviderTerminal
     limits: ProviderLimits
     listing: ProviderListing
 

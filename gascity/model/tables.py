@@ -198,7 +198,11 @@ PROVIDER = table(
         Field("prompt_flag", _S, 'Flag for prompt_mode "flag" or "file".'),
         Field("prompt_separator", _S, "Argument before the prompt, such as `--`."),
         Field("ready_delay_ms", _I, "Start-up time of interactive sessions.", 0, minimum=0),
-        Field("ready_prompt_prefix", _S, "Text a terminal shows once it is ready."),
+        Field(
+            "ready_prompt_prefix",
+            _S,
+            "Prompt of an empty input line, for providers without [terminal].",
+        ),
         Field("instructions_file", _S, "Instructions file it reads.", "AGENTS.md"),
         Field("instructions_also", _L, "Other instructions files it reads.", ()),
         Field("supports_hooks", _B, "It can run hook commands.", False),
@@ -302,6 +306,24 @@ PROVIDER = table(
         ),
         Field("tools.shell_pattern", _S, "How it names a shell command."),
         Field("tools.names", Kind.STRING_MAP, "Its names of generic tools.", {}, Merge.OVERLAY),
+        Field("terminal.before", _S, "Pattern left of the cursor on an empty input line."),
+        Field("terminal.after", _S, "Pattern from the cursor on: blanks or a placeholder."),
+        Field("terminal.above", _S, "Pattern of the line above the input line."),
+        Field("terminal.below", _S, "Pattern of the line below it."),
+        Field("terminal.below2", _S, "Pattern of the line two below it."),
+        Field("terminal.below3", _S, "Pattern of the line three below it."),
+        Field("terminal.cursor_shown", _B, "It hides the cursor in menus and dialogs.", False),
+        Field("terminal.suggestion", _S, "Pattern of a line that announces suggested input."),
+        Field(
+            "terminal.region",
+            _I,
+            "Lines above the cursor from which on not_ready is searched.",
+            8,
+            minimum=0,
+        ),
+        Field("terminal.not_ready", _L, "Patterns of a running turn, menu or dialog.", ()),
+        Field("terminal.dialogs", Kind.TABLES, "Its dialogs: pattern and name.", ()),
+        Field("terminal.pasted", _S, "Pattern of what it shows instead of a long paste."),
         Field("limits.instruction_bytes", _I, "Maximum size of instructions.", minimum=0),
         Field("limits.skill_listing_chars", _I, "Maximum size of a skill list.", minimum=0),
         Field(
@@ -338,6 +360,14 @@ OPTION = table(
         Field("choices", Kind.TABLES, "Values with their flag_args or env.", ()),
         Field("only", _S, "Runs that accept its flags.", choices=("headless", "interactive")),
         Field("omit", _B, "Remove the option of the base.", False),
+    ),
+)
+
+DIALOG = table(
+    "dialog",
+    (
+        Field("pattern", _S, "Pattern of text that only this dialog shows.", required=True),
+        Field("name", _S, "What it asks for, such as `trust dialog`.", required=True),
     ),
 )
 

@@ -18,6 +18,7 @@ FINISHED = (DONE, FAILED, CANCELLED)
 
 # State of a session.
 STARTING, RUNNING, IDLE, DRAINING, STOPPING = "starting", "running", "idle", "draining", "stopping"
+WAITING = "waiting"
 STOPPED, CRASHED, QUARANTINED, RATE_LIMITED, UNKNOWN = (
     "stopped",
     "crashed",
@@ -25,7 +26,9 @@ STOPPED, CRASHED, QUARANTINED, RATE_LIMITED, UNKNOWN = (
     "rate-limited",
     "unknown",
 )
-LIVE = (STARTING, RUNNING, IDLE, DRAINING, STOPPING, UNKNOWN)  # count against every session limit
+# Live sessions count against every session limit. WAITING: its terminal shows a dialog that only a
+# user may answer.
+LIVE = (STARTING, RUNNING, IDLE, WAITING, DRAINING, STOPPING, UNKNOWN)
 STATES = (*LIVE[:-1], STOPPED, CRASHED, QUARANTINED, RATE_LIMITED, UNKNOWN)
 
 # Origin of a session: the pool, a [[named_session]] table, or a user.
@@ -208,6 +211,14 @@ class Nudge(NamedTuple):
     text: str
     at: float
     delivered: float | None = None
+    about: str = ""  # `work ID` or `mail ID,ID`: what else is settled once it is delivered
+    typing: float | None = None  # since when it is being typed, so that nothing else delivers it
+
+
+def subject_of(nudge: Nudge) -> tuple[str, list[str]]:
+    """Return what a nudge is about: `work` or `mail` with ids; "" for a plain text."""
+    kind, _, ids = nudge.about.partition(" ")
+    return kind, ids.split(",") if ids else []
 
 
 class Event(NamedTuple):

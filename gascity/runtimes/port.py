@@ -10,6 +10,7 @@ means that a run has ended.
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from gascity.model.screen import TerminalScreen
 from gascity.model.work import Run
 
 
@@ -114,6 +115,16 @@ class RunLogs(Protocol):
         """Delete the log, if it exists."""
 
 
+class InputLine(Protocol):
+    """Recognises the input line of the program in a terminal."""
+
+    def is_ready(self, screen: TerminalScreen) -> bool:
+        """Return whether the input line is empty, without a menu, dialog or running turn."""
+
+    def has_text(self, screen: TerminalScreen, text: str) -> bool:
+        """Return whether the input line shows exactly this text."""
+
+
 class Runtime(Protocol):
     """Runs commands for sessions. Methods that stop a run do nothing if it has ended."""
 
@@ -163,11 +174,17 @@ class Runtime(Protocol):
     def peek(self, handle: RunHandle, lines: int) -> str:
         """Return the last lines of the terminal, or of the log."""
 
-    def awaits_input(self, handle: RunHandle, prompt_prefix: str) -> bool:
-        """Return whether the terminal shows a prompt with this prefix."""
+    def screen(self, handle: RunHandle) -> TerminalScreen | None:
+        """Return what the terminal shows; None if the run has ended or there is no terminal."""
 
-    def send_text(self, handle: RunHandle, text: str) -> bool:
-        """Type a text and Enter; False if that is not possible."""
+    def type_text(self, handle: RunHandle, text: str, input_line: InputLine) -> bool:
+        """Type a text into an empty input line, and Enter once it is there; return whether sent.
+
+        The only way to type. Nothing is typed unless the input line is ready, twice in a row, and
+        Enter is not typed unless the line shows the text. It may take seconds, so call it in a
+        worker thread. False: the text was not sent; call it again later with the same text, which
+        may be on the input line by then.
+        """
 
     def attached(self, handle: RunHandle) -> bool | None:
         """Return whether a user is attached to the terminal; None if unknown."""

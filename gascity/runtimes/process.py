@@ -7,9 +7,10 @@ import os
 import signal
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from gascity.model.screen import TerminalScreen
 from gascity.runtimes import proc, trampoline
 from gascity.runtimes.logs import FileLogs
-from gascity.runtimes.port import RunHandle, RunLogs, RunSpec, RunStatus
+from gascity.runtimes.port import InputLine, RunHandle, RunLogs, RunSpec, RunStatus
 from gascity.runtimes.proc import Process
 
 _FIRST_SAFE_FD = 10  # above the descriptors 0 to 4 that the child gets
@@ -142,10 +143,10 @@ class ProcessRuntime:
     def peek(self, handle: RunHandle, lines: int) -> str:
         return self.logs.tail(handle.log, lines)
 
-    def awaits_input(self, handle: RunHandle, prompt_prefix: str) -> bool:  # noqa: ARG002
-        return False
+    def screen(self, handle: RunHandle) -> TerminalScreen | None:  # noqa: ARG002
+        return None
 
-    def send_text(self, handle: RunHandle, text: str) -> bool:  # noqa: ARG002
+    def type_text(self, handle: RunHandle, text: str, input_line: InputLine) -> bool:  # noqa: ARG002
         return False
 
     def attached(self, handle: RunHandle) -> bool | None:  # noqa: ARG002

@@ -12,16 +12,20 @@ import signal
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from gascity.model.screen import TerminalScreen
 from gascity.runtimes import proc, trampoline
-from gascity.runtimes.port import RunHandle, RunSpec
+from gascity.runtimes.port import InputLine, RunHandle, RunSpec
 from gascity.runtimes.process import ProcessRuntime, close_files, open_log
 from gascity.runtimes.tmux_client import TmuxClient, TmuxError, quoted
 
 _HISTORY = 5000  # lines of scrollback
 _KEPT_SCREENS = 20  # terminals of ended runs
-_PROMPT_LINES = 12  # at the bottom of the screen, where a prompt is searched
-_GATE_TIMEOUT, _PASTE_TIMEOUT = 5.0, 0.5  # seconds: until a run starts, until a paste is displayed
-_BORDERS = " \t│┃|"  # may precede a prompt
+_GATE_TIMEOUT = 5.0  # seconds until a run starts
+# Seconds until a paste is displayed, and until the input line is empty again. Programs take almost
+# a second on a busy machine.
+_PASTE_TIMEOUT, _ENTER_TIMEOUT = 5.0, 2.0
+_BETWEEN_LOOKS = 0.1  # seconds
+_CAPTURES, _ENTERS = 5, 3  # attempts
 
 # The user's tmux configuration is not read. These are all settings that differ from the defaults.
 _SETTINGS = (
@@ -59,6 +63,8 @@ class TmuxRuntime(ProcessRuntime):
     def __init__(self, root: str, environ: Mapping[str, str]) -> None:
         super().__init__()
         self._client = TmuxClient(root, environ)
+        # By pid and ticks: the text that was typed but not sent.
+        self._unsent: dict[tuple[int, int], str] = {}
 
     def missing_requirement(self) -> str:
         return super().missing_requirement() or self._client.missing_requirement()
@@ -127,26 +133,39 @@ class TmuxRuntime(ProcessRuntime):
                 return "".join(f"{line}\n" for line in screen[-lines:] if lines > 0)
         return ""
 
-    def awaits_input(self, handle: RunHandle, prompt_prefix: str) -> bool:
-        try:
+    def screen(self, handle: RunHandle) -> TerminalScreen | None:
+        """Return what the terminal shows; also None if tmux does not respond."""
+        with contextlib.suppress(TmuxError):
             pane = self._pane(handle)
-            screen = self._screen(pane) if pane and not pane.dead else []
-        except TmuxError:
-            return False
-        last = [line.lstrip(_BORDERS) for line in screen if line.strip()][-_PROMPT_LINES:]
-        return any(f"{line} ".startswith(prompt_prefix) for line in last)
+            if pane and not pane.dead:
+                return self._capture(pane)
+        return None
 
-    def send_text(self, handle: RunHandle, text: str) -> bool:
-        """Paste a text and type Enter; False if the run has ended or tmux does not respond."""
+    def type_text(self, handle: RunHandle, text: str, input_line: InputLine) -> bool:
+        """Type a text and Enter; see the port. City never deletes what it typed.
+
+        Keys that delete mean other things in menus. A text that was typed but not sent is
+        remembered instead, and sent by a later call if the input line still shows it.
+        """
+        clean, key = _printable(text), (handle.pid, handle.ticks)
+        if not clean.strip():
+            return True  # nothing to type; Enter alone might answer a question
         try:
             pane = self._pane(handle)
             if not pane or pane.dead:
                 return False
-            if (clean := _printable(text)) and not self._paste(pane, clean):
+            if self._unsent.get(key) == clean:
+                screen = self._seen_twice(pane, lambda s: input_line.has_text(s, clean))
+            else:
+                screen = None
+            if screen is None:
+                screen = self._paste(pane, clean, input_line, key)
+            if screen is None or not self._enter(pane, screen, clean, input_line):
                 return False
-            return self._type_key(handle, "Enter")
         except TmuxError:
             return False
+        del self._unsent[key]
+        return True
 
     def attached(self, handle: RunHandle) -> bool | None:
         try:
@@ -235,25 +254,97 @@ class TmuxRuntime(ProcessRuntime):
             lines.pop()
         return lines
 
-    def _paste(self, pane: Pane, text: str) -> bool:
-        """Paste a text and wait until the screen shows it and stops changing.
+    def _capture(self, pane: Pane) -> TerminalScreen | None:
+        """Return the visible screen and the cursor; None if it changes all the time."""
+        cursor = f"display-message -p -t {pane.id} '#{{cursor_x}} #{{cursor_y}} #{{cursor_flag}}'"
+        for _ in range(_CAPTURES):
+            # Without -J: joined lines would shift the rows.
+            reply = self._client.execute(cursor, f"capture-pane -p -t {pane.id}", cursor)
+            before, *lines, after = reply.output.removesuffix("\n").split("\n")
+            if not reply.error and before == after and before.count(" ") == 2:
+                x, y, shown = before.split(" ")
+                return TerminalScreen(tuple(lines), int(x), int(y), shown == "1")
+        return None
 
-        Programs treat an Enter that arrives together with a paste as a part of the paste.
+    def _seen_twice(
+        self, pane: Pane, condition: Callable[[TerminalScreen], bool]
+    ) -> TerminalScreen | None:
+        """Return the screen if the condition holds now and a moment later.
+
+        A program draws a dialog in several steps; one of them may look like its input line.
         """
-        before = current = self._screen(pane)
-        reply = self._client.execute(
-            f"set-buffer -b city{pane.id} -- {quoted(text)} ; "
-            f"paste-buffer -p -d -b city{pane.id} -t {pane.id}"
-        )
+        import time
+
+        first = self._capture(pane)
+        if first is None or not condition(first):
+            return None
+        time.sleep(_BETWEEN_LOOKS)
+        second = self._capture(pane)
+        return second if second is not None and condition(second) else None
+
+    def _paste(
+        self, pane: Pane, text: str, input_line: InputLine, key: tuple[int, int]
+    ) -> TerminalScreen | None:
+        """Paste a text into an empty input line; return the screen once it shows the text."""
+        screen = self._seen_twice(pane, input_line.is_ready)
+        buffer = f"city{pane.id}"
+        if screen is None:
+            return None
+        self._client.execute(f"set-buffer -b {buffer} -- {quoted(text)}")
+        if not self._if_unmoved(
+            pane, screen, f"paste-buffer -p -b {buffer} -t {pane.id}", f"delete-buffer -b {buffer}"
+        ):
+            return None
+        self._unsent[key] = text
+        shown: TerminalScreen | None = None
 
         def is_displayed() -> bool:
-            nonlocal current
-            previous, current = current, self._screen(pane)
-            return before != current == previous
+            nonlocal shown
+            shown = self._seen_twice(pane, lambda screen: input_line.has_text(screen, text))
+            return shown is not None
 
-        if not reply.error:
-            _wait_until(is_displayed, _PASTE_TIMEOUT, 0.02)
-        return not reply.error
+        _wait_until(is_displayed, _PASTE_TIMEOUT, _BETWEEN_LOOKS)
+        return shown
+
+    def _enter(self, pane: Pane, screen: TerminalScreen, text: str, input_line: InputLine) -> bool:
+        """Type Enter and wait until the input line no longer shows the text.
+
+        A program that is slow may take the first Enter for a part of the paste; it is typed again
+        only under the same condition as the first.
+        """
+
+        def is_gone() -> bool:
+            current = self._capture(pane)
+            return current is not None and not input_line.has_text(current, text)
+
+        for _ in range(_ENTERS):
+            if not self._if_unmoved(pane, screen, f"send-keys -t {pane.id} Enter"):
+                return False
+            _wait_until(is_gone, _ENTER_TIMEOUT, _BETWEEN_LOOKS)
+            again = self._seen_twice(pane, lambda screen: input_line.has_text(screen, text))
+            if again is None:
+                return True
+            screen = again
+        return False
+
+    def _if_unmoved(
+        self, pane: Pane, screen: TerminalScreen, command: str, finally_: str = ""
+    ) -> bool:
+        """Run a command unless the cursor has moved since the screen was captured.
+
+        The server compares and types in one step, so a dialog that opens in between gets nothing.
+        Leaves a user's copy mode first. Return whether the command was run.
+        """
+        here = f"{screen.x} {screen.y} {int(screen.cursor_shown)}"
+        same = f"#{{==:#{{cursor_x}} #{{cursor_y}} #{{cursor_flag}},{here}}}"
+        cancel = quoted(f"send-keys -t {pane.id} -X cancel")
+        done = quoted(f"{command} ; display-message -p done")
+        reply = self._client.execute(
+            f"if-shell -F -t {pane.id} '#{{pane_in_mode}}' {cancel}",
+            f"if-shell -F -t {pane.id} {quoted(same)} {done}",
+            *([finally_] if finally_ else ()),
+        )
+        return reply.output.strip() == "done" and not reply.error
 
     def _type_key(self, handle: RunHandle, key: str) -> bool:
         """Type one key, leaving a user's copy mode first; False if that is not possible."""

@@ -273,7 +273,9 @@ class Store(Protocol):
     def unread_counts(self) -> dict[str, int]:
         """Return the number of unread messages of each recipient that has any."""
 
-    def add_nudge(self, session: str, text: str, now: float, actor: str = HUMAN) -> Nudge:
+    def add_nudge(
+        self, session: str, text: str, now: float, actor: str = HUMAN, about: str = ""
+    ) -> Nudge:
         """Queue a text for the session's next turn."""
 
     def nudges(self, session: str) -> list[Nudge]:
@@ -281,6 +283,18 @@ class Store(Protocol):
 
     def mark_nudges(self, ids: Sequence[int], now: float) -> None:
         """Mark nudges as delivered."""
+
+    def take_nudges(self, session: str, now: float) -> list[Nudge]:
+        """Mark all nudges that are not being typed as delivered, and return them, oldest first.
+
+        The caller delivers them. Of two callers each nudge goes to one.
+        """
+
+    def set_typing(self, id: int, since: float | None) -> bool:
+        """Record that a nudge is being typed, or no longer; False if it is delivered or gone."""
+
+    def drop_nudge(self, id: int) -> None:
+        """Delete a nudge that must not be delivered any more."""
 
     # Events, decisions, notes
 

@@ -162,6 +162,30 @@ def test_a_reminder_is_a_block_and_never_fails(kept: Kept) -> None:
     assert work.id in lines[0]
 
 
+def test_queued_nudges_reach_a_session_by_its_hook_and_only_once(kept: Kept) -> None:
+    session = kept.session(interactive=True)
+    kept.store.add_nudge(session.id, "Look at the tide.\nThen the moon.", 2.0)
+    typed = kept.store.add_nudge(session.id, "This is being typed.", 2.0)
+    assert kept.store.set_typing(typed.id, 3.0)
+    ran = kept("hook", "--inject", as_=session)
+    lines = ["<system-reminder>", "Look at the tide.", "Then the moon.", "</system-reminder>"]
+    assert ran == Ran(0, "\n".join((*lines, "")), "")
+    assert kept("hook", "--inject", as_=session) == Ran(0, "", "")
+    assert [nudge.id for nudge in kept.store.nudges(session.id)] == [typed.id]
+
+
+def test_mail_that_a_hook_delivers_is_read(kept: Kept) -> None:
+    session = kept.session(interactive=True)
+    mail = kept.store.send_mail("human", session.agent, "Tide", "It rises.", 2.0)
+    kept.store.add_nudge(session.id, "It rises.", 2.0, about=f"mail {mail.id}")
+    assert "It rises." in kept("hook", "--inject", as_=session).out
+    assert not kept.store.unread_counts()
+
+
+def test_a_hook_outside_a_session_does_not_block_the_users_own_program(kept: Kept) -> None:
+    assert kept("hook", "--inject") == Ran(0, "", "")
+
+
 # prime
 
 
@@ -347,7 +371,7 @@ def test_an_unsupported_gc_command_is_a_json_object_with_json(gc: Callable[..., 
     fits(ran.json, PROBLEMS)
 
 
-@pytest.mark.parametrize("arguments", [("nudge", "drain", "--inject"), ("handoff", "--auto", "x")])
+@pytest.mark.parametrize("arguments", [("mail", "count", "--inject"), ("handoff", "--auto", "x")])
 def test_unsupported_commands_from_provider_hooks_exit_with_0(
     gc: Callable[..., Ran], arguments: tuple[str, ...]
 ) -> None:
@@ -359,5 +383,6 @@ def test_gc_maps_old_command_names(gc: Callable[..., Ran], kept: Kept) -> None:
     session = kept.session()
     assert gc("nudge", session.alias, "Look up.").code == 0
     assert [one.text for one in kept.store.nudges(session.id)] == ["Look up."]
+    assert gc("nudge", "drain", "--inject") == Ran(0, "", "")
     assert gc("mail", "list") == gc("mail", "inbox")
     assert code_of(gc("agent", "claim", "--json")) == "no-session"

@@ -295,9 +295,9 @@ def test_pin_records_the_time_and_unpin_clears_it(in_harbour: InHarbour, harbour
     ("state", "interactive", "words"),
     [
         pytest.param(RUNNING, False, "after its current work", id="running"),
-        pytest.param(IDLE, False, "at its next turn", id="idle"),
-        pytest.param(IDLE, True, "when it is ready for input", id="terminal"),
-        pytest.param(STOPPED, False, "when it runs again", id="stopped"),
+        pytest.param(IDLE, False, "queued for mayor-1 until its next turn.", id="idle"),
+        pytest.param(IDLE, True, "until it is ready: controller is not running", id="terminal"),
+        pytest.param(STOPPED, False, "until it runs again (it is stopped)", id="stopped"),
     ],
 )
 def test_a_nudge_is_stored_and_the_answer_says_when_it_arrives(
@@ -308,6 +308,7 @@ def test_a_nudge_is_stored_and_the_answer_says_when_it_arrives(
     ran = in_harbour("session", "nudge", "mayor-1", "Look at the tide.")
     assert ran.code == 0
     assert words in ran.out
+    assert "got the message" not in ran.out
     with stored(harbour) as store:
         assert [nudge.text for nudge in store.nudges(session.id)] == ["Look at the tide."]
 

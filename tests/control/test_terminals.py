@@ -87,8 +87,9 @@ def test_a_nudge_sent_without_a_controller_is_typed_later(talking: RunningCity) 
 
 def test_mail_is_typed_into_an_idle_terminal(talking: RunningCity) -> None:
     assert talking.run("mail", "send", "mayor", "The kettle boils.").code == 0
-    talking.until(lambda: "heard The kettle boils.\n" in heard(talking))
-    assert not talking.store.unread_counts()
+    talking.until(lambda: "The kettle boils." in heard(talking))
+    talking.until(lambda: not talking.store.unread_counts())
+    assert heard(talking).count("heard") == 1, "a line break would be Enter for this program"
 
 
 def test_a_changed_definition_restarts_a_terminal_and_a_pinned_one_waits(

@@ -9,7 +9,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gascity.runtimes.port import RunHandle, RunLogs, RunSpec, RunState, RunStatus
+from gascity.model.screen import TerminalScreen
+from gascity.runtimes.port import InputLine, RunHandle, RunLogs, RunSpec, RunState, RunStatus
 
 if TYPE_CHECKING:
     from gascity.runtimes.port import Runtime
@@ -158,10 +159,10 @@ class MemoryRuntime:
     def peek(self, handle: RunHandle, lines: int) -> str:
         return self.logs.tail(handle.log, lines)
 
-    def awaits_input(self, handle: RunHandle, prompt_prefix: str) -> bool:  # noqa: ARG002
-        return False
+    def screen(self, handle: RunHandle) -> TerminalScreen | None:  # noqa: ARG002
+        return None
 
-    def send_text(self, handle: RunHandle, text: str) -> bool:  # noqa: ARG002
+    def type_text(self, handle: RunHandle, text: str, input_line: InputLine) -> bool:  # noqa: ARG002
         return False
 
     def attached(self, handle: RunHandle) -> bool | None:  # noqa: ARG002

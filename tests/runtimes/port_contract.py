@@ -9,9 +9,11 @@ import select
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
+from gascity.model.screen import TerminalScreen
 from gascity.model.work import Run
 from gascity.runtimes.port import (
     RunHandle,
@@ -25,6 +27,16 @@ from gascity.runtimes.port import (
 from tests.runtimes.bench import exited, until
 
 _PATIENCE = 30_000  # milliseconds
+
+
+class _NeverReady(NamedTuple):
+    """An input line that is never empty."""
+
+    def is_ready(self, screen: TerminalScreen) -> bool:  # noqa: ARG002
+        return False
+
+    def has_text(self, screen: TerminalScreen, text: str) -> bool:  # noqa: ARG002
+        return False
 
 
 class Launcher:
@@ -208,6 +220,5 @@ class PortContract:
         handle = launcher.start("sleep 1000")
         assert bool(runtime.attach_command(handle)) == runtime.interactive
         assert runtime.attached(handle) is False
-        assert not runtime.awaits_input(handle, "no such prompt")
-        if not runtime.interactive:
-            assert not runtime.send_text(handle, "hello")
+        assert bool(runtime.screen(handle)) == runtime.interactive
+        assert not runtime.type_text(handle, "hello", _NeverReady())

@@ -2,6 +2,7 @@
 
 import ast
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -10,7 +11,9 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import NamedTuple
 
+from gascity.model.screen import TerminalScreen
 from gascity.runtimes.port import RunHandle, Runtime
 from gascity.runtimes.tmux import TmuxRuntime
 from tests.runtimes.bench import Bench, alive, until
@@ -24,7 +27,7 @@ tty.setraw(0)
 os.write(1, b"\\x1b[?2004h" * (sys.argv[1] == "asks") + b"> ")
 with open("pieces", "w") as pieces:
     while piece := os.read(0, 1 << 16):
-        os.write(1, b"*")
+        os.write(1, b"!" if piece.endswith(b"\\r") else b"*")
         print(ascii(piece), file=pieces, flush=True)
         if piece == b"\\r" or piece.endswith(b"~\\r"):
             print("end", file=pieces, flush=True)
@@ -79,6 +82,26 @@ def is_dead(runtime: TmuxRuntime, handle: RunHandle) -> bool:
 def children_of(pid: int) -> list[int]:
     text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
     return [int(child) for child in text.split() if alive(int(child))]
+
+
+class Taken(NamedTuple):
+    """The input line of `taker`, which shows a `*` per piece of input, and `!` for Enter."""
+
+    def is_ready(self, screen: TerminalScreen) -> bool:
+        return screen.before_cursor == "> "
+
+    def has_text(self, screen: TerminalScreen, text: str) -> bool:  # noqa: ARG002
+        return re.fullmatch(r"(> )?\*+", screen.before_cursor) is not None
+
+
+class Echoed(NamedTuple):
+    """The input line of `cat`: the terminal echoes what is typed."""
+
+    def is_ready(self, screen: TerminalScreen) -> bool:
+        return screen.line(screen.y) == ""
+
+    def has_text(self, screen: TerminalScreen, text: str) -> bool:
+        return screen.before_cursor == text
 
 
 def taker(bench: Bench, asks: str) -> RunHandle:

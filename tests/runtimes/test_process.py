@@ -20,6 +20,7 @@ from gascity.runtimes.process import ProcessRuntime
 from gascity.runtimes.trampoline import create_exit_file, mark_stopped, read_exit_file
 from tests.runtimes.bench import Bench, alive, exited, until
 from tests.runtimes.contract import RuntimeContract
+from tests.runtimes.terminals import Echoed
 
 
 @pytest.fixture
@@ -82,7 +83,8 @@ class TestProcess(RuntimeContract):
 
     def test_it_takes_no_text_and_cannot_be_attached_to(self, bench: Bench) -> None:
         handle = bench.spawn(bench.spec())
-        assert bench.runtime.send_text(handle, "text") is False
+        assert bench.runtime.type_text(handle, "text", Echoed()) is False
+        assert bench.runtime.screen(handle) is None
         assert bench.runtime.attached(handle) is False
         assert bench.runtime.attach_command(handle) == ()
 

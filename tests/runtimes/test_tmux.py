@@ -17,6 +17,7 @@ from tests.runtimes.bench import Bench, alive, exited, until
 from tests.runtimes.contract import RuntimeContract
 from tests.runtimes.terminals import (
     OPENING,
+    Echoed,
     benched,
     is_dead,
     output_of,
@@ -199,7 +200,7 @@ def test_killing_the_server_ends_its_runs(bench: Bench, runtime: TmuxRuntime) ->
     )
     assert int(pid) in runtime.leftover_pids([tough])[tough]
     assert runtime.attached(tough) is False
-    assert runtime.send_text(tough, "hello") is False
+    assert runtime.type_text(tough, "hello", Echoed()) is False
     assert runtime.peek(tough, 5) == ""
     again = bench.start("exit 5", name=plain.name)
     assert bench.end(again) == exited(5)
@@ -229,8 +230,8 @@ def test_a_server_that_does_not_respond_leaves_the_state_unknown(
             patch.setattr(tmux_client, "_RETRY_AFTER", 0)
             assert runtime.attached(handle) is None
             assert runtime.status(handle) == RunStatus(RunState.RUNNING)
-            assert runtime.send_text(handle, "hello") is False
-            assert runtime.awaits_input(handle, "") is False
+            assert runtime.type_text(handle, "hello", Echoed()) is False
+            assert runtime.screen(handle) is None
             assert runtime.peek(handle, 5) == ""
             assert runtime.strays(str(bench.root), ()) == []
             with pytest.raises(OSError, match="does not respond"):
@@ -290,7 +291,7 @@ def test_no_secret_is_on_a_command_line_or_in_the_server(
     with spied() as lines:
         handle = bench.start("env -0 > env; echo > done; exec cat", env=odd)
         bench.file("done")
-        assert runtime.send_text(handle, "secret-5e0c")
+        assert runtime.type_text(handle, "secret-5e0c", Echoed())
         until(lambda: "secret-5e0c" in runtime.peek(handle, 9), "it arrived")
     assert lines
     assert not [line for line in lines if b"secret-5e0c" in line]
@@ -350,7 +351,7 @@ def test_the_name_of_an_ended_run_can_be_used_again(bench: Bench, runtime: TmuxR
     until(lambda: "two" in runtime.peek(second, 5), "it is shown")
     assert runtime.peek(first, 5) == ""
     runtime.kill(first)
-    assert runtime.send_text(first, "hello") is False
+    assert runtime.type_text(first, "hello", Echoed()) is False
     assert runtime.status(second) == RunStatus(RunState.RUNNING)
     assert runtime.attached(second) is False
 

@@ -15,6 +15,8 @@ from gascity.runtimes.port import RunState, RunStatus
 from gascity.runtimes.tmux import TmuxRuntime
 from tests.runtimes.bench import Bench, alive, exited, until
 from tests.runtimes.terminals import (
+    Echoed,
+    Taken,
     benched,
     children_of,
     is_dead,
@@ -58,8 +60,8 @@ def test_peek_shows_the_screen_of_an_ended_run(bench: Bench, runtime: TmuxRuntim
     assert bench.end(handle) == exited(3)
     until(lambda: is_dead(runtime, handle), "its terminal knows")
     assert runtime.peek(handle, 9) == "out\nwrong\n"
-    assert runtime.send_text(handle, "hello") is False
-    assert runtime.awaits_input(handle, "out") is False
+    assert runtime.type_text(handle, "hello", Echoed()) is False
+    assert runtime.screen(handle) is None
     runtime.kill(handle)
     assert runtime.peek(handle, 9) == ""
 
@@ -98,29 +100,30 @@ def test_a_text_arrives_as_one_paste_and_then_enter(
     bench: Bench, runtime: TmuxRuntime, asks: str, pasted: bytes
 ) -> None:
     handle = taker(bench, asks)
-    assert runtime.send_text(handle, "one 'two'\r\n\tdrei ü $x; #{pid}\n\n")
+    assert runtime.type_text(handle, "one 'two'\r\n\tdrei ü $x; #{pid}\n\n", Taken())
     *before, enter = pieces_of(bench)
     assert (b"".join(before), enter) == (pasted, b"\r")
 
 
 def test_a_text_cannot_press_keys(bench: Bench, runtime: TmuxRuntime) -> None:
     handle = taker(bench, "asks")
-    assert runtime.send_text(handle, "a\x1b[201~\x03b\x04\x7f\x9b31mc\x00")
+    assert runtime.type_text(handle, "a\x1b[201~\x03b\x04\x7f\x9b31mc\x00", Taken())
     assert b"".join(pieces_of(bench)) == b"\x1b[200~a[201~b31mc\x1b[201~\r"
 
 
 def test_a_long_text_arrives_whole(bench: Bench, runtime: TmuxRuntime) -> None:
     handle = taker(bench, "asks")
     text = "".join(f"line {number} ü\n" for number in range(10_000)).strip()
-    assert runtime.send_text(handle, text)
+    until(lambda: runtime.type_text(handle, text, Taken()), "it is all shown")
     arrived = b"".join(pieces_of(bench)).decode().replace("\r", "\n")
     assert arrived == f"\x1b[200~{text}\x1b[201~\n"
 
 
-def test_an_empty_text_is_just_enter(bench: Bench, runtime: TmuxRuntime) -> None:
+def test_an_empty_text_is_not_even_enter(bench: Bench, runtime: TmuxRuntime) -> None:
     handle = taker(bench, "asks")
-    assert runtime.send_text(handle, "")
-    assert pieces_of(bench) == [b"\r"]
+    assert runtime.type_text(handle, "\n", Taken())
+    assert runtime.type_text(handle, "next", Taken())
+    assert b"".join(pieces_of(bench)) == b"\x1b[200~next\x1b[201~\r"
 
 
 def test_text_goes_to_the_run_whatever_the_user_opened_beside_it(
@@ -131,17 +134,18 @@ def test_text_goes_to_the_run_whatever_the_user_opened_beside_it(
     subprocess.run(ask, check=True)
     first = output_of(*words_of(runtime), "list-panes", "-s", "-t", handle.name, "-F", "#{pane_id}")
     subprocess.run([*words_of(runtime), "copy-mode", "-t", first.split()[0]], check=True)
-    assert runtime.send_text(handle, "hello")
+    assert runtime.type_text(handle, "hello", Echoed())
     until(lambda: runtime.peek(handle, 5) == "hello\nhello\n", "it is shown twice: typed, written")
 
 
-def test_a_prompt_is_distinguished_from_other_lines(bench: Bench, runtime: TmuxRuntime) -> None:
-    handle = bench.start("echo '> old'; seq 1 30; echo '│ > '; echo '  help'; exec cat")
-    until(lambda: "help" in runtime.peek(handle, 5), "all is shown")
-    assert runtime.awaits_input(handle, "> ")
-    assert runtime.awaits_input(handle, "help")
-    assert not runtime.awaits_input(handle, "❯ ")
-    assert not runtime.awaits_input(handle, "> old")
+def test_the_screen_has_its_lines_and_its_cursor(bench: Bench, runtime: TmuxRuntime) -> None:
+    handle = bench.start("printf 'x%.0s' $(seq 1 250); printf '\\n语> '; exec cat")
+    until(lambda: "语>" in runtime.peek(handle, 5), "all is shown")
+    screen = runtime.screen(handle)
+    assert screen is not None
+    assert [len(line) for line in screen.lines[:2]] == [200, 50]  # wrapped lines stay apart
+    assert (len(screen.lines), screen.x, screen.y, screen.cursor_shown) == (50, 4, 2, True)
+    assert (screen.before_cursor, screen.after_cursor) == ("语> ", "")
 
 
 def test_an_attached_user_is_reported(bench: Bench, runtime: TmuxRuntime) -> None:
@@ -173,7 +177,7 @@ def test_another_process_takes_over_a_run(bench: Bench) -> None:
         pass
     other = TmuxRuntime(str(bench.root), os.environ)
     until(lambda: "hello" in other.peek(handle, 5), "it is seen")
-    assert other.send_text(handle, "again")
+    assert other.type_text(handle, "again", Echoed())
     until(lambda: "again" in other.peek(handle, 1), "it is typed")
     assert other.attached(handle) is False
     [stray] = other.strays(str(bench.root), ())

@@ -220,6 +220,28 @@ class MailContract:
         assert (event.type, event.subject) == ("session.nudged", "s1")
         assert "one" not in str(event.data), "what a nudge says is for its session"
 
+    def test_a_nudge_is_taken_by_one_and_never_while_it_is_typed(self, store: Store) -> None:
+        enter(store, "s1")
+        first = store.add_nudge("s1", "one", 2.0, about="work w-1")
+        second = store.add_nudge("s1", "two", 2.0)
+        assert store.set_typing(first.id, 3.0)
+        assert store.nudges("s1") == [first._replace(typing=3.0), second]
+        assert store.take_nudges("s1", 4.0) == [second._replace(delivered=4.0)]
+        assert store.take_nudges("s1", 4.0) == []
+        assert store.set_typing(first.id, None)
+        assert store.take_nudges("s1", 5.0) == [first._replace(delivered=5.0)]
+        assert not store.set_typing(first.id, 6.0)
+
+    def test_a_dropped_nudge_is_gone_and_a_delivered_one_stays_delivered(
+        self, store: Store
+    ) -> None:
+        enter(store, "s1")
+        first, second = (store.add_nudge("s1", text, 2.0) for text in ("one", "two"))
+        store.mark_nudges([first.id], 3.0)
+        for nudge in (first, second):
+            store.drop_nudge(nudge.id)
+        assert store.nudges("s1") == []
+
 
 class EventContract:
     """Events, decisions, notes and transactions."""

@@ -511,10 +511,12 @@ class MemoryStore:
                 counts[mail.to] = counts.get(mail.to, 0) + 1
         return counts
 
-    def add_nudge(self, session: str, text: str, now: float, actor: str = HUMAN) -> Nudge:
+    def add_nudge(
+        self, session: str, text: str, now: float, actor: str = HUMAN, about: str = ""
+    ) -> Nudge:
         agent = self._memory.all_sessions[session].agent
         with self.transaction():
-            nudge = Nudge(self._memory.next_id("nudge"), session, text, now)
+            nudge = Nudge(self._memory.next_id("nudge"), session, text, now, about=about)
             self._memory.all_nudges[nudge.id] = nudge
             data = {"agent": agent, "nudge": nudge.id}
             self._append("session.nudged", session, now, data, actor)
@@ -529,6 +531,26 @@ class MemoryStore:
             for id in ids:
                 nudge = self._memory.all_nudges[id]
                 self._memory.all_nudges[id] = nudge._replace(delivered=now)
+
+    def take_nudges(self, session: str, now: float) -> list[Nudge]:
+        with self.transaction():
+            taken = [nudge for nudge in self.nudges(session) if nudge.typing is None]
+            self.mark_nudges([nudge.id for nudge in taken], now)
+        return [nudge._replace(delivered=now) for nudge in taken]
+
+    def set_typing(self, id: int, since: float | None) -> bool:
+        with self.transaction():
+            nudge = self._memory.all_nudges.get(id)
+            if nudge is None or nudge.delivered is not None:
+                return False
+            self._memory.all_nudges[id] = nudge._replace(typing=since)
+        return True
+
+    def drop_nudge(self, id: int) -> None:
+        with self.transaction():
+            nudge = self._memory.all_nudges.get(id)
+            if nudge is not None and nudge.delivered is None:
+                del self._memory.all_nudges[id]
 
     # Events, decisions, notes
 

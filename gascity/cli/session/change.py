@@ -11,16 +11,29 @@ from gascity.cli.output import display_path, timestamp
 from gascity.cli.problems import city_error
 from gascity.cli.records import session_name, session_row
 from gascity.cli.session.find import session_command
-from gascity.cli.wait import wait_for_session
+from gascity.cli.session.terminal import require_typing, screen_state
+from gascity.cli.wait import wait_for_session, wait_for_write
 from gascity.control.client import controller_state, ensure_controller
 from gascity.control.status import is_over
-from gascity.model.work import CLAIMED, LIVE, OPEN, POOL, RUNNING, STARTING, STOPPING, Session
+from gascity.model.work import (
+    CLAIMED,
+    LIVE,
+    OPEN,
+    POOL,
+    RUNNING,
+    STARTING,
+    STOPPING,
+    Nudge,
+    Session,
+)
 from gascity.runtimes.port import handle_of
 from gascity.store.port import Store
 
 # A session that starts may be given the deleted directory; wait for it to record its own.
 _START_POLL, _START_TIMEOUT = 0.05, 20.0
 _TIMEOUT = 60.0  # seconds that the controller may take to act
+_TYPING_TIMEOUT = 6.0  # seconds that it may take to type into a terminal that is ready
+_DRAWING_TIMEOUT = 3.0  # seconds until the terminal of a slow program shows its input line
 
 
 # Changes in the store, which need no controller
@@ -32,25 +45,49 @@ def nudge(context: CommandContext, session: Session, text: str) -> int:
     """Send a session a message for its next turn."""
     if not text.strip():
         raise click.UsageError("TEXT is empty")
+    if session.interactive:
+        require_typing(context, session)
     nudge = context.store().add_nudge(session.id, text, time.time(), actor(caller(context.environ)))
-    at = timestamp(nudge.at)
+    reason = _queued_until(context, session, nudge)
+    row = {"id": nudge.id, "session": session.id, "text": text, "at": timestamp(nudge.at)}
+    delivery = {"delivery": "queued" if reason else "delivered", "reason": reason or None}
+    name = session_name(session)
     return context.output(
-        lambda: {
-            "nudge": {"id": nudge.id, "session": session.id, "text": text, "at": at},
-            "session": session_row(session, context.root),
-        },
-        lambda: [f"{session_name(session)} gets the message {_when(session)}."],
+        lambda: {"nudge": row | delivery, "session": session_row(session, context.root)},
+        lambda: [f"Message queued for {name} {reason}." if reason else f"{name} got the message."],
     )
 
 
-def _when(session: Session) -> str:
+def _queued_until(context: CommandContext, session: Session, nudge: Nudge) -> str:
+    """Return until when a nudge stays queued; "" once it was delivered."""
     if is_over(session):
-        return f"when it runs again (it is {session.state})"
-    if session.interactive and session.state in LIVE:
-        return "when it is ready for input"
+        return f"until it runs again (it is {session.state})"
+    if session.interactive:
+        return _typed_or_queued(context, session, nudge)
     if session.state == RUNNING:
-        return "at its next turn, after its current work"
-    return "at its next turn"
+        return "until its next turn, after its current work"
+    return "until its next turn"
+
+
+def _typed_or_queued(context: CommandContext, session: Session, nudge: Nudge) -> str:
+    """Wait for the controller to type it if the terminal is ready; return why it is not."""
+    if not controller_state(context.root).running:
+        return "until it is ready: controller is not running (to start it: `city start`)"
+    state = screen_state(context, session)
+    if state is not None and state.kind == "dialog":
+        attach = f"`city session attach {session.alias}`"
+        return f"until it is ready: it is waiting for you: {state.name} ({attach})"
+    if state is not None and state.kind == "busy":
+        return "until it is ready: a turn is running"
+    # A screen that shows nothing known may be about to change.
+    unknown = state is not None and state.kind == "unknown"
+    store = context.store()
+    end = time.monotonic() + (_DRAWING_TIMEOUT if unknown else _TYPING_TIMEOUT)
+    while nudge.id in [queued.id for queued in store.nudges(session.id)]:
+        if time.monotonic() > end:
+            return "until it is ready: its terminal shows no empty input line"
+        wait_for_write(store, 0.2)
+    return ""
 
 
 def refuse_taken(store: Store, name: str, except_id: str = "") -> None:

@@ -21,7 +21,7 @@ from gascity.control.blocked import agent_obstacles
 from gascity.control.client import ensure_controller
 from gascity.model.names import parse_name
 from gascity.model.problems import CityError
-from gascity.model.work import IDLE, LIVE, MANUAL, RUNNING, STARTING, Session
+from gascity.model.work import IDLE, LIVE, MANUAL, RUNNING, STARTING, WAITING, Session
 from gascity.runtimes import INTERACTIVE
 from gascity.runtimes.port import handle_of
 
@@ -61,22 +61,25 @@ def new_session(
     session = _insert(context, config, terminal, checked_name(name) if name is not None else "")
     timeout = run_config.city.session.startup_timeout + _SLACK
     doing = f"{session_name(session)} starts"
-    session = wait_for_session(context, session, _has_started_or_ended, timeout, doing)
+    # Attaching does not wait until the screen is known: the user sees it.
+    started = _has_terminal_or_ended if attach else _has_started_or_ended
+    session = wait_for_session(context, session, started, timeout, doing)
     if terminal:
         # Do not attach to the terminal of a program that exits at once.
         session = wait_for_session(
             context, session, lambda s: s.state not in LIVE, _EARLY_EXIT, doing
         )
-    if session.state not in (RUNNING, IDLE):
+    if not started(session) or session.state not in LIVE:
         raise _start_failure(session)
     if attach:
         _enter(context, session)
     how = f"city session attach {session.alias}"
     if not session.interactive:
         how = f"city sling {session.agent} TEXT --session {session.alias}"
+    state = session.reason if session.state == WAITING else f"{session.state}; next: `{how}`"
     return context.output(
         lambda: {"session": session_row(session, context.root)},
-        lambda: [f"{session_name(session)} is {session.state}; next: `{how}`"],
+        lambda: [f"{session_name(session)} is {state}"],
     )
 
 
@@ -153,7 +156,11 @@ def _insert(
 
 
 def _has_started_or_ended(session: Session) -> bool:
-    return session.state in (RUNNING, IDLE) or session.state not in LIVE
+    return session.state in (RUNNING, IDLE, WAITING) or session.state not in LIVE
+
+
+def _has_terminal_or_ended(session: Session) -> bool:
+    return bool(session.run) or session.state not in LIVE
 
 
 def _start_failure(session: Session) -> CityError:
@@ -204,7 +211,7 @@ def _started(context: CommandContext, session: Session) -> Session:
 
 
 def _start_finished(session: Session) -> bool:
-    running = session.state in (RUNNING, IDLE) and bool(session.run)
+    running = session.state in LIVE and bool(session.run)
     return running or not (session.asked or session.state in LIVE)
 
 

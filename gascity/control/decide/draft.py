@@ -30,10 +30,12 @@ from gascity.model.work import (
     STOPPED,
     STOPPING,
     UNKNOWN,
+    WAITING,
     Session,
 )
 
 _ENDLESS = 1 << 30
+_AWAKE = (STARTING, RUNNING, WAITING, UNKNOWN)
 
 
 class Draft:
@@ -140,6 +142,10 @@ class Draft:
         ready = [s for s in self.undecided() if not backoff_end(s, self.now)]
         return [s for s in ready if s.state == IDLE or (is_new_manual(s) and not s.interactive)]
 
+    def takers(self) -> list[Session]:
+        """Return idle sessions that can be given something: text must reach a terminal."""
+        return [s for s in self.idle() if self.pool.typed or not (s.interactive and s.run)]
+
     def backoff_over(self) -> list[Session]:
         """Return sessions whose back-off is over."""
         waiting = [s for s in self.undecided() if s.state in BACKING_OFF]
@@ -170,7 +176,7 @@ class Draft:
     def active(self) -> bool:
         """Return whether any session is running or about to."""
         idle = {s.id for s in self.idle()}
-        awake = [s for s in self.sessions.values() if s.state in (STARTING, RUNNING, UNKNOWN)]
+        awake = [s for s in self.sessions.values() if s.state in _AWAKE]
         return bool(self._starts) or any(s.id not in idle for s in awake)
 
     def total_capacity(self, returning: str = "") -> int:

@@ -34,6 +34,11 @@ def agent_full(name: str, live: int, maximum: int) -> Blocked:
     return Blocked("agent-cap", f"{name} session limit reached ({live} of {maximum})")
 
 
+def waits_for_user(session: Session) -> Blocked:
+    """Return the reason for a session whose terminal shows a dialog."""
+    return Blocked("waiting", f"{session.alias} is {session.reason}")
+
+
 def cap_code(cap: str) -> str:
     """Return the code of a full cap: of the city, of a rig, or of an agent across all rigs."""
     kind = cap.partition(" ")[0]

@@ -69,6 +69,7 @@ from gascity.model.work import (
     STOPPED,
     STOPPING,
     UNKNOWN,
+    WAITING,
     Session,
 )
 
@@ -218,7 +219,9 @@ def _end_surplus(draft: Draft) -> None:
     surplus = -draft.slack()
     if surplus <= 0:
         return
-    own = [s for s in draft.undecided() if draft.is_pooled(s) and s.state in (IDLE, RUNNING)]
+    own = [
+        s for s in draft.undecided() if draft.is_pooled(s) and s.state in (IDLE, RUNNING, WAITING)
+    ]
     held = {s.id: bool(restart_blocker(s, draft.now)) for s in own}
     own.sort(key=lambda s: (held[s.id], is_busy(s, draft.now), -s.slot))
     for session in own[:surplus]:
@@ -260,7 +263,7 @@ def _restart_changed(draft: Draft) -> None:
     for session in draft.undecided():
         facts = draft.facts[session.id]
         drifted = facts.drift == "restart" and session.interactive
-        if drifted and session.state in (IDLE, RUNNING):
+        if drifted and session.state in (IDLE, RUNNING, WAITING):
             what = ", ".join(facts.drifted) or "its definition"
             why = restart_blocker(session, draft.now)
             if why:
@@ -297,7 +300,7 @@ def _assign_all(draft: Draft) -> None:
 
 def _assign_items(draft: Draft) -> None:
     _assign_reserved(draft)
-    for session in draft.idle():
+    for session in draft.takers():
         if draft.items and not session.attached and not is_busy(session, draft.now):
             _assign(draft, session, draft.items.pop(0))
     if draft.pool.awaits:
@@ -312,7 +315,7 @@ def _assign_reserved(draft: Draft) -> None:
         session = draft.sessions.get(id)
         if session is None or id in draft.decided or backoff_end(session, draft.now):
             continue
-        ready = session in draft.idle() and not is_busy(session, draft.now)
+        ready = session in draft.takers() and not is_busy(session, draft.now)
         back = not is_live(session) and _may_start(draft) and draft.may_return(session)
         if ready or back:
             _assign(draft, session, work)
@@ -365,7 +368,7 @@ def _start_or_resume(draft: Draft, work: str, reason: str, about: str = "") -> N
 def _wake_for_mail(draft: Draft) -> None:
     if not draft.pool.wake_on_mail:
         return
-    ready = [s for s in draft.idle() if not is_busy(s, draft.now) and not s.attached]
+    ready = [s for s in draft.takers() if not is_busy(s, draft.now) and not s.attached]
     for session in ready:
         if session.id in draft.demand.letters:
             draft.run(session, "", "unread mail", "mail")
@@ -417,7 +420,8 @@ def _stop_unneeded(draft: Draft) -> None:
     """Stop what nothing needs: pool sessions at once, others after their idle limits."""
     useless = [s for s in draft.undecided() if draft.is_pooled(s) and _is_unneeded(draft, s)]
     unneeded = draft.pooled_count() - _minimum(draft.pool)
-    spare = min(unneeded, len(useless) - len(draft.items))
+    takers = len(useless) if draft.pool.typed else 0  # the others are in the way of queued items
+    spare = min(unneeded, len(useless) - min(takers, len(draft.items)))
     useless.sort(key=lambda s: (is_live(s), -s.slot))
     for session in useless[: max(0, spare)]:
         _finish(draft, session, "stopped (idle)")
@@ -483,6 +487,9 @@ def _explain(draft: Draft) -> tuple[Blocked, ...]:
 def _cap(draft: Draft) -> tuple[Blocked, ...]:
     most = draft.pool.maximum
     backing = len(draft.backing_off())
+    waiting = next((s for s in draft.sessions.values() if s.state == WAITING), None)
+    if most is not None and draft.live_count() >= most and waiting:
+        return (reasons.waits_for_user(waiting),)
     if most is not None and draft.live_count() >= most:
         return (reasons.agent_full(draft.pool.agent, draft.live_count(), most),)
     if most is not None and backing and draft.live_count() + backing >= most:
@@ -502,9 +509,11 @@ def _summary(draft: Draft, explained: tuple[Blocked, ...]) -> str:
     if draft.pool.blocked:
         return draft.pool.blocked[0].message
     states = [s.state for s in draft.sessions.values()]
+    not_running = sum(states.count(state) for state in (IDLE, DRAINING, WAITING))
     counts = [
-        (draft.live_count() - states.count(IDLE) - states.count(DRAINING), "running"),
+        (draft.live_count() - not_running, "running"),
         (states.count(DRAINING), "draining"),
+        (states.count(WAITING), "waiting for you"),
     ]
     parts = [f"{number} {word}" for number, word in counts if number]
     most = draft.pool.maximum

@@ -52,6 +52,7 @@ class Pool(NamedTuple):
     awaits: tuple[str, ...] = ()  # agents it depends on that have no live session
     needed: int = 0  # number of agents that wait for it to start
     taken: frozenset[str] = frozenset()  # aliases in use by other agents
+    typed: bool = True  # text can be typed into a terminal that is running
 
 
 class NamedSlot(NamedTuple):

@@ -3,7 +3,8 @@
 # Conditions of partial indexes. SQLite uses such an index only for a query with the same words.
 UNFINISHED = "status IN ('open', 'claimed')"
 FINISHED = "status IN ('done', 'failed', 'cancelled')"
-LIVE = "state IN ('starting', 'running', 'idle', 'draining', 'stopping', 'unknown')"
+LIVE = "state IN ('starting', 'running', 'idle', 'waiting', 'draining', 'stopping', 'unknown')"
+_LIVE_1 = "state IN ('starting', 'running', 'idle', 'draining', 'stopping', 'unknown')"
 
 _VERSION_1 = (
     # `waiting` counts the dependencies that are not done; `depends_on` lists their ids in order,
@@ -90,8 +91,8 @@ _VERSION_1 = (
         busy_until REAL,
         snippet TEXT NOT NULL
     ) STRICT, WITHOUT ROWID""",
-    f"CREATE UNIQUE INDEX session_called ON session (alias) WHERE {LIVE} AND alias <> ''",
-    f"CREATE INDEX session_live ON session (agent) WHERE {LIVE}",
+    f"CREATE UNIQUE INDEX session_called ON session (alias) WHERE {_LIVE_1} AND alias <> ''",
+    f"CREATE INDEX session_live ON session (agent) WHERE {_LIVE_1}",
     "CREATE INDEX session_agent ON session (agent)",
     "CREATE INDEX session_alias ON session (alias)",
     "CREATE INDEX session_name ON session (name) WHERE name <> ''",
@@ -163,6 +164,16 @@ _VERSION_1 = (
     "CREATE TABLE note (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID",
 )
 
+# Sessions may be `waiting`. A nudge says what it is about and whether it is being typed.
+_VERSION_2 = (
+    "DROP INDEX session_called",
+    "DROP INDEX session_live",
+    f"CREATE UNIQUE INDEX session_called ON session (alias) WHERE {LIVE} AND alias <> ''",
+    f"CREATE INDEX session_live ON session (agent) WHERE {LIVE}",
+    "ALTER TABLE nudge ADD COLUMN about TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE nudge ADD COLUMN typing REAL",
+)
+
 # The first migration makes version 1 from an empty file, the next makes version 2 of it, and so on.
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_VERSION_1,)
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_VERSION_1, _VERSION_2)
 VERSION = len(MIGRATIONS)

@@ -226,8 +226,16 @@ UNREAD_COUNTS = (
     "SELECT recipient, COUNT(*) FROM mail WHERE archived IS NULL AND read IS NULL"
     " GROUP BY recipient"
 )
-INSERT_NUDGE = f"INSERT INTO nudge (session, text, at) VALUES (?, ?, ?) RETURNING {NUDGE}"
+INSERT_NUDGE = f"INSERT INTO nudge (session, text, at, about) VALUES (?, ?, ?, ?) RETURNING {NUDGE}"
 PENDING_NUDGES = f"SELECT {NUDGE} FROM nudge WHERE session = ? AND delivered IS NULL ORDER BY id"
+
+
+TAKE_NUDGES = (
+    "UPDATE nudge SET delivered = ? WHERE session = ? AND delivered IS NULL AND typing IS NULL"
+    f" RETURNING {NUDGE}"
+)
+SET_TYPING = f"UPDATE nudge SET typing = ? WHERE id = ? AND delivered IS NULL RETURNING {NUDGE}"
+DELETE_NUDGE = "DELETE FROM nudge WHERE id = ? AND delivered IS NULL"
 
 
 def inbox(names: Collection[str], *, unread: bool) -> str:

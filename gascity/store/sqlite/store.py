@@ -456,10 +456,12 @@ class SqliteStore:
     def unread_counts(self) -> dict[str, int]:
         return dict(self._query(statements.UNREAD_COUNTS))
 
-    def add_nudge(self, session: str, text: str, now: float, actor: str = HUMAN) -> Nudge:
+    def add_nudge(
+        self, session: str, text: str, now: float, actor: str = HUMAN, about: str = ""
+    ) -> Nudge:
         with self.transaction():
             try:
-                rows = self._query(statements.INSERT_NUDGE, (session, text, now))
+                rows = self._query(statements.INSERT_NUDGE, (session, text, now, about))
             except ConflictError:  # the foreign key: no such session
                 raise KeyError(session) from None
             nudge = to_nudge(rows[0])
@@ -474,6 +476,19 @@ class SqliteStore:
     def mark_nudges(self, ids: Sequence[int], now: float) -> None:
         with self.transaction():
             self._query(statements.mark_nudges(ids), (now, *ids))
+
+    def take_nudges(self, session: str, now: float) -> list[Nudge]:
+        with self.transaction():
+            rows = self._query(statements.TAKE_NUDGES, (now, session))
+        return sorted(map(to_nudge, rows))
+
+    def set_typing(self, id: int, since: float | None) -> bool:
+        with self.transaction():
+            return bool(self._query(statements.SET_TYPING, (since, id)))
+
+    def drop_nudge(self, id: int) -> None:
+        with self.transaction():
+            self._query(statements.DELETE_NUDGE, (id,))
 
     # Events, decisions, notes
 
