@@ -182,7 +182,8 @@ def every_skill(city: City, disk: Disk) -> list[ResolvedSkill]:
 
 def _own_asset_dirs(city: City) -> list[AssetDir]:
     # An agent with several rigs has one row per rig, but only one directory.
-    homes = {agent.home.directory: agent.home for agent in city.agents}.values()
+    agents = [agent for agent in city.agents if agent.accepted]
+    homes = {agent.home.directory: agent.home for agent in agents}.values()
     return [AssetDir(AGENT_ORIGIN, home.directory, home.catalogues, home.pack) for home in homes]
 
 

@@ -11,7 +11,7 @@ from gascity.cli.agent.explain import may_reveal, reveal_option
 from gascity.cli.command import LazyGroup, json_command
 from gascity.cli.context import CommandContext, agent_option, machine
 from gascity.cli.output import Column, json_row, plural, print_stderr
-from gascity.cli.problems import CheckResult
+from gascity.cli.problems import CheckResult, require_accepted
 from gascity.cli.session.find import find_session, refuse_both, session_option
 from gascity.mcp.delivery import LAUNCH, NONE, Delivery
 from gascity.mcp.types import AgentServers, McpServer
@@ -229,8 +229,9 @@ def _collect(context: CommandContext, reference: str | None) -> tuple[list[_Prob
 def _selected(context: CommandContext, reference: str | None) -> tuple[City, list[Agent]]:
     if reference is None:
         city = context.city()
-        return city, [agent for agent in city.agents if not agent.broken]
+        return city, [agent for agent in city.agents if agent.accepted and not agent.broken]
     city, agent = context.agent(reference)
+    require_accepted(agent)
     return city, [agent]
 
 

@@ -2,11 +2,14 @@
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from gascity.cli.output import BOLD, CYAN, RED, YELLOW, escape, plural, styled
 from gascity.model.problems import CityError, Place, Problem
 from gascity.model.secrets import masked_line
+
+if TYPE_CHECKING:  # every command reports problems; few load agents
+    from gascity.model.city import Agent
 
 _WIDEST = 76
 # For these codes the source line is not shown: it may hold a password in any form.
@@ -16,6 +19,15 @@ _HIDE_LINE = ("too-large", "unparsable-target", "url-credentials", "url-unsafe",
 def city_error(code: str, message: str, hint: str | None = None) -> CityError:
     """Return the exception for one problem without a location."""
     return CityError(Problem(code, message, None, hint))
+
+
+def require_accepted(agent: "Agent") -> None:
+    """Raise CityError if the user has not accepted the agent's pack: nothing of it may run."""
+    if not agent.accepted:
+        binding = agent.name.binding
+        message = f"you have not accepted the pack of `{agent.name}`, so nothing of it is run"
+        hint = f"review it: `city pack show {binding}`; then run `city pack accept {binding}`"
+        raise city_error("pack-not-accepted", message, hint)
 
 
 class Locator:

@@ -11,7 +11,7 @@ from gascity.cli.agent.explain import setting_json, value_text, where
 from gascity.cli.command import LazyGroup, json_command
 from gascity.cli.context import CommandContext, agent_option
 from gascity.cli.output import BOLD, DIM, Column, fact_lines, json_row, print_stderr, styled
-from gascity.cli.problems import CheckResult, Locator, city_error
+from gascity.cli.problems import CheckResult, Locator, city_error, require_accepted
 from gascity.model.city import Agent, City
 from gascity.model.layers import Setting
 from gascity.model.names import did_you_mean
@@ -238,6 +238,7 @@ def _check_agent(context: CommandContext, name: str, reference: str) -> list[Che
 
     scope = load_scope(context, reference)
     agent = scope.agents[0]
+    require_accepted(agent)
     if agent.provider != name:
         _find_provider(context.city(all_providers=True), name)
         message = f"agent `{agent.name}` has provider `{agent.provider}`, not `{name}`"

@@ -9,10 +9,15 @@ from typing import NamedTuple
 
 from gascity.model.city import Agent, City
 from gascity.model.pack import Import, Pack, downwards
+from gascity.model.problems import NOT_ACCEPTED, Problem
 
 BUILT_IN_ORIGIN = "built-in"
 CITY_ORIGIN = "city"
 AGENT_ORIGIN = "agent"
+
+# Catalogues that are used although the user has not accepted the pack: prompts need the fragments
+# that they name, and no program reads those.
+_TEXTS = frozenset(("template-fragments",))
 
 
 class AssetDir(NamedTuple):
@@ -57,7 +62,8 @@ def agent_asset_dirs(city: City, agent: Agent) -> list[AssetDir]:
     for imported in city.rig_imports.get(agent.name.rig or "", ()):
         directories += _import_asset_dirs(imported, agent)
     home = agent.home
-    directories.append(AssetDir(AGENT_ORIGIN, home.directory, home.catalogues, home.pack))
+    catalogues = home.catalogues if agent.accepted else home.catalogues & _TEXTS
+    directories.append(AssetDir(AGENT_ORIGIN, home.directory, catalogues, home.pack))
     return _nearest(directories)
 
 
@@ -79,6 +85,9 @@ def _import_asset_dirs(imported: Import, agent: Agent | None) -> Iterator[AssetD
 
 
 def _own_asset_dirs(origin: str, pack: Pack) -> Iterator[AssetDir]:
+    if not pack.accepted:
+        yield AssetDir(origin, pack.root, pack.catalogues & _TEXTS, pack.root)
+        return
     for kind, directory in pack.extra_asset_dirs:
         yield AssetDir(origin, directory, frozenset((kind,)), pack.root, itself=True)
     yield AssetDir(origin, pack.root, pack.catalogues, pack.root)
@@ -91,6 +100,20 @@ def _nearest(directories: list[AssetDir]) -> list[AssetDir]:
         nearest.pop(asset_dir.directory, None)
         nearest[asset_dir.directory] = asset_dir
     return list(nearest.values())
+
+
+def left_out(city: City, agent: Agent) -> list[Problem]:
+    """Return why an agent does not get the assets of packs that the user has not accepted."""
+    imports = [*city.pack.imports, *city.rig_imports.get(agent.name.rig or "", ())]
+    places = {
+        imported.place
+        for imported in imports
+        if (imported.settings.share or agent.name.binding == imported.binding)
+        and any(not pack.accepted for pack in downwards(imported.pack))
+    }
+    if not places:
+        return []
+    return [p for p in city.problems if p.code == NOT_ACCEPTED and p.place in places]
 
 
 def lenient_packs(city: City) -> frozenset[str]:

@@ -73,7 +73,9 @@ def _settings_obstacles(run_config: "RunConfig", config: "AgentRunConfig") -> It
         yield Blocked("suspended", f"`{name}` is suspended")
     elif rig is not None and rig.settings.suspended_on_start:
         yield Blocked("suspended", f"rig `{rig.name}` is suspended (suspended_on_start)")
-    if agent.broken:
+    if not agent.accepted:
+        yield reasons.not_accepted(name, agent.name.binding or "")
+    elif agent.broken:
         first = next(problem for problem in agent.problems if problem.is_error)
         yield Blocked("broken", f"the definition of `{name}` is invalid: {first.message}")
     if config.pool.maximum == 0:

@@ -6,6 +6,8 @@ from typing import NamedTuple
 ERROR = "error"
 WARNING = "warning"
 
+NOT_ACCEPTED = "pack-not-accepted"  # the code by which several stages find the problem
+
 KeyPath = tuple[str | int, ...]
 
 

@@ -9,6 +9,9 @@ from typing import NamedTuple, NoReturn
 
 from gascity.model.secrets import HIDDEN
 
+# `accepted` of a lock that was written before packs had to be accepted; it counts as accepted.
+UNRECORDED = "unrecorded"
+
 _PORTS = {"https": "443", "ssh": "22", "git": "9418", "file": ""}
 _HUB = "github.com/"  # `https://` may be omitted before it
 _SCP = ""  # `git@host:path` has no scheme
@@ -39,7 +42,7 @@ class LockedPack(NamedTuple):
     `source` and `version` are as the importer writes them, `path` is the directory in the
     repository ("" for its top), `sha256` the hash of the pack's content, and `parents` are those
     who import it: `city`, `rig:NAME`, or the binding of a pack. A lock in its older, public form
-    knows no hash and no parents.
+    knows no hash and no parents. `accepted` is the commit that the user accepted, "" for none.
     """
 
     binding: str
@@ -49,6 +52,17 @@ class LockedPack(NamedTuple):
     commit: str
     sha256: str = ""
     parents: tuple[str, ...] = ()
+    accepted: str = UNRECORDED
+
+    @property
+    def is_unrecorded(self) -> bool:
+        """Was it locked before packs had to be accepted?"""
+        return self.accepted == UNRECORDED
+
+    @property
+    def is_accepted(self) -> bool:
+        """May its programs and settings be used?"""
+        return self.is_unrecorded or self.accepted == self.commit
 
 
 class SourceAddressError(Exception):

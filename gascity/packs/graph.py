@@ -8,6 +8,7 @@ from typing import NamedTuple
 from gascity.model.pack import Import, Pack, Sources
 from gascity.model.problems import Place, Problem
 from gascity.model.repositories import LockedPack, Remote, canonical, is_remote, parse_remote
+from gascity.packs.repositories import Installed
 from gascity.paths import config_home
 from gascity.resources import data_dir
 from gascity.source.disk import Disk
@@ -155,7 +156,7 @@ def locks_in_use(pack: Pack, rigs: Rigs, locks: Iterable[LockedPack]) -> tuple[L
             unread.add(target.binding)
         if target.locked is not None:
             key = key_of(target)
-            pin = entry_of(target, target.locked.commit, target.locked.sha256)
+            pin = entry_of(target, target.locked)
             entry = used.setdefault(key, pin)
             used[key] = entry._replace(parents=tuple(sorted({*entry.parents, parent})))
     # Entries imported by an unreadable pack name it as a parent; they may be parents themselves.
@@ -195,12 +196,26 @@ def key_of_lock(lock: LockedPack) -> Key:
     return (lock.binding, canonical(remote.url), lock.path, lock.version, ref)
 
 
-def entry_of(target: Import, commit: str, sha256: str) -> LockedPack:
-    """Return the lock entry of an import, without its importers."""
+def entry_of(target: Import, pin: LockedPack | Installed, accepted: str = "") -> LockedPack:
+    """Return the lock entry of an import, without its importers.
+
+    `pin` is its earlier entry, or the pack as it was installed now: then `accepted` is the commit
+    that the user accepted.
+    """
     remote = target.remote
     assert remote is not None
     source = target.source if is_remote(target.source) else _address(remote)
-    return LockedPack(target.binding, source, remote.path, target.version, commit, sha256)
+    if isinstance(pin, LockedPack):
+        accepted = pin.accepted
+    return LockedPack(
+        target.binding,
+        source,
+        remote.path,
+        target.version,
+        pin.commit,
+        pin.sha256,
+        accepted=accepted,
+    )
 
 
 def _address(remote: Remote) -> str:

@@ -18,6 +18,7 @@ from gascity.model.versions import (
     parse_version_request,
     pick,
 )
+from gascity.packs.acceptance import executables_at, not_in, paths_in_use, previous_lock
 from gascity.packs.graph import (
     Key,
     PinChange,
@@ -32,7 +33,7 @@ from gascity.packs.graph import (
 )
 from gascity.packs.repositories import PackError, Repositories
 from gascity.source.disk import Disk
-from gascity.source.lock import LOCK, lock_text, read_lock
+from gascity.source.lock import LOCK, AcceptedPath, LockFile, lock_text, read_lock_file
 
 MAX_PACKS = 1000
 
@@ -42,7 +43,8 @@ class Resolution(NamedTuple):
 
     `problems` are those of imports that could not be resolved; their old pins stay. `text` is the
     new content of packs.lock, None if it does not change. `fetched` are the packs that were missing
-    or damaged in the cache. `unread` counts imports that fetching cannot fix.
+    or damaged in the cache. `unread` counts imports that fetching cannot fix. `paths` are the
+    accepted packs outside the city.
     """
 
     locks: tuple[LockedPack, ...]
@@ -51,6 +53,7 @@ class Resolution(NamedTuple):
     changes: tuple[PinChange, ...]
     problems: tuple[Problem, ...]
     unread: int = 0
+    paths: tuple[AcceptedPath, ...] = ()
 
 
 def resolve(
@@ -69,11 +72,11 @@ def resolve(
     return _Run(root, environ, repositories, texts or {}, update).resolution()
 
 
-def locks_on_disk(root: str, texts: Mapping[str, bytes] | None = None) -> tuple[LockedPack, ...]:
+def lock_on_disk(root: str, texts: Mapping[str, bytes] | None = None) -> LockFile:
     """Read packs.lock. Raises CityError if it is invalid, because writing it would lose content,
     and if it is a broken link, because city does not create its target."""
     disk = Disk(root, texts)
-    locks = read_lock(disk)
+    lock = read_lock_file(disk)
     errors = [
         problem._replace(severity="error")
         for problem in disk.problems
@@ -81,7 +84,7 @@ def locks_on_disk(root: str, texts: Mapping[str, bytes] | None = None) -> tuple[
     ]
     if errors:
         raise CityError(*errors)
-    return locks
+    return lock
 
 
 class _Run:
@@ -100,7 +103,7 @@ class _Run:
         self.repositories = repositories
         self.texts = texts
         self.update = update
-        self.before = locks_on_disk(root, texts)
+        self.before, self.paths = lock_on_disk(root, texts)
         self.pins: dict[Key, LockedPack] = {}
         self.failed: dict[Key, Problem] = {}
         self.fetched: list[LockedPack] = []
@@ -118,7 +121,7 @@ class _Run:
     def _load(self) -> Sources:
         """Load the city with the pins so far."""
         kept = [lock for lock in self.before if key_of_lock(lock) not in self.pins]
-        text = lock_text([*kept, *self.pins.values()]).encode()
+        text = lock_text([*kept, *self.pins.values()], self.paths).encode()
         disk = Disk(self.root, {**self.texts, os.path.join(self.root, LOCK): text})
         return read_imports(disk, self.environ)
 
@@ -139,7 +142,7 @@ class _Run:
             if self.pins.pop(key, None) is not None:
                 fresh.add(key)
             elif target.locked is not None and target.directory is not None:
-                self.pins[key] = entry_of(target, target.locked.commit, target.locked.sha256)
+                self.pins[key] = entry_of(target, target.locked)
 
     def _is_read(self, target: Import) -> bool:
         """Did the load read what the import is pinned to?"""
@@ -158,17 +161,30 @@ class _Run:
         locked = None if self.update(target.binding) else target.locked
         commit = locked.commit if locked else self._commit(target)
         if locked and locked.sha256 and target.directory:
-            return entry_of(target, commit, locked.sha256)  # the load has just verified it
+            return entry_of(target, locked)  # the load has just verified it
         expected = locked.sha256 if locked else ""
         installed = self.repositories.install(target.remote, commit, expected)
         if expected not in ("", installed.sha256):
             message = f"`{target.binding}`: commit {commit[:7]} does not match the hash in {LOCK}"
             hint = f"check who changed {LOCK}; `city pack update {target.binding}` pins it again"
             raise PackError("pack-changed", message, hint)
-        pin = entry_of(target, installed.commit, installed.sha256)
+        if locked:  # it may have an abbreviated commit, or no hash
+            accepted = installed.commit if locked.accepted == locked.commit else locked.accepted
+        else:
+            accepted = self._accepted(target, installed.commit)
+        pin = entry_of(target, installed, accepted)
         if installed.is_new:
             self.fetched.append(pin)
         return pin
+
+    def _accepted(self, target: Import, commit: str) -> str:
+        """Return the commit if it executes nothing that the user has not accepted, else ""."""
+        assert target.remote is not None
+        before = previous_lock(target, self.before)
+        cache = self.repositories.cache
+        new = executables_at(cache, target.remote, commit)
+        old = executables_at(cache, target.remote, before.commit) if before else ()
+        return "" if not_in(old, new) else commit
 
     def _commit(self, target: Import) -> str:
         """Return the commit that an import's version selects in its repository now."""
@@ -192,13 +208,16 @@ class _Run:
         keys = [key_of(target) for target in targets if target.remote is not None]
         failed = dict.fromkeys(self.failed[key] for key in keys if key in self.failed)
         locks = locks_in_use(sources.pack, rigs_of(sources), self.before)
+        paths = paths_in_use(sources, self.paths)
+        changed = set(locks) != set(self.before) or paths != self.paths
         return Resolution(
             locks,
-            lock_text(locks) if set(locks) != set(self.before) else None,
+            lock_text(locks, paths) if changed else None,
             tuple(self.fetched),
             tuple(pin_changes(self.before, locks)),
             tuple(failed),
             sum(target.pack is None for target in targets),
+            paths,
         )
 
 

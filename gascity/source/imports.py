@@ -15,6 +15,7 @@ from gascity.source.manifest import ImportEntry
 
 if TYPE_CHECKING:  # most cities import nothing from a repository
     from gascity.model.repositories import LockedPack, Remote
+    from gascity.source.lock import LockFile
 
 INSTALL = "run `city pack install` to fetch and pin it"
 _RESTORE = "the pack is not used; run `city pack install` to restore the pinned content"
@@ -52,7 +53,7 @@ class PackFinder:
         self.disk = disk
         self.builtin = builtin
         self.cache = cache
-        self._locks: tuple[LockedPack, ...] | None = None
+        self._lock_file: LockFile | None = None
         self._verified: dict[tuple[str, str], str] = {}
         self._absent: dict[str, list[tuple[str, Place]]] = {}
 
@@ -78,6 +79,44 @@ class PackFinder:
         if entry.settings.version and importer.remote is None:
             self._note_version(entry.place)
         return self._local(entry, source, importer)
+
+    def lock_file(self) -> "LockFile":
+        """Read packs.lock, once."""
+        if self._lock_file is None:
+            from gascity.source.lock import read_lock_file
+
+            self._lock_file = read_lock_file(self.disk)
+        return self._lock_file
+
+    def is_accepted(self, pack: ImportingPack) -> bool:
+        """Did the user accept what a pack can execute?
+
+        Built-in packs and directories inside the city need no acceptance, nor does a pack that
+        executes nothing.
+        """
+        if is_below(pack.root, self.builtin):
+            return True
+        if pack.locked is not None:
+            return pack.locked.is_accepted or self._is_accepted_elsewhere(pack.locked)
+        if is_below(os.path.realpath(pack.root), os.path.realpath(self.disk.root)):
+            return True
+        from gascity.source.executables import hash_of, list_executables
+
+        entries = list_executables(self.disk, pack.root)
+        accepted = {path.sha256 for path in self.lock_file().paths} if entries else set()
+        return not entries or hash_of(entries) in accepted
+
+    def _is_accepted_elsewhere(self, locked: "LockedPack") -> bool:
+        """Is the same commit of the same directory accepted under another binding?"""
+        from gascity.model.repositories import canonical, parse_remote
+
+        url = canonical(parse_remote(locked.source).url)
+        return any(
+            other.accepted == other.commit == locked.commit
+            and other.path == locked.path
+            and canonical(parse_remote(other.source).url) == url
+            for other in self.lock_file().packs
+        )
 
     def absences(self) -> list[Problem]:
         """Return one problem for all imports that `city pack install` would bring."""
@@ -157,11 +196,9 @@ class PackFinder:
 
     def _pinned(self, entry: ImportEntry, remote: "Remote", version: str) -> PackLocation:
         """Return the pinned commit of a repository from the cache, if its content is unchanged."""
-        from gascity.source.lock import find, read_lock
+        from gascity.source.lock import find
 
-        if self._locks is None:
-            self._locks = read_lock(self.disk)
-        locked = find(self._locks, entry.binding, remote, version)
+        locked = find(self.lock_file().packs, entry.binding, remote, version)
         if locked is None:
             self._note_not_locked(entry, remote, version)
             return PackLocation(None, remote, None, version)
@@ -190,7 +227,7 @@ class PackFinder:
     def _note_not_locked(self, entry: ImportEntry, remote: "Remote", version: str) -> None:
         from gascity.source.lock import other_request
 
-        message = other_request(self._locks or (), entry.binding, remote, version)
+        message = other_request(self.lock_file().packs, entry.binding, remote, version)
         if message:
             self._note("import-not-locked", message, entry.place, INSTALL)
         else:

@@ -10,6 +10,7 @@ from gascity.model.pack import CATALOGUES, AgentDir, Import, Pack, RigSource, So
 from gascity.model.problems import CityError, Place, Problem, once_each, warning
 from gascity.model.settings import PackSettings, RigSettings
 from gascity.model.tables import CITY_TABLES, PACK_TABLES
+from gascity.source.acceptance import acceptance_problems
 from gascity.source.agents import read_agents, read_table
 from gascity.source.decode import for_others
 from gascity.source.dialects import (
@@ -101,6 +102,7 @@ def _load(
     own_files = (problem for manifest in manifests for problem in manifest.problems)
     problems = [*disk.problems, *reader.finder.absences(), *reader.not_repeated(own_files, root)]
     problems += [problem for group in reader.once.values() for problem in once_each(group)]
+    problems += acceptance_problems(sources)
     return sources._replace(stock=shipped, problems=tuple(problems))
 
 
@@ -453,7 +455,9 @@ class CityReader:
         self.depths[self.disk.shown(path)] = 1 + max(below, default=-1)
         name = _pack_settings(manifest).name or ""
         self.disk.packs[name] = path if self.disk.packs.get(name, path) == path else None
-        return self._make_pack(path, manifest, {file: opened}, imports, _template_mode([manifest]))
+        mode = _template_mode([manifest])
+        pack = self._make_pack(path, manifest, {file: opened}, imports, mode)
+        return pack._replace(accepted=self.finder.is_accepted(target))
 
     def case_clashes(self, what: str, places: Mapping[str, Place]) -> None:
         """Report names that differ only in case."""

@@ -1,6 +1,7 @@
 """packs.lock: the commit and content of every imported pack. Read, looked up and written.
 
-It is read in city's own format and in the public one.
+It also records what the user accepted of each pack: a commit of a repository, or the hash of what
+a directory outside the city can execute. It is read in city's own format and in the public one.
 """
 
 from collections.abc import Iterable, Iterator
@@ -10,6 +11,7 @@ from typing import NamedTuple
 from gascity.model.names import did_you_mean
 from gascity.model.problems import KeyPath, Place, Problem
 from gascity.model.repositories import (
+    UNRECORDED,
     LockedPack,
     Remote,
     SourceAddressError,
@@ -31,20 +33,46 @@ _HEAD = f"""\
 schema = {SCHEMA}
 """
 
-_TOP = ("schema", "pack", "packs")
+_TOP = ("schema", "pack", "packs", "accepted")
 _PUBLIC = ("version", "commit", "fetched")
 _REWRITE = "delete the file and run `city pack install` to write it again"
 
 
+class AcceptedPath(NamedTuple):
+    """A pack outside the city that the user accepted.
+
+    `source` is its directory relative to the city, `sha256` the hash of what it can execute.
+    """
+
+    source: str
+    sha256: str
+
+
+class LockFile(NamedTuple):
+    """The content of packs.lock."""
+
+    packs: tuple[LockedPack, ...] = ()
+    paths: tuple[AcceptedPath, ...] = ()
+
+
 def read_lock(disk: Disk) -> tuple[LockedPack, ...]:
     """Return the pins of the city's imports, sorted; invalid entries become problems."""
+    return read_lock_file(disk).packs
+
+
+def read_lock_file(disk: Disk) -> LockFile:
+    """Read packs.lock; invalid entries become problems."""
     raw = read_table(disk, f"{disk.root}/{LOCK}")
     if not raw:  # the file does not exist, or is empty
-        return ()
+        return LockFile()
     lock = _LockTable(raw, LOCK, (), disk.problems)
     lock.check_keys(_TOP)
     if not lock.has_supported_schema():
-        return ()
+        return LockFile()
+    return LockFile(_pins(lock, disk), tuple(sorted(lock.accepted_paths())))
+
+
+def _pins(lock: "_LockTable", disk: Disk) -> tuple[LockedPack, ...]:
     by_key: dict[tuple[str, ...], LockedPack] = {}
     for at, locked in lock.entries():
         if by_key.setdefault(locked[:4], locked) is not locked:
@@ -86,6 +114,15 @@ class _LockTable(TomlTable):
             if locked is not None:  # the directory is part of the source
                 yield entry.at, locked._replace(path=parse_remote(source).path)
 
+    def accepted_paths(self) -> Iterator[AcceptedPath]:
+        """Yield the valid `[[accepted]]` entries."""
+        for entry in self.tables("accepted"):
+            entry.check_keys(AcceptedPath._fields)
+            before = len(self.problems)
+            accepted = AcceptedPath(entry._needed("source"), entry._needed("sha256").lower())
+            if len(self.problems) == before:
+                yield accepted
+
     def _locked(self) -> LockedPack | None:
         before = len(self.problems)
         locked = LockedPack(
@@ -96,6 +133,7 @@ class _LockTable(TomlTable):
             self._needed("commit").lower(),
             self.text("sha256").lower(),
             tuple(sorted(self.words("parents") or ())),
+            self.text("accepted") if "accepted" in self.values else UNRECORDED,
         )
         if len(self.problems) == before:
             self._check(locked)
@@ -138,9 +176,13 @@ class _LockTable(TomlTable):
         )
 
 
-def lock_text(locks: Iterable[LockedPack]) -> str:
+def lock_text(locks: Iterable[LockedPack], paths: Iterable[AcceptedPath] = ()) -> str:
     """Return the text of packs.lock for these packs, independent of their order."""
-    return "\n".join((_HEAD, *(_block(locked) for locked in sorted(locks))))
+    accepted = (
+        f"[[accepted]]\nsource = {_string(path.source)}\nsha256 = {_string(path.sha256)}\n"
+        for path in sorted(set(paths))
+    )
+    return "\n".join((_HEAD, *(_block(locked) for locked in sorted(locks)), *accepted))
 
 
 def find(
@@ -204,7 +246,10 @@ def _block(locked: LockedPack) -> str:
         if key != "sha256" or locked.sha256
     ]
     parents = ", ".join(_string(parent) for parent in sorted(locked.parents))
-    return "\n".join(("[[pack]]", *pairs, f"parents = [{parents}]", ""))
+    lines = ["[[pack]]", *pairs, f"parents = [{parents}]"]
+    if locked.accepted != UNRECORDED:
+        lines.append(f"accepted = {_string(locked.accepted)}")
+    return "\n".join((*lines, ""))
 
 
 def _string(text: str) -> str:

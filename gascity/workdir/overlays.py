@@ -119,7 +119,7 @@ class Overlays:
         """Return the overlays an agent sees, lowest layer first."""
         home = f"{data_dir('system_agents')}/_shared"
         built_in = AssetDir(BUILT_IN_ORIGIN, home, frozenset(("overlay",)), home)
-        own = bool(agent.settings.overlay_dir)
+        own = bool(agent.settings.overlay_dir) and agent.accepted
         return [
             self._list(asset_dir, agent)
             for asset_dir in (built_in, *self.prompts.asset_dirs(agent))

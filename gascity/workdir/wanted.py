@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from typing import NamedTuple
 
+from gascity.compose.asset_dirs import left_out
 from gascity.location import Site
 from gascity.mcp.delivery import NONE, Delivery, ServerRequest, TargetFile, decide_deliveries
 from gascity.mcp.servers import ServerResolver, launch_value, target_owners
@@ -142,6 +143,7 @@ def collect(
         overlay = content.for_session(scenes.get(name)).overlays.of(site.agent, unmanaged)
         requirements.overlays[name] = overlay
         requirements.report_blocking(name, overlay.problems)
+        requirements.report(name, left_out(content.prompts.city, site.agent))
         in_git = overlay.secret & site.tracked if overlay.secret and ask_git else frozenset()
         for wanted in overlay.wanted:
             if wanted.path in in_git:

@@ -165,6 +165,8 @@ PACK_SHOW = {
     "version": TEXT,
     "commit": TEXT,
     "path": str,
+    "accepted": bool,
+    "executes": [{"kind": str, "name": str, "value": str, "file": str, "line": Either(int, None)}],
     "imports": [str],
     **{key: [SHELVED] for key in ("agents", "overlay", "skills", "mcp", "fragments", "hud")},
     "formulas": [CARRIED],

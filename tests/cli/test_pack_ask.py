@@ -233,7 +233,7 @@ def test_an_entry_that_nobody_imports_is_a_warning_at_its_line(run: Command, far
     checked = Checked(run, far)
     assert (checked.code, checked.found) == (0, {"packs.lock": ["warning", "lock-stale"]})
     (problem,) = checked.problems["packs.lock"]
-    assert (problem["file"], problem["line"]) == ("packs.lock", 13)
+    assert (problem["file"], problem["line"]) == ("packs.lock", 14)
 
 
 def test_a_lock_that_cannot_be_read_is_an_error(run: Command, far: Path) -> None:

@@ -82,7 +82,13 @@ def test_everything_that_comes_with_an_import_is_shown(run: Command, place: Path
         "  git  Is git there?\n"
         "\n"
         "Listed only; this version does not run formulas, orders, commands, doctor\n"
-        "entries.\n",
+        "entries.\n"
+        "\n"
+        "It can execute or reach:\n"
+        "KIND     NAME        VALUE                                 WHERE\n"
+        "command  tide table  -                                     …/tide/table/run.sh:1\n"
+        "mcp      charts      charts                                crew//mcp/charts.toml:2\n"
+        "order    sweep       trigger cooldown, interval 1h, exe…   crew//orders/sweep.toml:1\n",
         "",
     )
 

@@ -181,7 +181,7 @@ def test_every_hash_in_the_lock_is_verified(city: CityBuilder, crew: Origin) -> 
         for name, sha256 in (("a", ""), ("b", "0" * 64))
     )
     city.write({"packs.lock": lock_text([good, bad])})
-    assert codes_of(city.open()) == ["pack-changed"]
+    assert codes_of(city.open()) == ["pack-changed", "pack-not-reviewed"]
 
 
 def test_imports_that_lead_too_deep_are_a_problem_however_they_are_reached(

@@ -8,6 +8,7 @@ _COMMANDS = {
     "list": (".pack.list", "list_packs", "List imports and where they come from."),
     "show": (".pack.show", "show", "Show what a pack provides."),
     "install": (".pack.edit", "install", "Fetch missing packs and pin them."),
+    "accept": (".pack.accept", "accept_packs", "Accept what imported packs can execute."),
     "update": (".pack.edit", "update", "Update pinned commits to the newest allowed."),
     "why": (".pack.list", "why_pack", "Show which imports pull in a pack."),
     "check": (".pack.check", "check_packs", "Check imports, packs.lock and the cache."),

@@ -1,7 +1,7 @@
 """`city pack add`, `remove`, `install` and `update`: edit imports and keep packs.lock in sync."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import click
@@ -9,7 +9,14 @@ import click
 from gascity.cli.command import json_command
 from gascity.cli.context import CommandContext
 from gascity.cli.edit import editing, new_errors, own_files, read_text, write_if_valid
-from gascity.cli.output import Column, plural, wrap
+from gascity.cli.output import Column, plural, print_stderr, wrap
+from gascity.cli.pack.accept import (
+    confirm,
+    executables_json,
+    not_accepted,
+    review_lines,
+    yes_option,
+)
 from gascity.cli.pack.list import (
     SEE_IMPORTS,
     ImportRow,
@@ -26,7 +33,7 @@ from gascity.files import locked, replace_files
 from gascity.model.city import City
 from gascity.model.names import did_you_mean, is_name
 from gascity.model.pack import Import
-from gascity.model.problems import CityError
+from gascity.model.problems import CityError, Problem
 from gascity.model.repositories import (
     LockedPack,
     Remote,
@@ -36,11 +43,12 @@ from gascity.model.repositories import (
     shown,
 )
 from gascity.model.versions import VersionError, default_version, parse_version_request
+from gascity.packs.acceptance import Review, accept, packs_to_review, paths_in_use
 from gascity.packs.graph import PinChange, edges, locks_in_use, read_imports, rigs_of
 from gascity.packs.repositories import PackError, Repositories
-from gascity.packs.resolve import Resolution, locks_on_disk, resolve
+from gascity.packs.resolve import Resolution, lock_on_disk, resolve
 from gascity.source.disk import Disk, is_below
-from gascity.source.lock import LOCK, lock_text
+from gascity.source.lock import LOCK, LockFile, lock_text
 from gascity.toml.edit import declare_import, remove_import, rig_entry
 from gascity.toml.read import parse
 
@@ -73,14 +81,21 @@ class _NewImport(NamedTuple):
     help="Version: a range such as ^1.2, tag:NAME, branch:NAME or sha:COMMIT.",
 )
 @click.option("--rig", metavar="RIG", help="Import it for this rig only.")
+@yes_option
 def add_pack(
-    context: CommandContext, source: str, name: str | None, version: str | None, rig: str | None
+    context: CommandContext,
+    source: str,
+    name: str | None,
+    version: str | None,
+    rig: str | None,
+    yes: bool,
 ) -> int:
     """Import a pack.
 
     SOURCE is a directory, builtin:NAME or a repository address; REPOSITORY//DIRECTORY
     names a directory in it. A repository is pinned to one commit in packs.lock.
-    Nothing is written unless the city loads with the pack.
+    Shows what the pack can execute, and asks. Nothing is written unless you accept
+    that and the city loads with the pack.
     """
     root = context.root
     remote = _remote(source)
@@ -90,17 +105,40 @@ def add_pack(
         repositories = Repositories(context.environ, progress)
         new = _NewImport(binding, _values(context, repositories, source, remote, version), rig)
         # First without the lock, as fetching may take long; the second time all is cached.
-        _resolved(context, repositories, _added(root, new), binding.__eq__)
-        with editing(context) as city:
-            files = _added(root, new)
-            resolution = _resolved(context, repositories, files, binding.__eq__)
-            if resolution.text is not None:
-                # The lock first: an unused pin does less harm than a missing one.
-                files = {LOCK: resolution.text, **files}
-            after = write_if_valid(context, city, files)
+        files = _added(root, new)
+        resolution = _resolved(context, repositories, files, binding.__eq__)
+    files |= {LOCK: resolution.text} if resolution.text is not None else {}
+    reviews = _reviews(context, files, new)
+    if not confirm(context, reviews, f"Accept, and add {binding}?", yes):
+        raise not_accepted(reviews, "nothing was added", "pass --yes to accept it")
+    with editing(context) as city:
+        files = _added(root, new)
+        resolution = _resolved(context, repositories, files, binding.__eq__)
+        text = _accepted_text(root, resolution, reviews)
+        if text is not None:
+            # The lock first: an unused pin does less harm than a missing one.
+            files = {LOCK: text, **files}
+        after = write_if_valid(context, city, files)
     row = _row_of(after, new)
     release = repositories.tag_of(remote, row.commit or "", row.version or "") if remote else ""
-    return _print_added(context, after, row, release, files)
+    return _print_added(context, after, row, release, files, reviews)
+
+
+def _reviews(context: CommandContext, files: Mapping[str, str], new: _NewImport) -> list[Review]:
+    """Return the packs that a new import brings and that the user has to accept."""
+    name = f"{new.rig}/{new.binding}" if new.rig else new.binding
+    before = lock_on_disk(context.root).packs
+    reviews = packs_to_review(context.root, context.environ, files, before)
+    return [review for review in reviews if review.name == name]
+
+
+def _accepted_text(root: str, resolution: Resolution, reviews: Sequence[Review]) -> str | None:
+    """Return the new text of packs.lock with these packs accepted, None if it does not change."""
+    if not reviews:
+        return resolution.text
+    text = accept(LockFile(resolution.locks, resolution.paths), reviews)
+    before = lock_on_disk(root)
+    return None if text == lock_text(*before) else text
 
 
 def _remote(source: str) -> Remote | None:
@@ -223,14 +261,23 @@ def _row_of(city: City, new: _NewImport) -> ImportRow:
 
 
 def _print_added(
-    context: CommandContext, city: City, row: ImportRow, release: str, files: Mapping[str, str]
+    context: CommandContext,
+    city: City,
+    row: ImportRow,
+    release: str,
+    files: Mapping[str, str],
+    reviews: Sequence[Review],
 ) -> int:
     agents = [
         str(agent.name)
         for agent in city.agents
         if agent.name.binding == row.binding and row.rig in (None, agent.name.rig)
     ]
-    answer = {**row_json(row), "agents": agents, "changed": list(files)}
+    shown = Disk(city.root).shown
+    executes = [
+        row for each in reviews for row in executables_json(each.entries, shown(each.directory))
+    ]
+    answer = {**row_json(row), "agents": agents, "changed": list(files), "executes": executes}
 
     def lines() -> Iterator[str]:
         yield f"Added pack {row.name}: {row.source}"
@@ -241,6 +288,8 @@ def _print_added(
         first, *rest = wrap(", ".join(agents) or "none", context.width - 10)
         yield f"  agents: {first}"
         yield from (f"          {line}" for line in rest)
+        if executes:
+            yield f"  accepted: {plural(len(executes), 'thing')} that it can execute or reach"
         yield f"  updated {', '.join(files)}"
         yield "Next: `city agent list`" if agents else "Next: `city pack list --tree`"
 
@@ -272,12 +321,13 @@ def remove_pack(context: CommandContext, name: str, rig: str | None) -> int:
             if rig is None or rig_entry(text, rig) is not None:
                 new = remove_import(text, name, rig=rig)
                 files |= {file: new} if new != text else {}
-        locks = locks_on_disk(root)
+        locks, paths = lock_on_disk(root)
         data = {os.path.join(root, file): text.encode() for file, text in files.items()}
         sources = read_imports(Disk(root, data), context.environ)
         left = locks_in_use(sources.pack, rigs_of(sources), locks)
-        if set(left) != set(locks):
-            files[LOCK] = lock_text(left)
+        kept_paths = paths_in_use(sources, paths)
+        if set(left) != set(locks) or kept_paths != paths:
+            files[LOCK] = lock_text(left, kept_paths)
         write_if_valid(context, city, files, _NOT_NEW)
     kept = {lock[:4] for lock in left}
     dropped = sorted({lock.binding for lock in locks if lock[:4] not in kept})
@@ -320,32 +370,51 @@ def _resolved(
     return resolution
 
 
-@json_command(examples=("city pack install",), page="how-to/packs")
-def install(context: CommandContext) -> int:
+@json_command(examples=("city pack install", "city pack install --yes"), page="how-to/packs")
+@yes_option
+def install(context: CommandContext, yes: bool) -> int:
     """Fetch missing packs and pin them.
 
     Keeps what packs.lock pins, and restores modified files in the cache. Needs no
-    network if everything is cached.
+    network if everything is cached. Asks nothing about what packs.lock records as
+    accepted. Exits with 1 if a pack is not accepted; it is pinned, but not used.
     """
+
+    def resolve_imports() -> Resolution:
+        return _resolved(context, repositories, {}, lambda _: False)
+
     with Progress(context) as progress:
         repositories = Repositories(context.environ, progress)
-        resolution = _resolve_and_lock(
-            context, lambda: _resolved(context, repositories, {}, lambda _: False)
-        )
+        first = resolve_imports()
+    files = {LOCK: first.text} if first.text is not None else {}
+    before = lock_on_disk(context.root).packs
+    reviews = packs_to_review(context.root, context.environ, files, before)
+    accepted = confirm(context, reviews, "Accept?", yes)
+    approved = reviews if accepted else []
+    resolution = _lock(context, first, resolve_imports, approved)
+    waiting: tuple[Problem, ...] = ()
+    if not accepted:
+        hint = "run `city pack accept`, or pass --yes"
+        waiting = not_accepted(reviews, "it is not used", hint).problems
     context.output(
-        lambda: _installed(context, repositories, resolution),
+        lambda: _installed(context, repositories, resolution, waiting),
         lambda: _install_lines(repositories, resolution),
+        waiting,
     )
     note_unread(resolution.unread)
-    return int(resolution.unread > 0)
+    return int(resolution.unread > 0 or not accepted)
 
 
 def _installed(
-    context: CommandContext, repositories: Repositories, resolution: Resolution
+    context: CommandContext,
+    repositories: Repositories,
+    resolution: Resolution,
+    waiting: tuple[Problem, ...],
 ) -> dict[str, object]:
     sources = read(context)
     rows = rows_of(sources.pack, rigs_of(sources), sources.problems)
     errors = [problem for problem in sources.problems if problem.is_error]
+    errors += waiting
     return {
         "imports": [row_json(row) for row in rows],
         "fetched": [_pin_json(repositories, lock) for lock in resolution.fetched],
@@ -354,21 +423,25 @@ def _installed(
     }
 
 
-def _resolve_and_lock(
-    context: CommandContext, resolve_imports: Callable[[], Resolution]
+def _lock(
+    context: CommandContext,
+    first: Resolution,
+    resolve_imports: Callable[[], Resolution],
+    approved: Sequence[Review],
 ) -> Resolution:
-    """Resolve, and write packs.lock if it changed.
+    """Write packs.lock if it changed, with these packs accepted.
 
-    The city is not locked while fetching, which may take long; the second time all is cached.
+    The city was not locked for the first resolution, as fetching may take long; the second time
+    all is cached.
     """
-    first = resolve_imports()
-    if first.text is None:
+    if first.text is None and not approved:
         return first
     with locked(context.root):
         again = resolve_imports()
-        if again.text is not None:
-            replace_files({os.path.join(context.root, LOCK): again.text.encode()})
-    return again._replace(fetched=first.fetched)
+        text = _accepted_text(context.root, again, approved)
+        if text is not None:
+            replace_files({os.path.join(context.root, LOCK): text.encode()})
+    return again._replace(fetched=first.fetched, text=text)
 
 
 def _install_lines(repositories: Repositories, resolution: Resolution) -> Iterator[str]:
@@ -388,11 +461,13 @@ def _install_lines(repositories: Repositories, resolution: Resolution) -> Iterat
 )
 @click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=complete_binding)
 @click.option("--dry-run", is_flag=True, help="Show what would change and write nothing.")
-def update(context: CommandContext, names: tuple[str, ...], dry_run: bool) -> int:
+@yes_option
+def update(context: CommandContext, names: tuple[str, ...], dry_run: bool, yes: bool) -> int:
     """Update pinned commits to the newest allowed.
 
     Updates all imports or the named ones, including imports of packs. Exits with 1
-    if one cannot be updated; it keeps its commit.
+    if one cannot be updated; it keeps its commit. Shows what the packs can newly
+    execute, and asks; nothing is written unless you accept it.
     """
     _check_names(context, names)
     refresh: Callable[[str], bool] = names.__contains__ if names else lambda _: True
@@ -403,11 +478,25 @@ def update(context: CommandContext, names: tuple[str, ...], dry_run: bool) -> in
         def resolve_imports() -> Resolution:
             return resolve(context.root, context.environ, repositories, update=refresh)
 
-        resolution = resolve_imports() if dry_run else _resolve_and_lock(context, resolve_imports)
+        resolution = resolve_imports()
+    reviews = _reviews_of_update(context, resolution)
+    if dry_run:
+        if not context.as_json and reviews:
+            print_stderr("\n".join(review_lines(context, reviews)))
+    elif not confirm(context, reviews, "Accept, and update?", yes):
+        raise not_accepted(reviews, f"{LOCK} is unchanged", "pass --yes to accept it")
+    else:
+        resolution = _lock(context, resolution, resolve_imports, reviews)
     written = resolution.text is not None and not dry_run
+    shown = Disk(context.root).shown
     context.output(
         lambda: {
             "updates": [_change_json(repositories, change) for change in resolution.changes],
+            "executes": [
+                row
+                for each in reviews
+                for row in executables_json(each.added, shown(each.directory))
+            ],
             "changed": [LOCK] if written else [],
             "dry_run": dry_run,
             "problems": context.problems_json(resolution.problems),
@@ -418,6 +507,16 @@ def update(context: CommandContext, names: tuple[str, ...], dry_run: bool) -> in
     if written:
         context.note_errors(new_errors(before, context.city()))
     return int(bool(resolution.problems))
+
+
+def _reviews_of_update(context: CommandContext, resolution: Resolution) -> list[Review]:
+    """Return the updated packs that the user has to accept."""
+    if resolution.text is None:
+        return []
+    before = lock_on_disk(context.root).packs
+    reviews = packs_to_review(context.root, context.environ, {LOCK: resolution.text}, before)
+    changed = {change.new[:5] for change in resolution.changes if change.new is not None}
+    return [review for review in reviews if review.lock is not None and review.lock[:5] in changed]
 
 
 def _check_names(context: CommandContext, names: tuple[str, ...]) -> None:

@@ -50,6 +50,7 @@ class ImportRow(NamedTuple):
     parents: tuple[str, ...]
     state: str
     rig: str | None
+    accepted: bool | None
 
     @property
     def name(self) -> str:
@@ -84,7 +85,10 @@ def _row(target: Import, rig: str | None, state: str) -> ImportRow:
     commit = target.locked.commit if target.locked else None
     version = target.settings.version or None
     source = shown_source(target)
-    return ImportRow(target.binding, source, version, commit, target.directory, (), state, rig)
+    accepted = target.pack.accepted if target.pack else None
+    return ImportRow(
+        target.binding, source, version, commit, target.directory, (), state, rig, accepted
+    )
 
 
 def shown_source(target: Import) -> str:
@@ -133,6 +137,13 @@ _COLUMNS: tuple[Column[ImportRow], ...] = (
     ),
     Column("state", lambda row: row.state, "STATE", omit_if=OK),
     Column("rig", lambda row: row.rig),
+    Column(
+        "accepted",
+        lambda row: row.accepted,
+        "ACCEPTED",
+        lambda row: "no" if row.accepted is False else "yes",
+        omit_if="yes",
+    ),
     Column("", lambda row: row.source, "SOURCE", keep_end=True),
 )
 
@@ -218,6 +229,7 @@ def _branch(start: str, row: ImportRow, context: CommandContext, note: str) -> s
     facts = [_short_version(row.version)] if row.version else []
     facts += [short(row.commit)] if row.commit and row.version != f"sha:{row.commit}" else []
     facts += [row.state] if row.state != OK else []
+    facts += ["not accepted"] if row.accepted is False else []
     message = f"{start}  {'  '.join([*facts, ''])}"
     source = truncate_start(row.source, max(20, context.width - len(message) - len(note)))
     return message + styled(source, DIM, context.colour) + note

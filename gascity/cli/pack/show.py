@@ -8,6 +8,7 @@ import click
 from gascity.cli.command import LazyGroup, json_command
 from gascity.cli.context import CommandContext
 from gascity.cli.output import BOLD, DIM, Entry, fact_lines, plural, styled, wrap
+from gascity.cli.pack.accept import executable_lines, executables_json
 from gascity.cli.pack.list import SEE_IMPORTS, complete_binding, shown_source
 from gascity.cli.problems import Locator, city_error, problems_json
 from gascity.model.city import City
@@ -16,6 +17,7 @@ from gascity.model.pack import CATALOGUES, Import, Pack
 from gascity.model.problems import CityError, Problem
 from gascity.source.catalogues import entry_names, read_skills
 from gascity.source.disk import Disk
+from gascity.source.executables import Executable, list_executables
 from gascity.source.pack_extras import (
     COMMAND,
     ORDER,
@@ -80,12 +82,50 @@ def show(context: CommandContext, binding: str | None) -> int:
         texts = (_order_text(each.extra), each.extra.description)
         content = _Content(_extra_row(each, context.locator()), "; ".join(filter(None, texts)))
         contents[_KEYS[each.extra.kind]].append(content)
+    executes = _executables(target, disk)
     head = _head(city, target)
     rows = {key: [content.row for content in listed] for key, listed in contents.items()}
-    wrong = {"run": False, "problems": context.problems_json(problems)}
-    context.output({**head, **rows, **wrong}, lambda: _lines(head, contents, context), problems)
+    listed = [row for root, each in executes for row in executables_json((each,), root)]
+    wrong = {"run": False, "executes": listed, "problems": context.problems_json(problems)}
+
+    def lines() -> Iterator[str]:
+        yield from _lines(head, contents, context)
+        yield from _executable_lines(context, target, executes)
+
+    context.output({**head, **rows, **wrong}, lines, problems)
     context.note_errors(city.problems)
     return 0
+
+
+def _executables(target: _PackTarget, disk: Disk) -> list[tuple[str, Executable]]:
+    """Return what the pack and those it imports can execute, each with its pack's root."""
+    return [
+        (use.pack.root, entry)
+        for use in reversed(target.packs)
+        for entry in list_executables(disk, disk.absolute(use.pack.root), own=use.pack.own)
+    ]
+
+
+def _executable_lines(
+    context: CommandContext, target: _PackTarget, executes: Sequence[tuple[str, Executable]]
+) -> Iterator[str]:
+    if not executes:
+        return
+    yield ""
+    yield styled("It can execute or reach:", BOLD, context.colour)
+    names = {use.pack.root: use.pack.name for use in target.packs if not use.pack.own}
+    rows = []
+    for root, entry in executes:
+        own = target.imported is not None and root == target.pack.root
+        name = target.imported.binding if own and target.imported else names.get(root, "")
+        rows.append((f"{name}//" if name else "", entry))
+    yield from executable_lines(context, rows)
+    waiting = [use.pack.name for use in target.packs if not use.pack.accepted]
+    if waiting and target.imported is not None:
+        name = f"{target.rig}/" if target.rig else ""
+        name += target.imported.binding
+        yield ""
+        yield f"Not accepted, so not used. To accept it: `city pack accept {name}`"
 
 
 def _target(city: City, binding: str | None) -> _PackTarget:
@@ -123,6 +163,7 @@ def _head(city: City, target: _PackTarget) -> dict[str, object]:
         "version": (imported.version or None) if imported else None,
         "commit": locked.commit if locked else None,
         "path": target.pack.root,
+        "accepted": all(use.pack.accepted for use in target.packs),
         "imports": [inner.binding for inner in target.pack.imports],
     }
 

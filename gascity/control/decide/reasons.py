@@ -30,6 +30,14 @@ def agent_gone(name: str) -> Blocked:
     return Blocked("gone", f"agent `{name}` no longer exists")
 
 
+def not_accepted(name: str, binding: str) -> Blocked:
+    """Return the reason of an agent whose pack the user has not accepted."""
+    return Blocked(
+        "not-accepted",
+        f"you have not accepted the pack of {name}; see `city pack show {binding}`",
+    )
+
+
 def agent_full(name: str, live: int, maximum: int) -> Blocked:
     return Blocked("agent-cap", f"{name} session limit reached ({live} of {maximum})")
 
