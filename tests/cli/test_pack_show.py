@@ -87,8 +87,8 @@ def test_everything_that_comes_with_an_import_is_shown(run: Command, place: Path
         "It can execute or reach:\n"
         "KIND     NAME        VALUE                                 WHERE\n"
         "command  tide table  -                                     …/tide/table/run.sh:1\n"
-        "mcp      charts      charts                                crew//mcp/charts.toml:2\n"
-        "order    sweep       trigger cooldown, interval 1h, exe…   crew//orders/sweep.toml:1\n",
+        "mcp      charts      charts                                …w//mcp/charts.toml:2\n"
+        "order    sweep       trigger cooldown, interval 1h, exec…  …/orders/sweep.toml:1\n",
         "",
     )
 
