@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import click
 
 from gascity.cli.command import json_command
-from gascity.cli.context import CommandContext
+from gascity.cli.context import CommandContext, confirm
 from gascity.cli.output import BOLD, Column, plural, print_stderr, styled, wrap
 from gascity.cli.pack.list import SEE_IMPORTS, complete_binding
 from gascity.cli.problems import city_error
@@ -87,7 +87,9 @@ def _prefix(review: Review) -> str:
     return f"{review.binding}//"
 
 
-def confirm(context: CommandContext, reviews: Sequence[Review], question: str, yes: bool) -> bool:
+def user_accepts(
+    context: CommandContext, reviews: Sequence[Review], question: str, yes: bool
+) -> bool:
     """Show what packs can execute, and return whether the user accepts it.
 
     Asks on a terminal. Elsewhere only --yes accepts.
@@ -99,7 +101,7 @@ def confirm(context: CommandContext, reviews: Sequence[Review], question: str, y
     if yes:
         return True
     is_terminal = sys.stdin.isatty() and sys.stderr.isatty() and not context.as_json
-    return is_terminal and click.confirm(question, default=False, err=True)
+    return is_terminal and confirm(question)
 
 
 def not_accepted(reviews: Sequence[Review], effect: str, hint: str) -> CityError:
@@ -127,7 +129,7 @@ def accept_packs(context: CommandContext, names: tuple[str, ...], yes: bool) -> 
     root = context.root
     _check_names(context, names)
     reviews = _named(packs_to_review(root, context.environ, {}, unrecorded=True), names)
-    if not confirm(context, reviews, "Accept?", yes):
+    if not user_accepts(context, reviews, "Accept?", yes):
         raise not_accepted(reviews, "nothing was accepted", "pass --yes to accept it")
     if reviews:
         _record(root, reviews)

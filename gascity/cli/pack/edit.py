@@ -11,10 +11,10 @@ from gascity.cli.context import CommandContext
 from gascity.cli.edit import editing, new_errors, own_files, read_text, write_if_valid
 from gascity.cli.output import Column, plural, print_stderr, wrap
 from gascity.cli.pack.accept import (
-    confirm,
     executables_json,
     not_accepted,
     review_lines,
+    user_accepts,
     yes_option,
 )
 from gascity.cli.pack.list import (
@@ -109,7 +109,7 @@ def add_pack(
         resolution = _resolved(context, repositories, files, binding.__eq__)
     files |= {LOCK: resolution.text} if resolution.text is not None else {}
     reviews = _reviews(context, files, new)
-    if not confirm(context, reviews, f"Accept, and add {binding}?", yes):
+    if not user_accepts(context, reviews, f"Accept, and add {binding}?", yes):
         raise not_accepted(reviews, "nothing was added", "pass --yes to accept it")
     with editing(context) as city:
         files = _added(root, new)
@@ -389,7 +389,7 @@ def install(context: CommandContext, yes: bool) -> int:
     files = {LOCK: first.text} if first.text is not None else {}
     before = lock_on_disk(context.root).packs
     reviews = packs_to_review(context.root, context.environ, files, before)
-    accepted = confirm(context, reviews, "Accept?", yes)
+    accepted = user_accepts(context, reviews, "Accept?", yes)
     approved = reviews if accepted else []
     resolution = _lock(context, first, resolve_imports, approved)
     waiting: tuple[Problem, ...] = ()
@@ -483,7 +483,7 @@ def update(context: CommandContext, names: tuple[str, ...], dry_run: bool, yes: 
     if dry_run:
         if not context.as_json and reviews:
             print_stderr("\n".join(review_lines(context, reviews)))
-    elif not confirm(context, reviews, "Accept, and update?", yes):
+    elif not user_accepts(context, reviews, "Accept, and update?", yes):
         raise not_accepted(reviews, f"{LOCK} is unchanged", "pass --yes to accept it")
     else:
         resolution = _lock(context, resolution, resolve_imports, reviews)
