@@ -18,6 +18,7 @@ from gascity.model.work import Mail, Nudge, Session, Work
 from gascity.paths import which
 from gascity.render.argv import Invocation, Message, build_invocation
 from gascity.render.flags import HEADLESS, INTERACTIVE, as_required
+from gascity.render.ignored_settings import ignored_scope
 from gascity.render.variables import SessionContext, functions, variables
 from gascity.runtimes.port import RunSpec
 from gascity.source.disk import Disk
@@ -73,9 +74,8 @@ def make_run_spec(
     place = partial(paths.handed, root, session.id, session.generation)
     expand = _expander(config, pending, prepared)
     invocation = _invocation(config, pending, prepared, place, expand)
-    wrong = [
-        problem for problem in as_required(config.city, invocation.problems) if problem.is_error
-    ]
+    problems = (*invocation.problems, *ignored_scope(config.agent))
+    wrong = [problem for problem in as_required(config.city, problems) if problem.is_error]
     if wrong:
         raise CityError(*wrong)
     files = {place(name): text for name, text in invocation.files.items()}

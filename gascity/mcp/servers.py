@@ -1,6 +1,6 @@
 """Resolve the MCP servers of an agent: read its directories, expand templates, report problems."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from gascity.compose.asset_dirs import AssetDir
 from gascity.mcp.server_files import (
@@ -39,10 +39,7 @@ class ServerResolver:
         """
         nearest: dict[str, tuple[ServerDirectory, ServerFile]] = {}
         overridden: list[ServerFile] = []
-        for asset_dir in self.prompts.asset_dirs(agent):
-            if "mcp" not in asset_dir.catalogues:
-                continue
-            home, files = self._files_of(asset_dir, agent)
+        for home, files in self._directories(agent):
             for file in files:
                 overridden += [nearest[file.name][1]] if file.name in nearest else []
                 nearest[file.name] = (home, file)
@@ -59,6 +56,15 @@ class ServerResolver:
             ),
             tuple(dict.fromkeys(problem for result in results for problem in result.problems)),
         )
+
+    def names(self, agent: Agent) -> set[str]:
+        """Return the names of all servers that reach an agent, before its filter."""
+        return {file.name for _, files in self._directories(agent) for file in files}
+
+    def _directories(self, agent: Agent) -> Iterator[tuple[ServerDirectory, list[ServerFile]]]:
+        for asset_dir in self.prompts.asset_dirs(agent):
+            if "mcp" in asset_dir.catalogues:
+                yield self._files_of(asset_dir, agent)
 
     def _files_of(
         self, asset_dir: AssetDir, agent: Agent

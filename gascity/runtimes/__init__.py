@@ -51,6 +51,13 @@ def open_runtimes(root: str, environ: Mapping[str, str]) -> "dict[str, Runtime]"
     return {**builtin, **dict(_installed())}
 
 
+def runtime_names() -> frozenset[str]:
+    """Return the names of all installed runtimes, without opening them."""
+    from gascity.startup.entry_points import entry_points
+
+    return frozenset((PROCESS, TMUX, *(name for name, _ in entry_points("gascity.runtimes"))))
+
+
 def interactive_runtime(runtimes: "Mapping[str, Runtime]") -> str:
     """Return the name of the runtime for interactive sessions."""
     return next((name for name, runtime in runtimes.items() if runtime.interactive), INTERACTIVE)

@@ -16,12 +16,25 @@ from typing import NamedTuple
 from gascity.compose.city import packs_of
 from gascity.location import Site, Sites, nested_problems
 from gascity.model.city import Agent, City
-from gascity.model.names import AgentName
-from gascity.model.problems import Problem, once_each, warning
-from gascity.pipeline import list_skills
+from gascity.model.ignored_keys import HUD
+from gascity.model.names import AgentName, did_you_mean
+from gascity.model.problems import Place, Problem, once_each, warning
+from gascity.pipeline import agent_skills, list_skills
 from gascity.prompts import Machine, PromptFindings, Prompts, check_prompt, unused_fragments
 from gascity.providers.registry import provider_files
-from gascity.render.flags import HEADLESS, is_restricted, mode_problem, scope_problems
+from gascity.render.flags import (
+    HEADLESS,
+    as_required,
+    is_restricted,
+    mode_problem,
+    scope_problems,
+)
+from gascity.render.ignored_settings import (
+    dead_patterns,
+    ignored_provider_settings,
+    ignored_settings,
+)
+from gascity.runtimes import headless_runtime, runtime_names
 from gascity.source.disk import Disk
 from gascity.source.pack_extras import read_pack_extras
 from gascity.workdir.wanted import CityContent, collect
@@ -88,9 +101,13 @@ def check_city(city: City, disk: Disk, machine: Machine) -> CityFindings:
     prompts = Prompts(city, disk, machine)
     agents = [agent for agent in city.agents if not agent.broken]
     found: dict[str, list[Problem]] = {agent.home.directory: [] for agent in city.agents}
-    shared = list(city.problems)
+    shared = [*city.problems, *ignored_provider_settings(city), *_unread_huds(city)]
+    runtimes = runtime_names()
     for agent in city.agents:
-        found[agent.home.directory] += (*agent.problems, *scope_problems(city, agent))
+        ignored = as_required(city, ignored_settings(city, agent))
+        own = (*agent.problems, *scope_problems(city, agent), *ignored)
+        found[agent.home.directory] += (*own, *_unknown_runtime(city, agent, runtimes))
+        found[agent.home.directory] += _unread_hud(agent)
     prompt_findings = {agent.name: check_prompt(prompts, agent) for agent in agents}
     for agent in agents:
         found[agent.home.directory] += prompt_findings[agent.name].problems
@@ -108,6 +125,8 @@ def check_city(city: City, disk: Disk, machine: Machine) -> CityFindings:
     for problem in disk.problems[before:]:
         place = problem.place.file if problem.place else ""
         found.get(agent_directory(place), shared).append(problem)
+    for agent in agents:
+        shared += _dead_agents(city, agent)
     interfaces = _interfaces(city, sites, prompt_findings)
     dependent = set(_dependent(city, sites, shared, found))
     return CityFindings(
@@ -183,6 +202,7 @@ def _workdir_problems(
                 found += servers.problems
                 found += _unused_servers(city, site.agent) if servers.servers else ()
             found += _unusable_mode(city, site.agent)
+            found += _dead_filters(content, site.agent)
             found += content.overlays.unknown_slots(site.agent, providers)
             yield site.agent, found
 
@@ -217,6 +237,59 @@ def _dependent(
     for agent in city.agents:  # a fragment there is in use if any prompt includes its name
         if "template-fragments" in agent.home.catalogues:
             yield agent.home.directory
+
+
+def _unknown_runtime(city: City, agent: Agent, known: frozenset[str]) -> Iterator[Problem]:
+    """Yield the problem of a runtime that is not installed: no headless run could start."""
+    configured = agent.settings.runtime or city.session.runtime
+    name = headless_runtime(configured)
+    if name not in known:
+        place = agent.setting("runtime").place
+        if not agent.settings.runtime:
+            place = city.layers.session[-1].place("runtime") if city.layers.session else None
+        hint = did_you_mean(name, known) or "install the package that provides it"
+        yield Problem("unknown-runtime", f"there is no runtime `{name}`", place, hint)
+
+
+def _unread_hud(agent: Agent) -> Iterator[Problem]:
+    if "hud" in agent.home.catalogues:
+        yield _hud(agent.home.directory)
+
+
+def _unread_huds(city: City) -> Iterator[Problem]:
+    yield from (_hud(pack.root) for pack in packs_of(city) if "hud" in pack.catalogues)
+
+
+def _hud(directory: str) -> Problem:
+    path = "hud" if directory == "." else f"{directory}/hud"
+    return warning("not-acted-on", f"`hud/` has no effect: {HUD}", Place(path))
+
+
+def _has_filter(agent: Agent, table: str) -> bool:
+    return any(key.startswith(table) for layer in agent.layers for key in layer.values)
+
+
+def _dead_filters(content: CityContent, agent: Agent) -> Iterator[Problem]:
+    """Yield patterns of filters that match no server or skill that reaches the agent."""
+    if _has_filter(agent, "mcp_filter."):
+        yield from dead_patterns(agent, "mcp_filter", "server", content.servers.names(agent))
+    if _has_filter(agent, "skills_filter."):
+        prompts = content.prompts
+        skills = agent_skills(prompts.city, prompts.disk, agent, content.skills)
+        names = [resolved.skill.name for resolved in skills]
+        yield from dead_patterns(agent, "skills_filter", "skill", names)
+
+
+def _dead_agents(city: City, agent: Agent) -> Iterator[Problem]:
+    """Yield patterns that match no agent; these depend on all agents of the city."""
+    if _has_filter(agent, "agents_filter."):
+        names = [each.name for each in city.agents]
+        # The agent of a provider that the city does not configure exists when it is addressed.
+        names += [AgentName(name) for name in provider_files()[0]]
+        rigs = [rig.name for rig in city.rigs]
+        known = {form for name in names for form in (str(name), name.without_rig, name.bare)}
+        in_rigs = {f"{rig}/{name.without_rig}" for rig in rigs for name in names}
+        yield from dead_patterns(agent, "agents_filter", "agent", known | in_rigs, sorted(known))
 
 
 def _unused_servers(city: City, agent: Agent) -> Iterator[Problem]:

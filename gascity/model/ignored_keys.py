@@ -1,0 +1,38 @@
+"""Settings that this version accepts but does not act on, each with the reason.
+
+A setting is listed here, or it has a reader: `tests/unit/model/test_readers.py` checks that every
+field of the settings tables has one of the two. `city check` reports a value of a listed setting
+at its location, so that no setting is silently ignored.
+"""
+
+from collections.abc import Mapping
+
+# Of agents, wherever their settings are written.
+AGENT_IGNORED: Mapping[str, str] = {
+    "lifecycle": "headless runs end by themselves, and terminals run until they are stopped",
+    "options": "no provider takes free options; use option_defaults or args",
+    "ready_delay_ms": "readiness is detected by ready_prompt_prefix",
+    "process_names": "processes are identified by their id",
+    "tools.exposure": "MCP servers are always offered as tools",
+    "capabilities.allow": "tools do not report their capabilities",
+    "capabilities.deny": "tools do not report their capabilities",
+}
+# Of providers. Built-in providers have them, too, as facts for tools that read the provider files.
+PROVIDER_IGNORED: Mapping[str, str] = {
+    "process_names": "processes are identified by their id",
+    "ready_delay_ms": "readiness is detected by ready_prompt_prefix",
+    "instructions_also": "agents get their instructions from overlays",
+    "supports_hooks": "hooks come from the provider's overlay",
+    "resume_style": "flags and subcommands are passed in the same way",
+    "fork_flag": "sessions never fork a conversation",
+    "mcp.passes_environment": "servers get the variables that their definition names",
+}
+# Of other tables: descriptive keys, which published files have for their readers.
+OTHER_IGNORED: Mapping[str, Mapping[str, str]] = {
+    "pack": {"requires_gc": "it is a version of another program"},
+    "option": {"label": "it is for user interfaces", "type": "it is for user interfaces"},
+    "mcp": {"capabilities": "tools do not report their capabilities"},
+}
+# Tables whose settings restrict an agent.
+SCOPE_TABLES = ("tools", "capabilities", "skills_filter", "mcp_filter", "agents_filter")
+HUD = "HUD sections are not part of any prompt"

@@ -1,0 +1,159 @@
+"""Finds settings of an agent that nothing acts on, and patterns that match nothing."""
+
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
+
+from gascity.model.city import Agent, City
+from gascity.model.fields import AGENT
+from gascity.model.ignored_keys import (
+    AGENT_IGNORED,
+    PROVIDER_IGNORED,
+    SCOPE_TABLES,
+)
+from gascity.model.layers import DEFAULT, PACK_DEFAULTS, PACK_PATCH, PROVIDER_LAYER, Layer, Setting
+from gascity.model.names import near
+from gascity.model.problems import Place, Problem, warning
+from gascity.model.provider import Provider
+from gascity.render.flags import UNENFORCEABLE
+
+GRANTS = "city."  # capabilities that allow a session to change the city; the controller reads them
+_PACK_LAYERS = (PACK_DEFAULTS, PACK_PATCH)
+_ADVISORY = "it is advisory only; `[security] require_enforcement = true` makes this an error"
+
+
+def ignored_settings(city: City, agent: Agent) -> Iterator[Problem]:
+    """Yield a problem for each setting of the agent that has no effect, at its location."""
+    if agent.broken:
+        return
+    written = {key for layer in agent.layers for key in layer.values}
+    for name, reason in AGENT_IGNORED.items():
+        if name in written and name.partition(".")[0] not in SCOPE_TABLES:
+            yield from _ignored(agent, name, reason)
+    yield from ignored_scope(agent)
+    yield from _ignored_here(city, agent)
+
+
+def ignored_scope(agent: Agent) -> Iterator[Problem]:
+    """Yield a problem for each restriction that nothing enforces, whatever the provider."""
+    for name, reason in AGENT_IGNORED.items():
+        if name.partition(".")[0] in SCOPE_TABLES:
+            setting = agent.setting(name)
+            if not _is_set(setting) or not _restricts(setting.value):
+                continue
+            message = f"`{name}` has no effect: {reason}"
+            yield warning(UNENFORCEABLE, message, setting.place, _ADVISORY)
+
+
+def _restricts(value: object) -> bool:
+    """Return whether a value restricts anything. Words that grant something do not."""
+    if isinstance(value, tuple):
+        return not value or any(not str(word).startswith(GRANTS) for word in value)
+    return True
+
+
+def _is_set(setting: Setting) -> bool:
+    """Return whether a file of the city or of a pack sets another value than the default."""
+    if setting.kind in (DEFAULT, PROVIDER_LAYER):
+        return False
+    name = setting.key.removesuffix("_append").removesuffix("_remove")
+    default = AGENT.fields[name].default if name in AGENT.fields else None
+    return setting.value not in (default, "", None)
+
+
+def _ignored(agent: Agent, name: str, reason: str) -> Iterator[Problem]:
+    setting = agent.setting(name)
+    if _is_set(setting):
+        yield _not_acted_on(name, reason, setting.place)
+
+
+def _not_acted_on(name: str, reason: str, place: Place | None) -> Problem:
+    return warning("not-acted-on", f"`{name}` has no effect: {reason}", place)
+
+
+def _ignored_here(city: City, agent: Agent) -> Iterator[Problem]:
+    """Yield settings that have no effect for this agent because of its other settings."""
+    settings, provider = agent.settings, city.provider_of(agent)
+    if settings.session == "acp":
+        reason = "sessions use the provider's own command line"
+        yield _not_acted_on('session = "acp"', reason, agent.setting("session").place)
+    if provider is None or settings.start_command:
+        return
+    if not provider.facts.interactive:
+        for name in ("nudge", "ready_prompt_prefix"):
+            yield from _ignored(agent, name, f"provider `{provider.name}` has no terminal")
+    if settings.wake_mode == "resume" and not _can_resume(provider, agent):
+        reason = f"provider `{provider.name}` cannot resume a conversation"
+        yield _not_acted_on('wake_mode = "resume"', reason, agent.setting("wake_mode").place)
+
+
+def _can_resume(provider: Provider, agent: Agent) -> bool:
+    facts = provider.facts
+    return bool(facts.resume_flag or facts.headless.resume_flag or agent.settings.resume_command)
+
+
+def ignored_provider_settings(city: City) -> Iterator[Problem]:
+    """Yield a problem for each setting in the city's provider tables that has no effect."""
+    for provider in city.providers.values():
+        for layer in provider.layers:
+            if layer.kind not in ("city", "local"):
+                continue
+            for name, reason in PROVIDER_IGNORED.items():
+                if name in layer.values:
+                    yield _not_acted_on(name, reason, layer.place(name))
+        yield from _headless_args(provider)
+
+
+def _headless_args(provider: Provider) -> Iterator[Problem]:
+    """Yield `args` of the city's table if headless runs use other ones of a layer below."""
+    layers = [layer for layer in provider.layers if _writes_args(layer)]
+    if not provider.headless or not provider.facts.headless.args or not layers:
+        return
+    last = layers[-1]
+    if last.kind in ("city", "local") and "headless.args" not in last.values:
+        key = next(key for key in last.values if key in ("args", "args_append", "args_remove"))
+        message = f"`{key}` has no effect in headless runs: they use `headless.args`"
+        hint = f"set `headless.args` of [providers.{provider.name}] too"
+        yield warning("not-acted-on", message, last.place(key), hint)
+
+
+def _writes_args(layer: Layer) -> bool:
+    names = ("args", "args_append", "args_remove", "headless.args")
+    return any(name in layer.values for name in names)
+
+
+def dead_patterns(
+    agent: Agent, table: str, what: str, known: Iterable[str], shown: Iterable[str] | None = None
+) -> Iterator[Problem]:
+    """Yield each pattern of a filter that matches none of the known names.
+
+    Patterns of imported packs are left out: they are written for cities that have more.
+    """
+    names = list(known)
+    for key in (f"{table}.allow", f"{table}.deny"):
+        setting = agent.setting(key)
+        patterns = setting.value if isinstance(setting.value, tuple) else ()
+        if not _is_set(setting) or _of_pack(agent, setting):
+            continue
+        for pattern in patterns:
+            if not any(fnmatchcase(name, pattern) for name in names):
+                yield _dead(agent, setting, pattern, what, near(pattern, shown or names))
+
+
+def _of_pack(agent: Agent, setting: Setting) -> bool:
+    inherited = setting.kind not in ("city defaults", "city patch", "rig patch", "local patch")
+    return setting.kind in _PACK_LAYERS or (agent.layer == "pack" and inherited)
+
+
+def _dead(agent: Agent, setting: Setting, pattern: str, what: str, similar: list[str]) -> Problem:
+    """Return the problem at the pattern itself, in the layer that wrote it."""
+    place = setting.place
+    for step in setting.chain():
+        written = step.layer.values.get(step.key) if step.layer is not None else ()
+        if isinstance(written, tuple) and pattern in written and step.place is not None:
+            path = (*step.place.path, written.index(pattern))
+            place = Place(step.place.file, path, of_value=True)
+            break
+    names = " or ".join(f"`{name}`" for name in similar)
+    hint = f"did you mean {names}?" if names else None
+    whose = f" of `{agent.name}`" if what != "agent" else ""
+    return warning("dead-pattern", f"`{pattern}` matches no {what}{whose}", place, hint)
