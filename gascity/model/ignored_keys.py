@@ -11,7 +11,6 @@ from collections.abc import Mapping
 AGENT_IGNORED: Mapping[str, str] = {
     "lifecycle": "headless runs end by themselves, and terminals run until they are stopped",
     "options": "no provider takes free options; use option_defaults or args",
-    "ready_delay_ms": "readiness is detected by ready_prompt_prefix",
     "process_names": "processes are identified by their id",
     "tools.exposure": "MCP servers are always offered as tools",
     "capabilities.allow": "tools do not report their capabilities",
@@ -20,7 +19,6 @@ AGENT_IGNORED: Mapping[str, str] = {
 # Of providers. Built-in providers have them, too, as facts for tools that read the provider files.
 PROVIDER_IGNORED: Mapping[str, str] = {
     "process_names": "processes are identified by their id",
-    "ready_delay_ms": "readiness is detected by ready_prompt_prefix",
     "instructions_also": "agents get their instructions from overlays",
     "supports_hooks": "hooks come from the provider's overlay",
     "resume_style": "flags and subcommands are passed in the same way",

@@ -79,7 +79,7 @@ def _ignored_here(city: City, agent: Agent) -> Iterator[Problem]:
     if provider is None or settings.start_command:
         return
     if not provider.facts.interactive:
-        for name in ("nudge", "ready_prompt_prefix"):
+        for name in ("nudge", "ready_prompt_prefix", "ready_delay_ms"):
             yield from _ignored(agent, name, f"provider `{provider.name}` has no terminal")
     if settings.wake_mode == "resume" and not _can_resume(provider, agent):
         reason = f"provider `{provider.name}` cannot resume a conversation"

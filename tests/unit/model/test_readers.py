@@ -76,7 +76,8 @@ AGENT_READERS = {
     "args": "render/flags.py:settings.args",
     "prompt_mode": "render/argv.py:settings.prompt_mode",
     "prompt_flag": "render/argv.py:settings.prompt_flag",
-    "ready_prompt_prefix": "control/housekeeping.py:settings.ready_prompt_prefix",
+    "ready_delay_ms": "control/terminals.py:settings.ready_delay_ms",
+    "ready_prompt_prefix": "render/terminal.py:settings.ready_prompt_prefix",
     "resume_command": "render/argv.py:settings.resume_command",
     "pre_start": "control/launch.py:settings.pre_start",
     "session_setup": "control/launch.py:settings.session_setup",
@@ -158,12 +159,17 @@ PROVIDER_PACKAGES = {
     "mcp": ("mcp", "workdir", "render"),
     "trust": ("mcp",),
     "tools": ("render",),
+    "terminal": ("render", "control"),
     "limits": ("cli", "control"),
     "listing": ("providers", "cli"),
 }
-# Read by key, because they shape the provider itself.
+# Read by key: they shape the provider itself, or are read in a loop.
 PROVIDER_KEYS = {
     "base": "compose/providers.py",
+    **dict.fromkeys(
+        [f"terminal.{part}" for part in "before after above below below2 below3".split()],
+        "render/terminal.py",
+    ),
     "options_schema": "compose/providers.py",
     "options_schema_merge": "compose/providers.py",
 }
@@ -226,7 +232,7 @@ def test_each_fact_of_a_provider_has_a_reader_or_a_reason(field: str) -> None:
     if field in PROVIDER_IGNORED:
         return
     if field in PROVIDER_KEYS:
-        assert reads(PROVIDER_KEYS[field], f'"{field}"')
+        assert reads(PROVIDER_KEYS[field], f'"{field.rpartition(".")[2]}"')
         return
     packages = PROVIDER_PACKAGES[field.partition(".")[0] if "." in field else ""]
     assert any(field.rpartition(".")[2] in attributes(package) for package in packages)

@@ -41,7 +41,7 @@ def test_a_city_without_such_settings_has_no_problems(tmp_path: Path) -> None:
     [
         ('lifecycle = "one_shot"', "lifecycle"),
         ('options = { a = "b" }', "options"),
-        ("ready_delay_ms = 5", "ready_delay_ms"),
+        ('provider = "shell"\nready_delay_ms = 5', "ready_delay_ms"),
         ('process_names = ["x"]', "process_names"),
         ('session = "acp"', 'session = "acp"'),
         ('provider = "shell"\nnudge = "x"', "nudge"),
