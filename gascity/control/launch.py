@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
+from uuid import uuid4
 
 from gascity.control import paths
 from gascity.control.live_state import PendingStart
@@ -70,6 +71,11 @@ def make_run_spec(
     environ: Mapping[str, str],
 ) -> RunLaunch:
     """Write a run's files and return how to spawn it; CityError if it cannot be."""
+    env = environment(root, config, pending, prepared, environ)
+    if pending.resume and not _is_saved(config, pending.session.conversation, env):
+        # It never began. A new id: some providers refuse the old one even for a new start.
+        fresh = pending.session._replace(conversation=str(uuid4()))
+        pending = pending._replace(session=fresh, resume=False)
     session = pending.session
     place = partial(paths.handed, root, session.id, session.generation)
     expand = _expander(config, pending, prepared)
@@ -84,7 +90,6 @@ def make_run_spec(
         files[stdin] = invocation.stdin
     for path, text in files.items():
         _hand(path, text)
-    env = environment(root, config, pending, prepared, environ)
     env.update(invocation.env)
     spec = RunSpec(
         session=session.id,
@@ -100,6 +105,27 @@ def make_run_spec(
         setup=_setup(config, expand, env),
     )
     return RunLaunch(spec, tuple(files), invocation.conversation)
+
+
+def _is_saved(config: AgentRunConfig, conversation: str, env: Mapping[str, str]) -> bool:
+    """Return whether the provider has saved a conversation; True if that is not known."""
+    from glob import escape, iglob
+    from re import search
+
+    facts = config.provider.facts.conversation if config.provider is not None else None
+    settings = config.agent.settings
+    if facts is None or not facts.file or settings.start_command or settings.resume_command:
+        return True
+    home = env.get(facts.home_env or "") or f"{env.get('HOME', '')}/{facts.home or ''}"
+    name = facts.file.replace("{id8}", escape(conversation[:8]))
+    for path in iglob(f"{escape(home)}/{name.replace('{id}', escape(conversation))}"):
+        try:
+            with open(path, encoding="utf-8", errors="replace") as file:
+                if not facts.pattern or any(search(facts.pattern, line) for line in file):
+                    return True
+        except OSError:
+            return True  # it exists; the provider reports what is wrong with it
+    return False
 
 
 def _expander(config: AgentRunConfig, pending: PendingStart, prepared: PreparedSession) -> Text:

@@ -259,6 +259,17 @@ class ProviderTools(SettingsRecord):
     names: Mapping[str, str]
 
 
+class ProviderConversation(SettingsRecord):
+    """Nested table `conversation` of a provider."""
+
+    _table = PROVIDER
+
+    file: str | None = None
+    home: str | None = None
+    home_env: str | None = None
+    pattern: str | None = None
+
+
 class ProviderTerminal(SettingsRecord):
     """Nested table `terminal` of a provider."""
 
@@ -320,6 +331,7 @@ class ProviderFacts(SettingsRecord):
         "mcp": ProviderMcp,
         "trust": ProviderTrust,
         "tools": ProviderTools,
+        "conversation": ProviderConversation,
         "terminal": ProviderTerminal,
         "limits": ProviderLimits,
         "listing": ProviderListing,
@@ -358,6 +370,7 @@ class ProviderFacts(SettingsRecord):
     mcp: ProviderMcp
     trust: ProviderTrust
     tools: ProviderTools
+    conversation: ProviderConversation
     terminal: ProviderTerminal
     limits: ProviderLimits
     listing: ProviderListing
