@@ -9,6 +9,7 @@ from gascity.cli.command import LazyGroup, json_command
 from gascity.cli.context import CommandContext, complete_agent, machine
 from gascity.cli.identity import (
     caller,
+    check_visible,
     current_session,
     held_work,
     is_draining,
@@ -28,6 +29,7 @@ from gascity.cli.output import (
 )
 from gascity.cli.records import reminder, whole_row, work_row, work_text
 from gascity.cli.session.find import find_agent_name
+from gascity.control.callers import stale_session
 from gascity.model.problems import CityError
 from gascity.model.work import ClaimToken, Session, StaleTokenError, Work, subject_of
 
@@ -56,7 +58,8 @@ def prime(context: CommandContext, agent: str | None, hook: bool) -> int:
     same as `city agent emit`.
     """
     city, selected = context.agent(_agent_or_own(context, agent))
-    who = caller(context.environ)
+    check_visible(context, str(selected.name), str(agent))
+    who = caller(context)
     mine = who is not None and who.agent == str(selected.name)
     session = current_session(context, who) if who is not None and mine else None
     prompt = _prompt(context, city, selected, session)
@@ -82,7 +85,10 @@ def prime(context: CommandContext, agent: str | None, hook: bool) -> int:
 
 
 def _agent_or_own(context: CommandContext, agent: str | None) -> str:
-    reference = agent or context.environ.get("CITY_AGENT")
+    who = caller(context)
+    reference = agent or (who.agent if who is not None else "")
+    if not reference and who is not None and who.stale:
+        raise stale_session(who)
     if not reference:
         raise click.UsageError("missing AGENT (required outside a session)")
     return reference
@@ -182,7 +188,9 @@ def _inject_nudges(context: CommandContext) -> None:
 def _look(context: CommandContext, agent: str | None) -> NextWork:
     """Return the next item without claiming it."""
     store = context.store_if_any()
-    who = caller(context.environ)
+    who = caller(context)
+    if who is not None and who.stale:
+        return NextWork(DRAIN, "stale_session")
     name = _agent_or_own(context, agent)
     if agent:
         name = find_agent_name(context, agent)

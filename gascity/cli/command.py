@@ -1,6 +1,7 @@
 """Commands with examples in their help, and groups that import a command when it is used."""
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from importlib import import_module
 from typing import Any
 
@@ -100,7 +101,11 @@ class LazyGroup(click.Group):
             name = f"{ctx.command_path} {args[0]}".removeprefix("city ")
             text = f"there is no command `{name}`"
             raise click.UsageError(f"{text}; {hint}" if hint else text, ctx)
-        return super().resolve_command(ctx, args)
+        resolved, command, rest = super().resolve_command(ctx, args)
+        if command is not None and not isinstance(command, LazyGroup):
+            path = f"{ctx.command_path} {resolved}".removeprefix("city ")
+            command = _authorized(command, path)
+        return resolved, command, rest
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
@@ -109,6 +114,24 @@ class LazyGroup(click.Group):
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_epilog(ctx, formatter)
         _write_page(self.page, formatter)
+
+
+def _authorized(command: click.Command, path: str) -> click.Command:
+    """Return the command, which first checks whether its caller may use it."""
+    command = copy(command)
+    invoke = command.invoke
+
+    def invoke_authorized(ctx: click.Context) -> Any:
+        from gascity.cli.context import CommandContext
+        from gascity.cli.identity import authorize
+
+        context = ctx.find_object(CommandContext)
+        if context is not None:
+            authorize(context, path)
+        return invoke(ctx)
+
+    command.invoke = invoke_authorized  # type: ignore[method-assign]
+    return command
 
 
 class TopGroup(LazyGroup):

@@ -37,6 +37,7 @@ from gascity.paths import CITY_FILE, ForeignCityError, find_root
 from gascity.workdir.write import UNFINISHED
 
 if TYPE_CHECKING:
+    from gascity.control.permissions import Access
     from gascity.model.city import Agent, City
     from gascity.model.machine import Machine
     from gascity.runtimes.port import Runtime
@@ -57,6 +58,7 @@ class CommandContext:
         self.city_option = city_option
         self.as_json = False
         self.draft_texts: dict[str, str] = {}  # rejected edits, so that problems show their lines
+        self.access: Access | None = None  # set before the command runs
         self._store: Store | None = None
         self._recovered = ""  # the root that was checked for interrupted writes
 
@@ -75,6 +77,13 @@ class CommandContext:
             if os.path.exists(f"{root}/{UNFINISHED}"):
                 _recover(root)
         return root
+
+    def found_root(self) -> str | None:
+        """Return the root if there is a city that this user trusts."""
+        try:
+            return self._find_root()
+        except CityError:
+            return None
 
     def _find_root(self) -> str | None:
         """Return the root, also that of another user's city if the user's settings trust it."""
@@ -282,8 +291,12 @@ def completes(
 
     def complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
         del parameter
+        from gascity.cli.identity import authorize
+
+        context = completion_context(ctx)
         try:
-            known = list(names(completion_context(ctx)))
+            authorize(context, "agent list")
+            known = list(names(context))
         except CityError:
             return []
         # A shell would print or insert a control character as it is.

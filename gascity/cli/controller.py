@@ -8,6 +8,7 @@ import click
 
 from gascity.cli.command import json_command
 from gascity.cli.context import CommandContext, machine
+from gascity.cli.fast_sling import sender
 from gascity.cli.output import plural, print_stderr, timestamp
 from gascity.cli.problems import city_error
 from gascity.cli.wait import START_TIMEOUT, launch_and_wait, wait_until
@@ -106,7 +107,7 @@ def _stop_controller(context: CommandContext, keep: bool, force: bool) -> int:
 
     root = context.root
     pid = controller_state(root).pid
-    answer = send_request(root, {"op": "stop", "keep": keep})
+    answer = send_request(root, {"op": "stop", "keep": keep, **sender(context.environ)})
     if answer is None and pid is not None:
         # SIGKILL leaves sessions running and loses nothing; on SIGTERM it would stop them.
         os.kill(pid, signal.SIGKILL if keep else signal.SIGTERM)
@@ -141,7 +142,7 @@ def reload(context: CommandContext) -> int:
 
     The controller also reloads by itself when files change.
     """
-    done = send_request(context.root, {"op": "reload"})
+    done = send_request(context.root, {"op": "reload", **sender(context.environ)})
     if done is None:
         raise city_error("no-controller", "the controller is not running", "run `city start`")
     changed, stale = done["changed"], done["stale"]

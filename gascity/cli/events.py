@@ -8,6 +8,8 @@ import click
 
 from gascity.cli.command import json_command
 from gascity.cli.context import CommandContext
+from gascity.cli.identity import access
+from gascity.cli.mail import addresses
 from gascity.cli.output import DIM, escape, print_json, print_stdout, styled, timestamp, truncate
 from gascity.cli.terminal import write_json
 from gascity.model.durations import parse_duration
@@ -89,8 +91,9 @@ def events(
         after = store.last_event()
     every = after is not None or since is not None
     most = limit or (None if every else _LISTED)
-    reader = _EventReader(store, types, since, after)
-    if after is None and most is not None and not types:  # a type filter may skip any number
+    reader = _EventReader(context, store, types, since, after)
+    every_event = not types and access(context).unlimited  # a filter may skip any number
+    if after is None and most is not None and every_event:
         reader.seen = max(0, store.last_event() - most)
     try:
         past = reader.read()
@@ -107,9 +110,15 @@ class _EventReader:
     """Reads events of some types and since some time ago, each once."""
 
     def __init__(
-        self, store: Store, types: Sequence[str], since: float | None, after: int | None
+        self,
+        context: CommandContext,
+        store: Store,
+        types: Sequence[str],
+        since: float | None,
+        after: int | None,
     ) -> None:
         self.store = store
+        self._context = context
         self.seen = after or 0
         self._types = types
         self._start = time.time() - since if since is not None else 0.0
@@ -124,11 +133,26 @@ class _EventReader:
 
     def _matches(self, event: Event) -> bool:
         """Return whether time and type match; `work` and `work.` match all work events."""
-        return event.at >= self._start and (
-            not self._types
-            or event.type in self._types
-            or event.type.startswith(tuple(f"{wanted.rstrip('.')}." for wanted in self._types))
+        return (
+            event.at >= self._start
+            and (
+                not self._types
+                or event.type in self._types
+                or event.type.startswith(tuple(f"{wanted.rstrip('.')}." for wanted in self._types))
+            )
+            and self._is_seen(event)
         )
+
+    def _is_seen(self, event: Event) -> bool:
+        """Return whether the caller may see it: about agents that it sees, or its own mail."""
+        limits = access(self._context)
+        if limits.unlimited or limits.caller is None:
+            return True
+        if event.type.startswith("mail."):
+            own = addresses(self._context, limits.caller)
+            return event.data.get("from") in own or event.data.get("to") in own
+        agent = event.subject if event.type.startswith("agent.") else event.data.get("agent")
+        return event.type.startswith("controller.") or (bool(agent) and limits.sees(str(agent)))
 
 
 def _follow(

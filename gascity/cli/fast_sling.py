@@ -33,6 +33,7 @@ OPTIONS = (
     ("rig", TEXT, "RIG", "Rig to work in."),
     ("priority", PRIORITY, "", "Priority: 0 (highest) to 4 (lowest)."),
     ("after", LIST, "WORK", "Start after this work item is done."),
+    ("anyway", FLAG, "", "Assign work to an agent that is only for other agents."),
     ("wait", FLAG, "", "Wait until the work item finishes."),
     ("no-start", FLAG, "", "Do not start the controller."),
 )
@@ -67,12 +68,12 @@ def answer(arguments: Sequence[str], environ: Mapping[str, str]) -> int | None:
 
 
 def sender(environ: Mapping[str, str]) -> dict[str, Any]:
-    """Return the session that slings, as request keys; empty for a user."""
+    """Return the session that sends a request, as request keys; empty for a user."""
     session, generation = environ.get("CITY_SESSION_ID"), environ.get("CITY_GENERATION", "")
     if not session:
         return {}
-    token = [session, int(generation) if generation.isdecimal() else 0]
-    return {"token": token, "parent": environ.get("CITY_WORK_ID", "")}
+    number = int(generation) if generation.isdecimal() else 0
+    return {"token": [session, number, environ.get("CITY_SESSION_TOKEN", "")]}
 
 
 def new_key() -> str:

@@ -1,40 +1,50 @@
-"""The caller of a command: a session, known by its environment, or a user."""
+"""The caller of a command, and whether it may use the command: every command comes through here."""
 
+import os
 import time
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
 from gascity.cli.context import CommandContext
 from gascity.cli.problems import city_error
-from gascity.model.problems import CityError
-from gascity.model.work import CLAIMED, DRAINING, HUMAN, ClaimToken, Session, Work
+from gascity.control.callers import Caller, claim_in, identify, stale_session
+from gascity.control.permissions import FREE, Access, rule_of
+from gascity.model.problems import CityError, Problem
+from gascity.model.work import CLAIMED, DRAINING, HUMAN, Session, Work
+
+if TYPE_CHECKING:
+    from gascity.model.city import Agent
+
+# A session that was restarted may still ask; both report that it is stale.
+_FOR_STALE = ("hook", "prime")
 
 
-class Caller(NamedTuple):
-    """One start of one session, as its environment names it."""
+def authorize(context: CommandContext, command: str) -> None:
+    """Find out who calls, and raise CityError if it may not use the command."""
+    context.access = Access(None, command, context.city)
+    if rule_of(command).reach == FREE:
+        return
+    claim = claim_in(context.environ)
+    root = context.found_root()
+    if root is None:
+        if claim is None:
+            return  # there is no city, so there is no session either
+        raise stale_session(Caller(claim.session, claim.generation, ""))
+    caller = identify(context.store_if_any() if claim else None, root, claim, os.getpid())
+    if caller is not None and caller.stale and command not in _FOR_STALE:
+        raise stale_session(caller)
+    context.access = Access(caller, command, context.city)
+    context.access.check_command()
 
-    session: str
-    generation: int
-    agent: str
-    work: str
 
-    @property
-    def token(self) -> ClaimToken:
-        return ClaimToken(self.session, self.generation)
-
-
-def caller(environ: Mapping[str, str]) -> Caller | None:
+def caller(context: CommandContext) -> Caller | None:
     """Return the session that calls; None for a user."""
-    session = environ.get("CITY_SESSION_ID", "")
-    generation = environ.get("CITY_GENERATION", "")
-    if not session:
-        return None
-    return Caller(
-        session,
-        int(generation) if generation.isdecimal() else 0,
-        environ.get("CITY_AGENT", ""),
-        environ.get("CITY_WORK_ID", ""),
-    )
+    return context.access.caller if context.access is not None else None
+
+
+def access(context: CommandContext) -> Access:
+    """Return what the caller may reach with this command."""
+    return context.access or Access(None, "", context.city)
 
 
 def current_session(context: CommandContext, who: Caller) -> Session | None:
@@ -44,17 +54,9 @@ def current_session(context: CommandContext, who: Caller) -> Session | None:
     return session if session is not None and session.generation == who.generation else None
 
 
-def writing_caller(context: CommandContext) -> Caller | None:
-    """Return who is about to write; None for a user. CityError for a replaced session."""
-    who = caller(context.environ)
-    if who is not None and current_session(context, who) is None:
-        raise _stale(who)
-    return who
-
-
 def session_caller(context: CommandContext) -> Caller:
     """Return the calling session; CityError for a user."""
-    who = caller(context.environ)
+    who = caller(context)
     if who is None:
         message = "this command only works inside a session (CITY_SESSION_ID is not set)"
         raise city_error("no-session", message, "run `city session list` to see the sessions")
@@ -66,7 +68,7 @@ def own_session(context: CommandContext) -> tuple[Caller, Session]:
     who = session_caller(context)
     session = current_session(context, who)
     if session is None:
-        raise _stale(who)
+        raise stale_session(who)
     return who, session
 
 
@@ -94,12 +96,6 @@ def request_for_self(context: CommandContext, who: Caller, action: str) -> None:
     update_own_session(context, who, {"asked": action}, "session.asked", {"what": action})
 
 
-def _stale(who: Caller) -> CityError:
-    message = f"session {who.session} was deleted or restarted since start {who.generation}"
-    hint = "nothing was changed; end this process, another one has replaced it"
-    return city_error("stale-session", message, hint)
-
-
 def actor(who: Caller | None) -> str:
     """Return the caller's name in events."""
     return who.session if who is not None else HUMAN
@@ -115,3 +111,36 @@ def held_work(context: CommandContext, who: Caller) -> Work | None:
 def is_draining(session: Session) -> bool:
     """Return whether the session must end instead of taking more work."""
     return session.state == DRAINING or session.asked in ("drain", "stop")
+
+
+def check_visible(context: CommandContext, name: str, reference: str) -> None:
+    """Raise CityError if the caller may not read about an agent.
+
+    A hidden one does not exist for it: the error is that of a name that was never used.
+    """
+    limits = access(context)
+    if limits.hides(name):
+        raise unknown_agent(reference)
+    if not limits.sees(name) and limits.caller is not None:
+        message = f"`[agents_filter]` of `{limits.caller.agent}` does not allow `{name}`"
+        raise limits.refused(message)
+
+
+def unknown_agent(reference: str) -> CityError:
+    """Return the error of an agent that does not exist, without similar names."""
+    return CityError(Problem("unknown-agent", f"there is no agent `{reference}`"))
+
+
+def visible_agent(context: CommandContext, reference: str) -> "Agent":
+    """Return an agent that the caller may start or address; CityError if there is none."""
+    limits = access(context)
+    if limits.caller is None:
+        return context.agent(reference)[1]
+    try:
+        agent = context.agent(reference)[1]
+    except CityError as error:
+        codes = [problem.code for problem in error.problems]
+        raise unknown_agent(reference) if codes == ["unknown-agent"] else error from None
+    if limits.hides(str(agent.name)):
+        raise unknown_agent(reference)
+    return agent

@@ -8,7 +8,7 @@ import click
 
 from gascity.cli.command import LazyGroup, json_command
 from gascity.cli.context import CommandContext
-from gascity.cli.identity import Caller, actor, caller, current_session, writing_caller
+from gascity.cli.identity import access, actor, caller, current_session
 from gascity.cli.output import (
     BOLD,
     DIM,
@@ -24,6 +24,7 @@ from gascity.cli.output import (
 from gascity.cli.problems import city_error
 from gascity.cli.records import reminder
 from gascity.cli.session.find import find_agent_or_session
+from gascity.control.callers import Caller, not_your_session
 from gascity.model.work import HUMAN, LIVE, Mail
 
 _PAGE = "how-to/mail"
@@ -79,10 +80,10 @@ def send(
         words = tuple(words_left)
     text = _text(words, subject, message, from_stdin)
     store = context.store()
-    who = writing_caller(context)
+    who, seen = caller(context), access(context)
     if to is None:
-        live = [session.id for session in store.sessions(live=True)]
-        recipients = [id for id in live if who is None or id != who.session]
+        live = [session for session in store.sessions(live=True) if seen.sees(session.agent)]
+        recipients = [session.id for session in live if who is None or session.id != who.session]
     else:
         recipients = [_recipient(context, to)]
     first_line = text.strip().splitlines()[0].strip()
@@ -123,6 +124,7 @@ def _recipient(context: CommandContext, reference: str) -> str:
         return HUMAN
     # Older packs write a trailing slash after the name of a city agent.
     agent, session = find_agent_or_session(context, reference.rstrip("/"))
+    access(context).check_agent(agent, typed=False)
     return session.id if session is not None else agent
 
 
@@ -139,7 +141,7 @@ def _sent_lines(context: CommandContext, sent: Sequence[Mail]) -> list[str]:
     return [f"sent {mail.id} to {_display_name(context, mail.to)}" for mail in sent]
 
 
-def _addresses(context: CommandContext, who: Caller | None) -> list[str]:
+def addresses(context: CommandContext, who: Caller | None) -> list[str]:
     """Return the names under which the caller gets mail."""
     if who is None:
         return [HUMAN]
@@ -150,7 +152,7 @@ def _addresses(context: CommandContext, who: Caller | None) -> list[str]:
 
 def _inbox(context: CommandContext, unread: bool) -> list[Mail]:
     store = context.store_if_any()
-    names = _addresses(context, caller(context.environ))
+    names = addresses(context, caller(context))
     return store.inbox(names, unread=unread) if store is not None else []
 
 
@@ -166,18 +168,26 @@ def inbox(context: CommandContext, everything: bool) -> int:
 
 
 def _find_mail(context: CommandContext, id: int) -> Mail:
-    """Return a message by id; CityError if there is none. Does not create a store."""
+    """Return a message by id; CityError if there is none, or it is between others.
+
+    Does not create a store.
+    """
     store = context.store_if_any()
     mail = store.mail(id) if store is not None else None
     if mail is None:
         hint = "run `city mail inbox --all` to see all messages"
         raise city_error("unknown-mail", f"there is no message {id}", hint)
+    who, limits = caller(context), access(context)
+    own = who is None or mail.sender == who.session or mail.to in addresses(context, who)
+    if not own and not limits.unlimited:
+        hint = "run `city mail inbox` to see your messages"
+        raise not_your_session(f"message {id} belongs to another session", hint)
     return mail
 
 
 def _mark_read(context: CommandContext, mail: Mail, who: Caller | None) -> None:
     """Mark a message as read unless it is to someone else."""
-    if mail.to in _addresses(context, who) and mail.read is None:
+    if mail.to in addresses(context, who) and mail.read is None:
         context.store().mark_mail([mail.id], time.time(), actor=actor(who))
 
 
@@ -189,7 +199,7 @@ def read(context: CommandContext, id: int) -> int:
     A message to someone else stays unread.
     """
     mail = _find_mail(context, id)
-    _mark_read(context, mail, writing_caller(context))
+    _mark_read(context, mail, caller(context))
     return context.output(
         lambda: _rows(context, [_find_mail(context, id)]), lambda: _message_lines(context, mail)
     )
@@ -219,7 +229,7 @@ def reply(
     """
     text = _text(words, subject, message, from_stdin)
     first = _find_mail(context, id)
-    who = writing_caller(context)
+    who = caller(context)
     store, now = context.store(), time.time()
     again = subject or f"Re: {first.subject.removeprefix('Re: ')}"
     with store.transaction():
@@ -250,12 +260,12 @@ def _reply_recipient(context: CommandContext, first: Mail, who: Caller | None) -
 def archive(context: CommandContext, ids: tuple[int, ...]) -> int:
     """Archive messages."""
     messages = [_find_mail(context, id) for id in ids]
-    who = writing_caller(context)
-    names = _addresses(context, who)
-    foreign = [mail for mail in messages if who is not None and mail.to not in names]
-    if foreign:
-        message = f"message {foreign[0].id} belongs to {foreign[0].to}, not to this session"
-        raise city_error("not-yours", message, "run `city mail inbox` to see your messages")
+    who = caller(context)
+    names = addresses(context, who)
+    sent = [mail for mail in messages if who is not None and mail.to not in names]
+    if sent and not access(context).unlimited:
+        message = f"message {sent[0].id} belongs to its recipient, not to this session"
+        raise not_your_session(message, "run `city mail inbox` to see your messages")
     context.store().mark_mail(ids, time.time(), archive=True, actor=actor(who))
     return context.output(
         lambda: _rows(context, [_find_mail(context, id) for id in ids]),

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from gascity.cli.context import CommandContext
+from gascity.cli.identity import access
 from gascity.cli.output import (
     DIM,
     RED,
@@ -17,6 +18,7 @@ from gascity.cli.output import (
     timestamp,
 )
 from gascity.cli.problems import city_error
+from gascity.control.permissions import SEEN
 from gascity.model.names import did_you_mean, parse_name
 from gascity.model.work import (
     CRASHED,
@@ -133,16 +135,23 @@ def run_row(run: Run, root: str) -> dict[str, object]:
 
 
 def find_work(context: CommandContext, id: str) -> Work:
-    """Return a work item by id; CityError if there is none. Does not create a store."""
+    """Return a work item by id; CityError if there is none, or the caller may not read about it.
+
+    Does not create a store.
+    """
     store = context.store_if_any()
+    limits = access(context)
     work = store.work(id) if store is not None else None
-    if work is None:
-        known = [item.id for item in store.list_work(limit=_SIMILAR)] if store is not None else []
+    if work is None or limits.hides(work.agent):
+        listed = store.list_work(limit=_SIMILAR) if store is not None and limits.unlimited else []
+        known = [item.id for item in listed]
         # A different number is not a typo.
         numbered = "-" in id and id.rpartition("-")[2].isdecimal()
         similar = None if numbered else did_you_mean(id, known)
         hint = similar or "run `city work list` to see the work items"
         raise city_error("unknown-work", f"there is no work item `{id}`", hint)
+    if limits.rule.reach == SEEN:
+        limits.check_owner(work.agent, work.session, work.id)
     return work
 
 

@@ -21,8 +21,11 @@ from gascity.cli.fast_sling import (
     result_lines,
     sender,
 )
+from gascity.cli.identity import access, caller
 from gascity.cli.output import print_json, print_stderr, print_stdout, text_lines, verbatim
-from gascity.control.client import controller_state, ensure_controller, send_request
+from gascity.cli.wait import start_controller
+from gascity.control.client import controller_state, send_request
+from gascity.control.permissions import CONTROL
 from gascity.model.names import parse_name, unknown_rig
 from gascity.model.problems import CityError
 
@@ -72,6 +75,7 @@ def sling(
     rig: str | None,
     priority: int,
     after: tuple[str, ...],
+    anyway: bool,
     wait: bool,
     no_start: bool,
 ) -> int:
@@ -89,6 +93,7 @@ def sling(
         "after": list(after),
         "session": session or "",
         "key": new_key(),
+        "anyway": anyway,
         **sender(context.environ),
     }
     first_event = context.store().last_event() if wait else 0
@@ -96,8 +101,8 @@ def sling(
     if result is None or "work" not in result:
         result = _enqueue_here(context, request)
         if not no_start:
-            ensure_controller(context.root, context.environ)
-        elif not controller_state(context.root).running:
+            start_controller(context)
+        if (no_start or caller(context)) and not controller_state(context.root).running:
             from gascity.control.decide.reasons import no_controller
 
             result["blocked_by"].append(no_controller()._asdict())
@@ -106,7 +111,7 @@ def sling(
         return 0
     if not context.as_json:
         print_stderr(*result_lines(result))
-    return _wait(context, result, not no_start, first_event)
+    return _wait(context, result, not no_start and access(context).has(CONTROL), first_event)
 
 
 def _read_text(text: str | None, stdin: bool, file: str | None) -> str:
@@ -135,7 +140,7 @@ def _enqueue_here(context: CommandContext, request: dict[str, object]) -> dict[s
     from gascity.control.enqueue import SlingRequest, sling
     from gascity.control.run_config import RunConfig
 
-    if "token" in request:
+    if caller(context) is not None:
         city = context.city()  # the settings of the sending agent are needed, too
     else:
         name, rig = parse_name(str(request["agent"])), request["rig"]
@@ -147,7 +152,8 @@ def _enqueue_here(context: CommandContext, request: dict[str, object]) -> dict[s
                 raise CityError(unknown_rig(str(rig), known)) from None
             raise
     run_config = RunConfig(city, context.environ, machine())
-    return sling(run_config, context.store(), SlingRequest.of(request), time.time()).as_object()
+    wanted = SlingRequest.of(request, caller(context))
+    return sling(run_config, context.store(), wanted, time.time()).as_object()
 
 
 def _wait(

@@ -6,11 +6,14 @@ import time
 from collections.abc import Callable
 
 from gascity.cli.context import CommandContext
+from gascity.cli.fast_sling import sender
+from gascity.cli.identity import access
 from gascity.cli.output import display_path, print_stderr
 from gascity.cli.problems import city_error
 from gascity.control.blocked import ControllerAbsence
 from gascity.control.client import (
     controller_state,
+    ensure_controller,
     is_starting,
     launch_controller,
     send_request,
@@ -18,6 +21,7 @@ from gascity.control.client import (
 from gascity.control.decide.reasons import city_stopped, no_controller
 from gascity.control.decide.types import Blocked
 from gascity.control.paths import controller_log
+from gascity.control.permissions import CONTROL
 from gascity.model.problems import CityError
 from gascity.model.work import FINISHED, OPEN, WAITING, Session, Work
 from gascity.store.port import Store
@@ -57,7 +61,7 @@ def launch_and_wait(context: CommandContext) -> None:
             ended = True  # another controller got the lock first, and this one exited
         if ended and not controller_state(root).running:
             raise _start_failure(log, before)
-        return send_request(root, {"op": "ping"}) is not None
+        return send_request(root, {"op": "ping", **sender(context.environ)}) is not None
 
     if not wait_until(up, START_TIMEOUT):
         raise _start_failure(log, before)
@@ -74,6 +78,12 @@ def _start_failure(log: str, before: int) -> CityError:
     message = "the controller failed to start" + (f": {messages[-1]}" if messages else "")
     hint = f"run `city start --foreground` to see why; log: {log}"
     return city_error("controller-failed", message, hint)
+
+
+def start_controller(context: CommandContext) -> None:
+    """Start a controller if none is running; a session must be allowed to."""
+    if access(context).has(CONTROL):
+        ensure_controller(context.root, context.environ)
 
 
 def wait_for_session(
@@ -111,12 +121,13 @@ def wait_for_session(
     return session
 
 
-def lasting_blocks(root: str, work: str | None = None) -> dict[str, Blocked]:
+def lasting_blocks(context: CommandContext, work: str | None = None) -> dict[str, Blocked]:
     """Return why queued items stay blocked until a user acts; empty if one may still start.
 
     Asks about one item, or about all. The controller must be running.
     """
-    reply = send_request(root, {"op": "stuck"} | ({"work": work} if work else {})) or {}
+    request = {"op": "stuck", "work": work, **sender(context.environ)}
+    reply = send_request(context.root, request) or {}
     reasons: dict[str, dict[str, str]] = reply.get("stuck", {})
     return {id: Blocked(reason["code"], reason["message"]) for id, reason in reasons.items()}
 
@@ -162,7 +173,7 @@ class WorkWaiter:
         if not controller_state(self.context.root).running:
             return self._without_controller(absent)
         if work.status == OPEN:
-            return lasting_blocks(self.context.root, work.id).get(work.id)
+            return lasting_blocks(self.context, work.id).get(work.id)
         self._tell_if_waiting(work)
         return None
 

@@ -7,7 +7,7 @@ import click
 
 from gascity.cli.command import LazyGroup, json_command
 from gascity.cli.context import CommandContext, agent_option
-from gascity.cli.identity import Caller, actor, held_work, writing_caller
+from gascity.cli.identity import access, actor, caller, held_work
 from gascity.cli.output import (
     display_path,
     fact_lines,
@@ -20,6 +20,7 @@ from gascity.cli.output import (
 from gascity.cli.problems import city_error
 from gascity.cli.records import LABEL, find_work, state_facts, whole_row, work_row, work_table
 from gascity.cli.session.find import find_agent_name
+from gascity.control.callers import Caller
 from gascity.control.client import controller_state
 from gascity.model.names import parse_name, unknown_rig
 from gascity.model.problems import CityError
@@ -93,8 +94,11 @@ def _select(
 ) -> list[Work]:
     store = context.store_if_any()
     name = find_agent_name(context, agent) if agent is not None else None
-    limit = most if rig is None else None  # the store does not know rigs
+    seen = access(context)
+    # The store knows neither rigs nor what a session may see.
+    limit = most if rig is None and seen.unlimited else None
     items = store.list_work(agent=name, status=statuses, limit=limit) if store else []
+    items = [item for item in items if seen.sees(item.agent)]
     if rig is not None:
         items = [item for item in items if parse_name(item.agent).rig == rig]
         known = [rig] if items else [known.name for known in context.city().rigs]
@@ -180,20 +184,23 @@ def cancel(context: CommandContext, id: str, reason: str) -> int:
 def _finish(
     context: CommandContext, id: str | None, status: str, result: WorkResult | None, why: str
 ) -> int:
-    who = writing_caller(context)
+    who = caller(context)
     item = find_work(context, id or _own_work(context, who))
+    mine = who is not None and (item.session, item.generation) == who.token
+    if not mine:
+        access(context).check_owner(item.agent, "", item.id)
     if item.status == status:
         return _answer(context, item, f"{item.id} is already {status}")
     if item.status in FINISHED:
         raise _already_finished(item)
-    _check_holder(item, who)
-    reason = why or ("set by user" if who is None else "set by its session")
+    reason = why or ("set by its session" if mine else "set by user" if who is None else "")
+    reason = reason or f"set by session {who.session if who else ''}"
     finished = context.store().finish(
         item.id,
         status,
         result,
         time.time(),
-        token=who.token if who is not None else None,
+        token=who.token if who is not None and mine else None,
         reason=reason,
         actor=actor(who),
     )
@@ -211,16 +218,6 @@ def _own_work(context: CommandContext, who: Caller | None) -> str:
     return current.id if current is not None else who.work
 
 
-def _check_holder(item: Work, who: Caller | None) -> None:
-    """Raise CityError if a session did not claim the item; a user may finish any item."""
-    mine = who is not None and (item.session, item.generation) == who.token
-    if who is None or (mine and item.status == CLAIMED):
-        return
-    by = f" in session {item.session}" if item.status == CLAIMED else ""
-    message = f"{item.id} does not belong to this session: it is {status_word(item.status)}{by}"
-    raise city_error("not-yours", message, "a session can only finish the item it has claimed")
-
-
 def _already_finished(item: Work) -> CityError:
     message = f"{item.id} is {item.status}" + (f": {item.reason}" if item.reason else "")
     again = f"run `city work retry {item.id}` to queue it again"
@@ -235,17 +232,17 @@ def retry(context: CommandContext, id: str) -> int:
 
     An item that waits for its next attempt starts at once.
     """
-    who = writing_caller(context)
     item = find_work(context, id)
     if item.status == DONE:
         raise _already_finished(item)
     if item.status == CLAIMED:
         message = f"{item.id} is running in session {item.session}"
         raise city_error("still-running", message, f"run `city work cancel {item.id}` to stop it")
-    if who is not None:
-        message = f"{item.id} does not belong to this session: it is {status_word(item.status)}"
-        raise city_error("not-yours", message, "only the user can retry work")
-    queued = context.store().reopen(item.id, time.time(), token=None, reason="retried by user")
+    who = caller(context)
+    by = "user" if who is None else f"session {who.session}"
+    queued = context.store().reopen(
+        item.id, time.time(), token=None, reason=f"retried by {by}", actor=actor(who)
+    )
     if not controller_state(context.root).running:
         print_stderr("note: the controller is not running; run `city start` to start it")
     return _answer(context, queued, f"{queued.id} is queued again")

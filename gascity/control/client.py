@@ -108,6 +108,10 @@ def launch_controller(root: str, environ: Mapping[str, str]) -> int:
         for name, value in environ.items()
         if not name.startswith(("CITY_", "GC_")) or name == "CITY_ROOT"
     }
+    if session := environ.get("CITY_SESSION_ID"):
+        # Not under its own names, by which the processes of a session are found and ended.
+        secret = environ.get("CITY_SESSION_TOKEN", "")
+        kept["CITY_STARTED_BY"] = f"{session} {environ.get('CITY_GENERATION', '')} {secret}"
     os.makedirs(run_directory(root), mode=0o700, exist_ok=True)
     argv = [sys.executable, "-P", "-m", "gascity", "--city", root, "start", "--detached"]
     writing = os.O_WRONLY | os.O_CREAT | os.O_APPEND

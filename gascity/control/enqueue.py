@@ -5,8 +5,10 @@ from typing import NamedTuple
 from uuid import uuid4
 
 from gascity.control.blocked import LiveCount, blocked_now
+from gascity.control.callers import Caller
 from gascity.control.decide.types import Blocked
 from gascity.control.run_config import AgentRunConfig, RunConfig
+from gascity.model.city import Agent
 from gascity.model.names import may_sling, unknown_rig
 from gascity.model.problems import CityError, Problem
 from gascity.model.work import (
@@ -17,7 +19,6 @@ from gascity.model.work import (
     MANUAL,
     NORMAL,
     STOPPED,
-    ClaimToken,
     NewWork,
     Session,
     Work,
@@ -29,7 +30,7 @@ _TITLE = 80
 
 
 class SlingRequest(NamedTuple):
-    """A request to enqueue work. `token` and `parent` identify a sending session and its item."""
+    """A request to enqueue work, of a session or, without `caller`, of a user."""
 
     agent: str
     text: str
@@ -37,14 +38,13 @@ class SlingRequest(NamedTuple):
     priority: int = NORMAL
     after: tuple[str, ...] = ()
     session: str = ""  # latest, create, latest-or-create, or a session's name or id
-    token: ClaimToken | None = None
-    parent: str = ""
+    caller: Caller | None = None
     key: str = ""
+    anyway: bool = False  # also to an agent that is only for other agents
 
     @classmethod
-    def of(cls, data: Mapping[str, object]) -> "SlingRequest":
-        """Parse a request from the socket."""
-        token = data.get("token")
+    def of(cls, data: Mapping[str, object], caller: Caller | None) -> "SlingRequest":
+        """Parse a request; who sends it was checked before."""
         after = data.get("after")
         rig, priority = data.get("rig"), data.get("priority")
         return cls(
@@ -54,9 +54,9 @@ class SlingRequest(NamedTuple):
             priority=priority if isinstance(priority, int) else NORMAL,
             after=tuple(str(item) for item in after) if isinstance(after, list) else (),
             session=str(data.get("session") or ""),
-            token=ClaimToken(str(token[0]), int(token[1])) if isinstance(token, list) else None,
-            parent=str(data.get("parent") or ""),
+            caller=caller,
             key=str(data.get("key") or ""),
+            anyway=bool(data.get("anyway")),
         )
 
 
@@ -91,14 +91,15 @@ def sling(
 ) -> SlingResult:
     """Enqueue work. CityError if the agent does not exist or the sender may not sling to it."""
     config = run_config.resolve(request.agent, request.rig)
-    if config is None:
+    if config is None or _hidden_from(request.caller, config):
         raise CityError(_unknown_agent(run_config, request))
+    check_mode(config.agent, request.caller, request.anyway)
     if not request.text.strip():
         raise _refuse("empty-work", "the text is empty")
     if not HIGHEST <= request.priority <= LOWEST:
         limits = f"{HIGHEST} (highest) and {LOWEST} (lowest)"
         raise _refuse("bad-value", f"priority {request.priority} is not between {limits}")
-    depth = _delegated(run_config, store, config, request) if request.token else 0
+    depth = _delegated(run_config, store, config, request.caller) if request.caller else 0
     session = _session(store, config, request, now) if request.session else None
     new = NewWork(
         agent=config.name,
@@ -108,8 +109,8 @@ def sling(
         priority=request.priority,
         session=session.id if session else "",
         depends_on=request.after,
-        sender=request.token.session if request.token else HUMAN,
-        parent=request.parent,
+        sender=request.caller.session if request.caller else HUMAN,
+        parent=request.caller.work if request.caller else "",
         depth=depth,
         key=request.key,
     )
@@ -195,33 +196,42 @@ def _fresh(store: Store, config: AgentRunConfig, now: float) -> Session:
     )
 
 
-def _delegated(
-    run_config: RunConfig, store: Store, config: AgentRunConfig, request: SlingRequest
-) -> int:
+def _delegated(run_config: RunConfig, store: Store, config: AgentRunConfig, caller: Caller) -> int:
     """Return the depth of work that a session slings; CityError if it may not."""
-    session = store.session(request.token.session) if request.token else None
-    if session is None or request.token is None or session.generation != request.token.generation:
-        words = "this session was replaced by a newer start and may not sling"
-        raise _refuse("stale-session", words)
-    mine = run_config.agent(session.agent)
+    mine = run_config.agent(caller.agent)
     if mine is None:
-        raise _refuse("unknown-agent", f"agent `{session.agent}` no longer exists")
+        raise _refuse("unknown-agent", f"agent `{caller.agent}` no longer exists")
     _check_filter(mine, config)
-    parent = store.work(request.parent or session.work)
+    parent = store.work(caller.work) if caller.work else None
     depth = parent.depth + 1 if parent else 1
     most = mine.agent.settings.limits.delegation_depth
     if depth > most:
-        words = f"`{session.agent}` may not delegate further (depth limit {most})"
-        hint = f"raise limits.delegation_depth of `{session.agent}`"
+        words = f"`{caller.agent}` may not delegate further (depth limit {most})"
+        hint = f"raise limits.delegation_depth of `{caller.agent}`"
         raise _refuse("delegation-depth", words, hint)
     budget = mine.agent.settings.limits.delegation_budget
     slung = store.child_count(parent.id) if parent else 0
     if slung >= budget:
         origin = parent.id if parent else "this session"
         words = f"{slung} items were already delegated from {origin}"
-        hint = f"raise limits.delegation_budget of `{session.agent}` ({budget})"
+        hint = f"raise limits.delegation_budget of `{caller.agent}` ({budget})"
         raise _refuse("delegation-budget", words, hint)
     return depth
+
+
+def _hidden_from(caller: Caller | None, config: AgentRunConfig) -> bool:
+    return caller is not None and config.agent.settings.hidden and config.name != caller.agent
+
+
+def check_mode(agent: Agent, caller: Caller | None, anyway: bool) -> None:
+    """Raise CityError if the agent's `mode` excludes the caller: users, or other agents."""
+    mode, name = agent.settings.mode, agent.name
+    if caller is None and mode == "subagent" and not anyway:
+        hint = f"run `city agent set {name} mode=all`, or pass --anyway"
+        raise _refuse("not-for-people", f"`{name}` is only for other agents", hint)
+    if caller is not None and mode == "primary":
+        hint = f"to allow it: `city agent set {name} mode=all`"
+        raise _refuse("not-for-agents", f"`{name}` is only for users", hint)
 
 
 def _check_filter(mine: AgentRunConfig, config: AgentRunConfig) -> None:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from uuid import uuid4
 
 from gascity.control import paths
+from gascity.control.callers import new_secret
 from gascity.control.live_state import PendingStart
 from gascity.control.run_config import AgentRunConfig
 from gascity.files import make_private_directory, write_file
@@ -32,11 +33,12 @@ _OURS = ("CITY_", "GC_", "TMUX")
 
 
 class RunLaunch(NamedTuple):
-    """The run to spawn, the temporary files written for it, and its conversation id."""
+    """The run to spawn, the temporary files written for it, its conversation id and its token."""
 
     spec: RunSpec
     files: tuple[str, ...]
     conversation: str
+    token: str  # hash of the secret in its environment
 
 
 def message_text(
@@ -91,6 +93,8 @@ def make_run_spec(
     for path, text in files.items():
         _hand(path, text)
     env.update(invocation.env)
+    secret, token = new_secret()
+    env["CITY_SESSION_TOKEN"] = secret
     spec = RunSpec(
         session=session.id,
         generation=session.generation,
@@ -104,7 +108,7 @@ def make_run_spec(
         before=tuple(map(expand, config.agent.settings.pre_start)),
         setup=_setup(config, expand, env),
     )
-    return RunLaunch(spec, tuple(files), invocation.conversation)
+    return RunLaunch(spec, tuple(files), invocation.conversation, token)
 
 
 def _is_saved(config: AgentRunConfig, conversation: str, env: Mapping[str, str]) -> bool:

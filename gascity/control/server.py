@@ -20,10 +20,17 @@ import time
 from typing import TYPE_CHECKING
 
 from gascity.control.blocked import LastingBlocks
+from gascity.control.callers import Caller, claim_from, identify_peer, stale_session
 from gascity.control.client import ControllerState
 from gascity.control.enqueue import SlingRequest, sling
 from gascity.control.paths import lock_file, run_directory, socket_name
-from gascity.control.status import listed_agents, read_store_snapshot, status_object
+from gascity.control.permissions import REQUESTS, Access
+from gascity.control.status import (
+    limited_status,
+    listed_agents,
+    read_store_snapshot,
+    status_object,
+)
 from gascity.model.names import parse_name
 from gascity.model.problems import CityError, Problem
 from gascity.paths import make_state
@@ -91,8 +98,9 @@ def inode(path: str) -> int:
 class ClientConnection:
     """One client: the bytes received so far, and the part of the reply not yet sent."""
 
-    def __init__(self, client: socket.socket) -> None:
+    def __init__(self, client: socket.socket, pid: int = 0) -> None:
         self.socket = client
+        self.pid = pid  # of the process that connected
         self.received = bytearray()
         self.outgoing = b""
 
@@ -134,11 +142,12 @@ class ControlServer:
                 client, _ = self.listener.accept()
             except OSError:  # no more clients, or no descriptors left
                 return accepted
-            if _peer_uid(client) not in (os.geteuid(), 0):
+            pid, uid = _peer(client)
+            if uid not in (os.geteuid(), 0):
                 client.close()
                 continue
             client.setblocking(False)
-            connection = ClientConnection(client)
+            connection = ClientConnection(client, pid)
             self.connections[connection.fileno()] = connection
             accepted.append(connection)
 
@@ -195,11 +204,12 @@ class ControlServer:
             os.unlink(self.path)
 
 
-def _peer_uid(client: socket.socket) -> int:
-    """Return the user id of the process at the other end."""
+def _peer(client: socket.socket) -> tuple[int, int]:
+    """Return the process id and the user id of the process that connected."""
     size = struct.calcsize("3i")
     credentials = client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
-    return int(struct.unpack("3i", credentials)[1])
+    pid, uid, _ = struct.unpack("3i", credentials)
+    return int(pid), int(uid)
 
 
 class RequestHandlers:
@@ -232,7 +242,7 @@ class RequestHandlers:
         for connection, request in asked:
             try:
                 with self.controller.store.transaction():  # a refused request writes nothing
-                    reply = self._reply(request)
+                    reply = self._reply(request, self._access(connection, request))
             except CityError as error:
                 reply = {"problems": [problem.message for problem in error.problems]}
             except (LookupError, TypeError, ValueError, ArithmeticError) as error:
@@ -256,15 +266,27 @@ class RequestHandlers:
             server.close(connection)
         self._requests, self._replies = [], []
 
-    def _reply(self, request: dict[str, object]) -> dict[str, object]:
+    def _access(self, connection: ClientConnection, request: dict[str, object]) -> Access:
+        """Return what the sender may reach; CityError if it may not send this request."""
+        controller = self.controller
+        claim = claim_from(request.get("token"))
+        caller = identify_peer(controller.store, controller.live.root, claim, connection.pid)
+        if caller is not None and caller.stale:
+            raise stale_session(caller)
+        command = REQUESTS[str(request["op"])]
+        access = Access(caller, command, lambda: controller.reloader.run_config.city)
+        access.check_command()
+        return access
+
+    def _reply(self, request: dict[str, object], access: Access) -> dict[str, object]:
         controller = self.controller
         op = request["op"]
         if op == "sling":
-            return self._sling(request)
+            return self._sling(request, access.caller)
         if op == "status":
-            return self._status()
+            return limited_status(self._status(), controller.store, access)
         if op == "stuck":
-            return self._stuck(request.get("work"))
+            return self._stuck(request.get("work"), access)
         if op == "stop":
             controller.exit("keep" if request.get("keep") else "stop")
             return {"runs": len(controller.live.active_runs)}
@@ -274,14 +296,18 @@ class RequestHandlers:
             return {"pid": os.getpid()}
         raise ValueError(op)
 
-    def _sling(self, request: dict[str, object]) -> dict[str, object]:
+    def _sling(self, request: dict[str, object], caller: Caller | None) -> dict[str, object]:
         if self.controller.reload_at is not None:
             self.controller.reload()  # the user expects the edited files
         live = self.controller.live
         run_config = self.controller.reloader.run_config
         counts = live.sessions.live_counts
         slung = sling(
-            run_config, live.store, SlingRequest.of(request), live.now, lambda what: counts[what]
+            run_config,
+            live.store,
+            SlingRequest.of(request, caller),
+            live.now,
+            lambda what: counts[what],
         )
         live.mark_dirty(slung.work.agent)
         if slung.work.reserved:
@@ -295,7 +321,7 @@ class RequestHandlers:
             return {**slung.as_object(), "note": note}
         return slung.as_object()
 
-    def _stuck(self, id: object) -> dict[str, object]:
+    def _stuck(self, id: object, access: Access) -> dict[str, object]:
         """Return which items stay blocked until a user acts: one item, or all queued ones.
 
         Of all, nothing is returned if any of them may still start.
@@ -311,7 +337,8 @@ class RequestHandlers:
             work = store.work(str(id))
             why = lasting.of(work) if work is not None else None
             reasons = {str(id): why} if why is not None else {}
-        return {"stuck": {item: why._asdict() for item, why in reasons.items()}}
+        seen = [item for item in reasons if (work := store.work(item)) and access.sees(work.agent)]
+        return {"stuck": {item: reasons[item]._asdict() for item in seen}}
 
     def _status(self) -> dict[str, object]:
         controller = self.controller

@@ -300,6 +300,7 @@ class SessionStarter:
             log=spec.log,
             exit_file=spec.exit_file,
             about=pending.about,
+            token=launch.token,
         )
         run = with_handle(run, handle)
         active = ActiveRun(run, runtime, handle, launch.files)

@@ -5,7 +5,7 @@ Times are seconds since the epoch.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gascity.control.blocked import agent_reason, reason_note
 from gascity.model.work import (
@@ -23,6 +23,7 @@ from gascity.store.port import Store
 if TYPE_CHECKING:
     from gascity.control.client import ControllerState
     from gascity.control.decide.types import Pool
+    from gascity.control.permissions import Access
     from gascity.control.run_config import RunConfig
 
 CONFIG_PROBLEM = "config-problem"  # note with the reason of a failed reload
@@ -110,6 +111,26 @@ def status_object(
         "sessions": [session._replace(prints={})._asdict() for session in snapshot.sessions],
         "decisions": [decision._asdict() for decision in snapshot.decisions],
         "problems": list(problems),
+    }
+
+
+def limited_status(status: dict[str, Any], store: Store | None, access: "Access") -> dict[str, Any]:
+    """Return the status of the agents that the caller may see; a user sees all."""
+    if access.unlimited:
+        return status
+    agents = [row for row in status["agents"] if access.sees(row["name"])]
+    sessions = [row for row in status["sessions"] if access.sees(row["agent"])]
+    subjects = {*(row["name"] for row in agents), *(row["id"] for row in sessions)}
+    counts = Counter(_NO_COUNTS)
+    for row in agents:
+        counts.update(store.work_counts(row["name"]) if store is not None else {})
+    return {
+        **status,
+        "agents": agents,
+        "sessions": sessions,
+        "counts": dict(counts),
+        "decisions": [row for row in status["decisions"] if row["subject"] in subjects],
+        "problems": [row for row in status["problems"] if row["code"].startswith("store-")],
     }
 
 

@@ -187,6 +187,7 @@ class Run(NamedTuple):
     cost: float | None = None
     lost_bytes: int = 0  # bytes cut out of the middle of its log
     about: str = ""  # purpose of a run without a work item, such as mail
+    token: str = ""  # SHA-256 of its secret; empty: started by a version without tokens
 
 
 class Mail(NamedTuple):

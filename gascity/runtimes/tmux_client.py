@@ -9,6 +9,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from gascity.ancestry import TERMINALS
+
 _MINIMUM_VERSION = (3, 2)  # the first with `new-session -e` and `source-file -`
 _TIMEOUT = 5.0  # seconds for one call
 _RETRY_AFTER = 5.0  # seconds without calls after a timeout
@@ -52,6 +54,7 @@ class TmuxClient:
         self._version_checked = False
         self._no_calls_before = 0.0
         self._env = {name: environ[name] for name in _LOCALE if environ.get(name)}
+        self._env[TERMINALS] = os.path.realpath(root)  # marks the server: see `ancestry`
 
     def missing_requirement(self) -> str:
         """Return what must be installed; "" if a recent tmux is."""
@@ -76,7 +79,7 @@ class TmuxClient:
     def execute_starting_server(self, *commands: str) -> Reply:
         """Run commands; start the server first if necessary, without this process's environment."""
         _make_private(os.path.dirname(self._socket))
-        unset = [f"set-environment -gu {name}" for name in (*_LOCALE, "PWD")]
+        unset = [f"set-environment -gu {name}" for name in (*_LOCALE, TERMINALS, "PWD")]
         return self._run((*unset, *commands), ("start-server", ";", "source-file", "-"))
 
     def _run(self, commands: Sequence[str], arguments: Sequence[str]) -> Reply:

@@ -24,6 +24,7 @@ import os
 import sys
 
 from gascity import __version__
+from gascity.ancestry import belongs_to_run
 from gascity.paths import CITY_FILE, find_root, make_state
 
 TYPE_CHECKING = False  # importing `typing` would take longer than the answer
@@ -53,7 +54,10 @@ def answer(arguments: Sequence[str], environ: Mapping[str, str]) -> int | None:
         return None
     try:
         root = find_root(os.getcwd(), environ)
-        stored = recall(root, shape, variant(environ)) if root else None
+        # Sessions go the long way, where it is decided what they may see.
+        if root is None or "CITY_SESSION_ID" in environ or belongs_to_run(root, os.getpid()):
+            return None
+        stored = recall(root, shape, variant(environ))
     except OSError:
         return None
     if stored is None:

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from gascity.model.work import POOL, RUNNING, ClaimToken, NewWork, Session, Work
+from gascity.control.callers import hashed
+from gascity.model.work import POOL, RUNNING, ClaimToken, NewWork, Run, Session, Work
 from gascity.store import open_store
 from gascity.store.port import Store
 from tests.cli.shapes import NUMBER, TEXT, Either, OneOf
@@ -52,6 +53,8 @@ class Kept:
     def __call__(self, *arguments: str, as_: Session | None = None, **options: Any) -> Ran:
         """Run a command as a person, or as a session."""
         env: Mapping[str, str] = options.pop("env", {})
+        if as_ is not None:
+            give_token(self.store, as_)
         return self._run(
             *arguments, cwd=self.root, env={**identity(as_), **env} if as_ else {**env}, **options
         )
@@ -88,11 +91,31 @@ class Kept:
         return found
 
 
+def give_token(store: Store, session: Session) -> None:
+    """Record the run of a session's start, unless it was restarted since or has one."""
+    current = store.session(session.id)
+    known = (run.generation for run in store.runs(session=session.id))
+    if current is not None and session.generation == current.generation not in known:
+        place = {"log": "", "exit_file": "", "runtime": "process"}
+        store.add_run(
+            Run(
+                0,
+                session.id,
+                session.generation,
+                session.work,
+                started=time.time(),
+                token=hashed(f"secret of {session.id}"),
+                **place,
+            )
+        )
+
+
 def identity(session: Session) -> dict[str, str]:
     """The environment of a session, as far as it says who it is."""
     return {
         "CITY_SESSION_ID": session.id,
         "CITY_GENERATION": str(session.generation),
+        "CITY_SESSION_TOKEN": f"secret of {session.id}",
         "CITY_AGENT": session.agent,
         "CITY_WORK_ID": session.work,
     }

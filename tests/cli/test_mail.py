@@ -192,8 +192,17 @@ def test_read_shows_the_text_and_marks_it_once(kept: Kept) -> None:
 def test_reading_mail_to_someone_else_leaves_it_unread(kept: Kept) -> None:
     kept("mail", "send", "mayor", "For the mayor.")
     assert kept("mail", "read", "1").code == 0
-    assert kept("mail", "read", "1", as_=kept.session("clerk-1", "clerk")).code == 0
     assert kept("mail", "check", as_=kept.session()).code == 0
+
+
+@pytest.mark.parametrize("word", ["read", "reply", "archive"])
+def test_a_session_cannot_use_mail_between_others(kept: Kept, word: str) -> None:
+    kept("mail", "send", "mayor", "For the mayor.")
+    more = ("And from me.",) if word == "reply" else ()
+    ran = kept("mail", word, "1", *more, "--json", as_=kept.session("clerk-1", "clerk"))
+    assert code_of(ran) == "not-your-session"
+    assert "For the mayor." not in ran.out
+    assert [mail.read for mail in kept.store.inbox(["mayor"])] == [None]
 
 
 def test_a_reply_joins_the_thread_and_marks_the_original_as_read(kept: Kept) -> None:
@@ -229,7 +238,7 @@ def test_replying_to_your_own_message_writes_to_the_same_recipient(kept: Kept) -
 
 def test_a_session_can_archive_only_its_own_mail(kept: Kept) -> None:
     kept("mail", "send", "human", "For you.")
-    assert code_of(kept("mail", "archive", "1", "--json", as_=kept.session())) == "not-yours"
+    assert code_of(kept("mail", "archive", "1", "--json", as_=kept.session())) == "not-your-session"
     assert kept("mail", "check").code == 0
 
 

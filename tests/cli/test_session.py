@@ -17,6 +17,7 @@ from gascity.model.work import (
     STOPPED,
     NewWork,
 )
+from tests.cli.kept import give_token, identity
 from tests.cli.sessions import a_session, get, put, put_run, stored
 from tests.cli.terminal import on_terminal
 from tests.support.command import Ran
@@ -206,7 +207,9 @@ def test_inside_a_session_the_session_argument_is_optional(
 ) -> None:
     session = a_session()
     put(harbour, session, a_session("mayor-2"))
-    ran = in_harbour("session", "show", "--json", env={"CITY_SESSION_ID": session.id})
+    with stored(harbour) as store:
+        give_token(store, session)
+    ran = in_harbour("session", "show", "--json", env=identity(session))
     assert ran.json["session"]["alias"] == "mayor-1"
     assert in_harbour("session", "show").code == 2
 
@@ -323,8 +326,10 @@ def test_every_change_records_an_event_with_its_actor(in_harbour: InHarbour, har
     put(harbour, session)
     for words in (("pin",), ("unpin",), ("clear",)):
         in_harbour("session", *words, "mayor-1")
-    in_harbour("session", "clear", "mayor-1", env={"CITY_SESSION_ID": "another"})
-    in_harbour("session", "rename", "mayor-1", "x", env={"CITY_SESSION_ID": "another"})
+    with stored(harbour) as store:
+        give_token(store, session)
+    in_harbour("session", "clear", "mayor-1", env=identity(session))
+    in_harbour("session", "rename", "mayor-1", "x", env=identity(session))
     with stored(harbour) as store:
         events = [(event.type, event.actor) for event in store.events()]
     assert events == [
@@ -332,8 +337,8 @@ def test_every_change_records_an_event_with_its_actor(in_harbour: InHarbour, har
         ("session.pinned", "human"),
         ("session.unpinned", "human"),
         ("session.cleared", "human"),
-        ("session.cleared", "another"),
-        ("session.renamed", "another"),
+        ("session.cleared", session.id),
+        ("session.renamed", session.id),
     ]
 
 

@@ -86,10 +86,10 @@ def test_both_ways_say_the_same(awake: RunningCity) -> None:
         ({}, {}),
         ({"CITY_SESSION_ID": "", "CITY_GENERATION": "2"}, {}),
         (
-            {"CITY_SESSION_ID": "s", "CITY_GENERATION": "2", "CITY_WORK_ID": "w-1"},
-            {"token": ["s", 2], "parent": "w-1"},
+            {"CITY_SESSION_ID": "s", "CITY_GENERATION": "2", "CITY_SESSION_TOKEN": "t"},
+            {"token": ["s", 2, "t"]},
         ),
-        ({"CITY_SESSION_ID": "s", "CITY_GENERATION": "x"}, {"token": ["s", 0], "parent": ""}),
+        ({"CITY_SESSION_ID": "s", "CITY_GENERATION": "x"}, {"token": ["s", 0, ""]}),
     ],
 )
 def test_a_request_names_the_session_that_slings(

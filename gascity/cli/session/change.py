@@ -6,14 +6,14 @@ from collections.abc import Iterator
 import click
 
 from gascity.cli.context import CommandContext
-from gascity.cli.identity import actor, caller
+from gascity.cli.identity import access, actor, caller
 from gascity.cli.output import display_path, timestamp
 from gascity.cli.problems import city_error
 from gascity.cli.records import session_name, session_row
 from gascity.cli.session.find import session_command
 from gascity.cli.session.terminal import require_typing, screen_state
-from gascity.cli.wait import wait_for_session, wait_for_write
-from gascity.control.client import controller_state, ensure_controller
+from gascity.cli.wait import start_controller, wait_for_session, wait_for_write
+from gascity.control.client import controller_state
 from gascity.control.status import is_over
 from gascity.model.work import (
     CLAIMED,
@@ -45,9 +45,12 @@ def nudge(context: CommandContext, session: Session, text: str) -> int:
     """Send a session a message for its next turn."""
     if not text.strip():
         raise click.UsageError("TEXT is empty")
+    who = caller(context)
+    if who is not None and who.session != session.id:
+        access(context).check_agent(session.agent)
     if session.interactive:
         require_typing(context, session)
-    nudge = context.store().add_nudge(session.id, text, time.time(), actor(caller(context.environ)))
+    nudge = context.store().add_nudge(session.id, text, time.time(), actor(who))
     reason = _queued_until(context, session, nudge)
     row = {"id": nudge.id, "session": session.id, "text": text, "at": timestamp(nudge.at)}
     delivery = {"delivery": "queued" if reason else "delivered", "reason": reason or None}
@@ -145,7 +148,7 @@ def _update(
     event: str,
     data: dict[str, object] | None = None,
 ) -> Session:
-    who = actor(caller(context.environ))
+    who = actor(caller(context))
     return context.store().update_session(
         session.id, changes, time.time(), event=event, data=data, actor=who
     )
@@ -161,7 +164,7 @@ def _answer(context: CommandContext, session: Session, text: str) -> int:
 def request_action(context: CommandContext, session: Session, action: str) -> Session:
     """Ask the controller to do something with a session; start a controller if none runs."""
     session = _update(context, session, {"asked": action}, "session.asked", {"what": action})
-    ensure_controller(context.root, context.environ)
+    start_controller(context)
     return session
 
 
@@ -279,7 +282,7 @@ def delete(context: CommandContext, session: Session, force: bool) -> int:
     store = context.store()
     runs = store.runs(session=session.id)
     runtimes = {run.runtime: context.runtime(run.runtime) for run in runs}
-    store.delete_session(session.id, time.time(), actor(caller(context.environ)))
+    store.delete_session(session.id, time.time(), actor(caller(context)))
     for run in runs:
         runtimes[run.runtime].forget(handle_of(run))
         runtimes[run.runtime].logs.delete(run.log)

@@ -8,6 +8,7 @@ import click
 
 from gascity.cli.command import command, json_command
 from gascity.cli.context import CommandContext, completion_context, pass_context
+from gascity.cli.identity import access, authorize, caller, check_visible, visible_agent
 from gascity.cli.problems import city_error
 from gascity.model.names import near
 from gascity.model.problems import CityError
@@ -22,8 +23,11 @@ def complete_session(ctx: click.Context, parameter: click.Parameter, incomplete:
 
     del parameter
     try:
-        store = completion_context(ctx).store_if_any()
+        context = completion_context(ctx)
+        authorize(context, "session list")
+        store = context.store_if_any()
         sessions = store.sessions() if store is not None else []
+        sessions = [session for session in sessions if access(context).sees(session.agent)]
     except (CityError, StoreError):
         return []
     names = [name for session in sessions for name in (session.alias, session.name) if name]
@@ -43,7 +47,9 @@ def session_command(
 
     def decorate(function: Callable[..., int]) -> click.Command:
         def call(context: CommandContext, reference: str | None, **options: object) -> int:
-            return function(context, _resolve_session(context, reference), **options)
+            session = _resolve_session(context, reference)
+            access(context).check_owner(session.agent, session.id, f"session {session.alias}")
+            return function(context, session, **options)
 
         argument = click.argument(
             "reference", metavar=metavar, required=required, shell_complete=complete_session
@@ -73,7 +79,8 @@ def refuse_both(agent: str | None, session: str | None) -> None:
 
 
 def _resolve_session(context: CommandContext, reference: str | None) -> "Session":
-    name = reference or context.environ.get("CITY_SESSION_ID")
+    who = caller(context)
+    name = reference or (who.session if who is not None else "")
     if not name:
         raise click.UsageError("missing SESSION; run `city session list` to see the sessions")
     return find_session(context, name)
@@ -85,7 +92,9 @@ def find_session(context: CommandContext, reference: str) -> "Session":
     Raises CityError for none or several. Does not create a store.
     """
     store = context.store_if_any()
+    limits = access(context)
     matches = store.find_sessions(reference) if store is not None else []
+    matches = [session for session in matches if not limits.hides(session.agent)]
     if len(matches) == 1 or (matches and _ended_of_that_name(matches[0], reference)):
         return matches[0]  # several ended sessions had the name; the latest comes first
     if matches:
@@ -93,7 +102,8 @@ def find_session(context: CommandContext, reference: str) -> "Session":
         message = f"`{reference}` may mean {ids}"
         raise city_error("ambiguous-name", message, "use one of the ids")
     known = store.sessions() if store is not None else []
-    names = {name for session in known for name in (session.alias, session.name) if name}
+    seen = (session for session in known if limits.sees(session.agent))
+    names = {name for session in seen for name in (session.alias, session.name) if name}
     similar = " or ".join(f"`{name}`" for name in near(reference, names))
     hint = f"did you mean {similar}?" if similar else "run `city session list` to see the sessions"
     raise city_error("unknown-session", f"there is no session `{reference}`", hint)
@@ -106,13 +116,19 @@ def _ended_of_that_name(session: "Session", reference: str) -> bool:
 
 
 def find_agent_name(context: CommandContext, reference: str) -> str:
-    """Return an agent's qualified name; a deleted agent is known by its work and sessions."""
+    """Return an agent's qualified name; a deleted agent is known by its work and sessions.
+
+    CityError if there is none, or the caller may not read about it.
+    """
     store = context.store_if_any()
     if store is not None and (
         store.list_work(agent=reference, limit=1) or store.sessions(agent=reference)
     ):
-        return reference
-    return str(context.agent(reference)[1].name)
+        name = reference
+    else:
+        name = str(visible_agent(context, reference).name)
+    check_visible(context, name, reference)
+    return name
 
 
 def find_agent_or_session(context: CommandContext, reference: str) -> "tuple[str, Session | None]":
@@ -127,4 +143,5 @@ def find_agent_or_session(context: CommandContext, reference: str) -> "tuple[str
         if store is None or not store.find_sessions(reference):
             raise
         session = find_session(context, reference)
+        check_visible(context, session.agent, session.agent)
         return session.agent, session

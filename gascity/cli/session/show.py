@@ -7,9 +7,10 @@ import click
 
 from gascity.cli.command import json_command
 from gascity.cli.context import CommandContext, agent_option
+from gascity.cli.identity import access
 from gascity.cli.output import Column, display_path, fact_lines, time_ago
 from gascity.cli.records import run_row, session_row, session_table
-from gascity.cli.session.find import session_command
+from gascity.cli.session.find import find_agent_name, session_command
 from gascity.control.status import is_over
 from gascity.model.durations import format_duration
 from gascity.model.names import parse_name
@@ -48,7 +49,9 @@ def list_sessions(
     Shows live and waiting sessions, then the last ten that ended.
     """
     store = context.store_if_any()
+    seen = access(context)
     sessions = store.sessions() if store is not None else []
+    sessions = [session for session in sessions if seen.sees(session.agent)]
     if agent is not None:
         sessions = _of_agent(context, sessions, agent)
     selected = (session for session in sessions if not states or session.state in states)
@@ -72,7 +75,7 @@ def _of_agent(context: CommandContext, sessions: list[Session], reference: str) 
         if same and wanted.binding in (None, name.binding):
             matches.append(session)
     if not matches:
-        context.agent(reference)  # raises for an unknown agent
+        find_agent_name(context, reference)  # raises for an unknown agent
     return matches
 
 

@@ -9,16 +9,16 @@ import click
 
 from gascity.cli.command import json_command
 from gascity.cli.context import CommandContext, agent_argument, machine
-from gascity.cli.identity import actor, caller
+from gascity.cli.identity import access, actor, caller, visible_agent
 from gascity.cli.output import print_stderr
 from gascity.cli.problems import city_error
 from gascity.cli.records import session_name, session_row
 from gascity.cli.session.change import checked_name, refuse_taken, request_action
 from gascity.cli.session.find import session_command
 from gascity.cli.session.logs import follow
-from gascity.cli.wait import wait_for_session
+from gascity.cli.wait import start_controller, wait_for_session
 from gascity.control.blocked import agent_obstacles
-from gascity.control.client import ensure_controller
+from gascity.control.enqueue import check_mode
 from gascity.model.names import parse_name
 from gascity.model.problems import CityError
 from gascity.model.work import IDLE, LIVE, MANUAL, RUNNING, STARTING, WAITING, Session
@@ -46,8 +46,14 @@ _NESTED = ("TMUX", "TMUX_PANE")  # with these set, tmux refuses to run inside an
 @click.option("--attach", is_flag=True, help="Attach to it at once.")
 @click.option("--name", metavar="NAME", help="Session name.")
 @click.option("--rig", metavar="RIG", help="Rig to work in.")
+@click.option("--anyway", is_flag=True, help="Start an agent that is only for other agents.")
 def new_session(
-    context: CommandContext, agent: str, attach: bool, name: str | None, rig: str | None
+    context: CommandContext,
+    agent: str,
+    attach: bool,
+    name: str | None,
+    rig: str | None,
+    anyway: bool,
 ) -> int:
     """Start a session.
 
@@ -56,8 +62,9 @@ def new_session(
     Otherwise it waits for work from `city sling --session`.
     """
     run_config, config = _agent_config(context, agent, rig)
+    check_mode(config.agent, caller(context), anyway)
     terminal = _terminal(context, config, attach)
-    ensure_controller(context.root, context.environ)
+    start_controller(context)
     session = _insert(context, config, terminal, checked_name(name) if name is not None else "")
     timeout = run_config.city.session.startup_timeout + _SLACK
     doing = f"{session_name(session)} starts"
@@ -91,6 +98,7 @@ def _agent_config(
 
     if rig is not None:
         reference = str(parse_name(reference).in_rig(rig))
+    access(context).check_agent(str(visible_agent(context, reference).name))
     city, agent = context.agent(reference)
     if agent.broken:
         raise CityError(*agent.problems)
@@ -145,14 +153,16 @@ def _insert(
             slot=slot,
             alias=f"{agent.bare}-{slot}",
             state=STARTING,
-            reason="started by user",
+            reason="started by user"
+            if (who := caller(context)) is None
+            else "started by a session",
             created=now,
             updated=now,
             name=name,
             interactive=terminal,
             runtime=INTERACTIVE if terminal else config.runtime,
         )
-        return store.add_session(session, actor(caller(context.environ)))
+        return store.add_session(session, actor(who))
 
 
 def _has_started_or_ended(session: Session) -> bool:

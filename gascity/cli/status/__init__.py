@@ -11,12 +11,15 @@ import click
 
 from gascity.cli.command import json_command
 from gascity.cli.context import CommandContext, machine
+from gascity.cli.fast_sling import sender
+from gascity.cli.identity import access
 from gascity.cli.output import YELLOW, Column, T, json_row, plural, styled, time_ago, timestamp
 from gascity.cli.records import decision_row, session_row
 from gascity.control.client import ControllerState, controller_state, send_request
 from gascity.control.status import (
     EMPTY_SNAPSHOT,
     is_over,
+    limited_status,
     listed_agents,
     read_store_snapshot,
     status_object,
@@ -108,7 +111,8 @@ class StatusReader:
 
     def read(self) -> CityStatus:
         """Return the current state; what cannot be read is among its problems."""
-        answer = send_request(self._root, {"op": "status"}) if self._controller.running else None
+        request = {"op": "status", **sender(self._context.environ)}
+        answer = send_request(self._root, request) if self._controller.running else None
         if answer is not None and "agents" in answer:
             return _decode_status(answer)
         pools = self._read_pools()
@@ -120,6 +124,7 @@ class StatusReader:
         except StoreError as error:
             errors = (Problem(error.code, error.message),)
         answer = status_object(pools, snapshot, self._controller)
+        answer = limited_status(answer, self._store, access(self._context))
         return _decode_status(answer, (*self._config, *errors))
 
     def _open_store(self) -> tuple[Problem, ...]:

@@ -55,7 +55,7 @@ _STYLES = {
 def watch_lines(context: CommandContext, until_idle: bool) -> int:
     """Print one line per change, until interrupted or, with `until_idle`, until idle."""
     reader = StatusReader(context)
-    idle = IdleCheck(context.root)
+    idle = IdleCheck(context)
     before: CityStatus | None = None
     while True:
         current = reader.read()
@@ -75,7 +75,7 @@ def watch_lines(context: CommandContext, until_idle: bool) -> int:
 def watch_screen(context: CommandContext, until_idle: bool) -> int:
     """Show the live view until q or Ctrl-C."""
     reader = StatusReader(context)
-    idle = IdleCheck(context.root)
+    idle = IdleCheck(context)
     current = reader.read()
     drawn_at = 0.0
     screen = Screen()
@@ -96,10 +96,10 @@ def watch_screen(context: CommandContext, until_idle: bool) -> int:
 class IdleCheck:
     """Detects that nothing more will happen: all work is done, or the rest needs the user."""
 
-    def __init__(self, root: str) -> None:
-        self._root = root
+    def __init__(self, context: CommandContext) -> None:
+        self._context = context
         self._asked = -_TICK
-        self._absence = ControllerAbsence(root)
+        self._absence = ControllerAbsence(context.root)
         self._left: dict[str, str] = {}  # blocked work items and their reasons
 
     def ended(self, current: CityStatus) -> int | None:
@@ -115,9 +115,9 @@ class IdleCheck:
 
     def _blocked(self) -> dict[str, str]:
         absent = self._absence.lasts()
-        if not controller_state(self._root).running:
+        if not controller_state(self._context.root).running:
             return {"": no_controller().message} if absent else {}
-        return {work: reason.message for work, reason in lasting_blocks(self._root).items()}
+        return {work: reason.message for work, reason in lasting_blocks(self._context).items()}
 
     def print_blocked(self, ended: int) -> int:
         """Print the blocked work items, one line per reason, and return the exit code."""

@@ -173,7 +173,9 @@ _VERSION_2 = (
     "ALTER TABLE nudge ADD COLUMN about TEXT NOT NULL DEFAULT ''",
     "ALTER TABLE nudge ADD COLUMN typing REAL",
 )
+# The hash of the secret by which a run proves that it acts for its session.
+_VERSION_3 = ("ALTER TABLE run ADD COLUMN token TEXT NOT NULL DEFAULT ''",)
 
 # The first migration makes version 1 from an empty file, the next makes version 2 of it, and so on.
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_VERSION_1, _VERSION_2)
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_VERSION_1, _VERSION_2, _VERSION_3)
 VERSION = len(MIGRATIONS)
