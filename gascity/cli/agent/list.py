@@ -1,6 +1,9 @@
 """`city agent list`; agents as JSON objects and list entries."""
 
 from collections.abc import Collection
+from functools import partial
+
+import click
 
 from gascity.cli.cached_answer import Report, answer_and_cache
 from gascity.cli.command import json_command
@@ -16,20 +19,32 @@ _BROKEN = {
 }
 
 
-@json_command("list", examples=("city agent list", "city agent list --json"), page="how-to/agents")
-def list_agents(context: CommandContext) -> int:
-    """List agents."""
-    return answer_and_cache(context, "agent-list", _agent_list)
+@json_command(
+    "list",
+    examples=("city agent list", "city agent list --all", "city agent list --json"),
+    page="how-to/agents",
+)
+@click.option("--all", "everything", is_flag=True, help="Include hidden agents.")
+def list_agents(context: CommandContext, everything: bool) -> int:
+    """List agents.
+
+    Leaves out hidden agents. JSON includes them.
+    """
+    report = partial(_agent_list, everything=everything)
+    return answer_and_cache(context, "agent-list", report, cache=not everything)
 
 
-def _agent_list(context: CommandContext, disk: Disk) -> Report:
+def _agent_list(context: CommandContext, disk: Disk, everything: bool) -> Report:
     agents = (city := context.city(disk=disk)).agents
+    shown = [agent for agent in agents if everything or not agent.settings.hidden]
     # Read through the disk, so that a cached answer is dropped when this file changes.
     stale = (disk.read(stale_file(disk.root)) or b"").decode().splitlines()
-    head = f"{plural(len(agents), 'agent')}:" if agents else "No agents."
+    head = f"{plural(len(shown), 'agent')}:" if shown else "No agents."
+    hidden = len(agents) - len(shown)
+    note = [f"{plural(hidden, 'hidden agent')} (--all shows them)"] if hidden else []
     return Report(
         lambda: {"agents": [agent_row(agent, stale) for agent in agents]},
-        lambda: (head, *context.entries([_entry(agent, stale) for agent in agents])),
+        lambda: (head, *context.entries([_entry(agent, stale) for agent in shown]), *note),
         _notes(city),
     )
 
