@@ -369,6 +369,8 @@ def test_a_controller_in_the_foreground_can_be_the_first_thing_in_a_city(
 
 
 def test_a_session_cannot_stop_its_own_city(awake: RunningCity) -> None:
+    granted = '[patches.agent.capabilities]\nallow = ["city.control"]\n'
+    awake.write({"city.toml": POOL.format(3) + granted})
     id = awake.sling("city stop; echo $?")
     assert awake.settled(id)[0].status == DONE
     assert "[inside-session]" in awake.log(id)
