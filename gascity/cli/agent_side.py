@@ -172,7 +172,7 @@ def hook(
 
 def _inject_nudges(context: CommandContext) -> None:
     """Print the texts queued for this session; each is delivered once, here or in its terminal."""
-    who = caller(context.environ)
+    who = caller(context)
     if who is None or current_session(context, who) is None:
         return
     store, now = context.store(), time.time()
