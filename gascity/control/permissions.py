@@ -108,6 +108,7 @@ RULES = {
     "init": Rule(NONE, FILES),
     "migrate": Rule(NONE, FILES),
     # Packs and rigs
+    "pack accept": Rule(NONE, PACKS),
     "pack add": Rule(NONE, PACKS),
     "pack remove": Rule(NONE, PACKS),
     "pack list": Rule(NONE, PACKS),
