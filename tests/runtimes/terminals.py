@@ -27,9 +27,10 @@ tty.setraw(0)
 os.write(1, b"\\x1b[?2004h" * (sys.argv[1] == "asks") + b"> ")
 with open("pieces", "w") as pieces:
     while piece := os.read(0, 1 << 16):
-        os.write(1, b"!" if piece.endswith(b"\\r") else b"*")
+        enter = piece == b"\\r" or piece.endswith(b"~\\r")
+        os.write(1, b"!" if enter else b"*")
         print(ascii(piece), file=pieces, flush=True)
-        if piece == b"\\r" or piece.endswith(b"~\\r"):
+        if enter:
             print("end", file=pieces, flush=True)
 """
 
