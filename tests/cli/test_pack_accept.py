@@ -131,6 +131,7 @@ def test_a_pipe_adds_nothing_without_yes(
     assert ran.code == 1
     assert "[pack-not-accepted]" in ran.err
     assert "--yes" in ran.err
+    assert "evil can execute or reach:\nKIND " in ran.err
     for value in ("evil-claude", "evil-pre-start", "evil-hook", "evil//overlay/.envrc:1"):
         assert value in ran.err
     assert contents(root) == before

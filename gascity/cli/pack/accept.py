@@ -97,7 +97,8 @@ def user_accepts(
     if not reviews:
         return True
     if not context.as_json:
-        print_stderr("\n".join(review_lines(context, reviews)))
+        for line in review_lines(context, reviews):
+            print_stderr(line)
     if yes:
         return True
     is_terminal = sys.stdin.isatty() and sys.stderr.isatty() and not context.as_json

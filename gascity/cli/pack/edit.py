@@ -482,7 +482,8 @@ def update(context: CommandContext, names: tuple[str, ...], dry_run: bool, yes: 
     reviews = _reviews_of_update(context, resolution)
     if dry_run:
         if not context.as_json and reviews:
-            print_stderr("\n".join(review_lines(context, reviews)))
+            for line in review_lines(context, reviews):
+                print_stderr(line)
     elif not user_accepts(context, reviews, "Accept, and update?", yes):
         raise not_accepted(reviews, f"{LOCK} is unchanged", "pass --yes to accept it")
     else:
