@@ -152,4 +152,5 @@ def result_lines(result: Mapping[str, Any]) -> list[str]:
     reasons = [f"blocked: {reason['message']} [{reason['code']}]" for reason in blocked]
     if reasons:
         line += f", {reasons[0]}"
-    return [line, *(f"  {reason}" for reason in reasons[1:])]
+    notes = [f"  warning: {each['message']} [{each['code']}]" for each in result["warnings"]]
+    return [line, *(f"  {reason}" for reason in reasons[1:]), *notes]

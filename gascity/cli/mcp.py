@@ -13,7 +13,7 @@ from gascity.cli.context import CommandContext, agent_option, machine
 from gascity.cli.output import Column, json_row, plural, print_stderr
 from gascity.cli.problems import CheckResult, require_accepted
 from gascity.cli.session.find import find_session, refuse_both, session_option
-from gascity.mcp.delivery import LAUNCH, NONE, Delivery
+from gascity.mcp.delivery import LAUNCH, NONE, Delivery, server_problems
 from gascity.mcp.types import AgentServers, McpServer
 from gascity.model.city import Agent, City
 from gascity.model.problems import Place, Problem
@@ -55,9 +55,10 @@ def list_servers(
     name, workdir = str(selected.name), scope.planner.disk.shown(root)
     effective = claims.servers.get(name, AgentServers())
     delivery = claims.deliveries.get(name, Delivery(name, NONE))
-    problems = tuple(dict.fromkeys((*effective.problems, *delivery.problems)))
-    columns = _columns(delivery, revealed)
     provider = scope.planner.city.provider_of(selected)
+    uncallable = server_problems(provider, selected, delivery) if provider else ()
+    problems = tuple(dict.fromkeys((*effective.problems, *delivery.problems, *uncallable)))
+    columns = _columns(delivery, revealed)
     files = (provider.facts.mcp.target, *provider.facts.mcp.also_targets) if provider else ("",)
     files = files if files[0] else ()  # the main file first
 

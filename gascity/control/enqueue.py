@@ -24,6 +24,7 @@ from gascity.model.work import (
     Work,
 )
 from gascity.render.flags import permission_mode
+from gascity.render.server_access import access_problems, has_access_problems
 from gascity.store.port import Store
 
 _TITLE = 80
@@ -68,6 +69,7 @@ class SlingResult(NamedTuple):
     permission_mode: str
     blocked_by: tuple[Blocked, ...]
     rig: str | None
+    warnings: tuple[Problem, ...] = ()
 
     def as_object(self) -> dict[str, object]:
         return {
@@ -79,6 +81,7 @@ class SlingResult(NamedTuple):
             "position": self.position,
             "permission_mode": self.permission_mode or None,
             "blocked_by": [reason._asdict() for reason in self.blocked_by],
+            "warnings": [{"code": each.code, "message": each.message} for each in self.warnings],
         }
 
 
@@ -125,7 +128,17 @@ def sling(
         permission_mode(config.provider, config.agent) if config.provider else "",
         blocked_now(run_config, store, config, work, now, live),
         config.agent.name.rig,
+        _warnings(config),
     )
+
+
+def _warnings(config: AgentRunConfig) -> tuple[Problem, ...]:
+    """Return what the run cannot do: call MCP servers that its agent has."""
+    provider, agent = config.provider, config.agent
+    if provider is None or agent.broken or not has_access_problems(provider, agent):
+        return ()  # without reading any file, for most agents
+    servers = sorted(config.preparer.server_names(agent))
+    return tuple(access_problems(provider, agent, servers))
 
 
 def _refuse(code: str, message: str, hint: str | None = None) -> CityError:

@@ -11,9 +11,11 @@ from typing import NamedTuple
 
 from gascity.mcp.native import NativeServer, native_server, skipped_server
 from gascity.mcp.types import McpServer
+from gascity.model.city import Agent
 from gascity.model.plan import ServerEntry, Shape
 from gascity.model.problems import Problem
 from gascity.model.provider import Provider
+from gascity.render.server_access import access_problems
 
 FILE, LAUNCH, NONE = "file", "launch", "none"
 _PRIVATE, _PUBLIC = 0o600, 0o644
@@ -87,6 +89,12 @@ class _Draft(NamedTuple):
     def agent(self) -> str:
         return self.request.agent
 
+    @property
+    def always_launched(self) -> bool:
+        """Whether a launch gets its servers even if the directory's file could hold them."""
+        always = self.request.provider.facts.mcp.launch_always
+        return always and any(native.entry is not None for native in self.natives.values())
+
     def leaks(self, tracked: frozenset[str]) -> bool:
         """Return whether a secret would be written to a file that git tracks."""
         return any(
@@ -103,7 +111,11 @@ def decide_deliveries(
     """Return how each agent gets its servers. `tracked` are the directory's paths in git."""
     drafts = [_draft(request, providers) for request in requests]
     able = {draft.agent for draft in drafts if draft.files and can_launch(draft.request.provider)}
-    launched = {draft.agent for draft in drafts if draft.agent in able and draft.leaks(tracked)}
+    launched = {
+        draft.agent
+        for draft in drafts
+        if draft.agent in able and (draft.always_launched or draft.leaks(tracked))
+    }
     drafts = [
         draft if draft.agent in able else _without_secrets(draft, tracked) for draft in drafts
     ]
@@ -266,11 +278,19 @@ def _delivery(draft: _Draft, mode: str) -> Delivery:
     )
 
 
+def server_problems(provider: Provider, agent: Agent, delivery: Delivery) -> list[Problem]:
+    """Return warnings about the servers of an agent that its headless runs cannot call."""
+    takes_any = bool(provider.facts.mcp.target)
+    lost = tuple(server.name for server in delivery.skipped)
+    return access_problems(provider, agent, delivery.projected if takes_any else lost)
+
+
 class LaunchArguments(NamedTuple):
     """Arguments and variables of a launch beside the provider's own."""
 
     args: tuple[str, ...]
     env: Mapping[str, str]
+    servers: tuple[str, ...] = ()  # that the launch gets, by name
 
 
 def launch_arguments(
@@ -280,7 +300,7 @@ def launch_arguments(
 
     `file` is the path of the launch's own servers, if it has any.
     """
-    from gascity.render.argv import fill_placeholders
+    from gascity.render.arguments import fill_placeholders
 
     facts = provider.facts
     args, env = facts.trust.args, dict(facts.trust.env)
@@ -293,4 +313,5 @@ def launch_arguments(
     return LaunchArguments(
         tuple(fill_placeholders(arg, values) for arg in args),
         {name: fill_placeholders(text, values) for name, text in env.items()},
+        delivery.projected,
     )

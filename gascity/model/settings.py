@@ -222,11 +222,20 @@ class ProviderMcp(SettingsRecord):
     passes_environment: bool = True
     env: Mapping[str, str]
     escape: Mapping[str, str]
-    needs_mode: str | None = None
     launch_args: tuple[str, ...]
     launch_key: tuple[str, ...] | None
     launch_expands: bool = True
     launch_env: Mapping[str, str]
+    launch_always: bool = False
+    grant: Literal["open", "flag", "args", "file"] | None = None
+    grant_args: tuple[str, ...]
+    grant_tool_args: tuple[str, ...]
+    grant_server: str | None = None
+    grant_text: str | None = None
+    deny_args: tuple[str, ...]
+    deny_server_args: tuple[str, ...]
+    closed_modes: tuple[str, ...]
+    not_callable: str | None = None
     stdio: NativeServerKeys
     http: NativeServerKeys
     sse: NativeServerKeys
@@ -252,6 +261,9 @@ class ProviderTools(SettingsRecord):
     repeat: bool = False
     server_tool: str | None = None
     server: str | None = None
+    own_words: str | None = None
+    only_flag: str | None = None
+    exclusive: bool = False
     allow_only: bool = False
     permission_mode: str | None = None
     only: Literal["headless", "interactive"] | None = None

@@ -10,7 +10,7 @@ from gascity.model.provider import Provider
 from gascity.model.secrets import is_secret, mask_secrets, masked_line
 from gascity.model.settings import ProviderListing
 from gascity.paths import which
-from gascity.render.argv import fill_placeholders
+from gascity.render.arguments import fill_placeholders
 
 MCP, SKILLS, AGENTS = "mcp", "skills", "agents"
 

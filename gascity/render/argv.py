@@ -9,14 +9,15 @@ from typing import NamedTuple, Protocol
 from gascity.model.city import Agent
 from gascity.model.problems import Problem
 from gascity.model.provider import Provider
+from gascity.render.arguments import flag_args
 from gascity.render.flags import (
     HEADLESS,
     base_args,
-    flag_args,
     option_flags,
     set_by_agent,
     tool_flags,
 )
+from gascity.render.server_access import PERMISSIONS, server_access
 
 MAX_ARG_BYTES = 128 * 1024  # Linux's limit for one argument or variable with its final NUL
 
@@ -38,6 +39,11 @@ class LaunchExtra(Protocol):
 
     @property
     def env(self) -> Mapping[str, str]: ...
+
+    @property
+    def servers(self) -> tuple[str, ...]:
+        """The names of the MCP servers that the run gets."""
+        ...
 
 
 class Invocation(NamedTuple):
@@ -89,13 +95,14 @@ def build_invocation(
     A provider that cannot resume starts a new conversation with the whole message.
     """
     resume_command = agent.settings.resume_command if resume and conversation else ""
-    tools = tool_flags(provider, agent, kind)
+    tools = tool_flags(provider, agent, kind, extra.servers)
     mode = _input_mode(provider, agent, kind)
     if resume_command or agent.settings.start_command:
         command = (resume_command or "").replace("{{.SessionKey}}", _shell_quoted(conversation))
         invocation = _shell_invocation(agent, command, message, mode, extra, file_path)
         return _checked(provider, invocation._replace(problems=tools.problems))
     options = option_flags(provider, agent, kind)
+    access = server_access(provider, agent, kind, extra.servers, file_path(PERMISSIONS))
     conversation_args, resumed = _conversation_args(provider, kind, conversation, resume)
     if provider.facts.script:
         message = message._replace(prompt="")
@@ -106,6 +113,7 @@ def build_invocation(
         *base_args(provider, agent, kind),
         *options.args,
         *tools.args,
+        *access.args,
         *extra.args,
         *system.args,
         *conversation_args,
@@ -117,7 +125,7 @@ def build_invocation(
             argv,
             {**options.env, **extra.env},
             task.stdin,
-            {**system.files, **task.files},
+            {**access.files, **system.files, **task.files},
             (*options.problems, *tools.problems),
             conversation if any(conversation in arg for arg in conversation_args) else "",
         ),
@@ -146,20 +154,6 @@ def _shell_invocation(
     command = (resume_command or agent.settings.start_command or "").rstrip()
     tail = (command + ' "$@"', "sh", *task.args) if task.args else (command,)
     return Invocation(("sh", "-c", *tail), extra.env, task.stdin, task.files)
-
-
-def fill_placeholders(text: str, values: Mapping[str, str]) -> str:
-    """Replace `{workdir}` and the like; one in quotes becomes a string of TOML and JSON."""
-    import json
-    import re
-
-    def value(match: re.Match[str]) -> str:
-        word = values[match[2]]
-        if match[1] and match[3]:
-            return json.dumps(word, ensure_ascii=False)
-        return match[1] + word + match[3]
-
-    return re.sub(rf'("?)\{{({"|".join(values)})\}}("?)', value, text)
 
 
 def _shell_quoted(text: str) -> str:

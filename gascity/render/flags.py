@@ -1,19 +1,23 @@
 """Command-line flags of `[tools]` and options, what they cannot enforce, and permission modes."""
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from gascity.model.city import Agent, City
 from gascity.model.layers import DEFAULT, PROVIDER_LAYER
 from gascity.model.problems import ERROR, Problem, warning
 from gascity.model.provider import Choice, Option, Provider
+from gascity.render.arguments import fill_placeholders, flag_args
+from gascity.render.tool_words import (
+    ALL,
+    NEUTRAL,
+    ToolSyntax,
+    neutral_names,
+    server_tool,
+)
 
 HEADLESS, INTERACTIVE = "headless", "interactive"
 UNENFORCEABLE = "unenforceable-scope"
-NEUTRAL = ("read", "edit", "write", "shell", "search", "fetch")
-_PATTERN = r"(?P<name>[^()/]*)(?:\((?P<glob>.*)\)|/(?P<tool>.*))?"
 UNRESTRICTED = "unrestricted"  # the permission mode without any checks
 _MODE = "permission_mode"
 
@@ -34,9 +38,9 @@ def is_restricted(agent: Agent) -> bool:
 def allowed_tools(agent: Agent) -> tuple[str, ...] | None:
     """Return the only tools the agent may use; None: all that are not denied."""
     tools = agent.settings.tools
-    if "*" in tools.deny:
+    if ALL in tools.deny:
         return ()
-    return None if tools.allow is None or "*" in tools.allow else tools.allow
+    return None if tools.allow is None or ALL in tools.allow else tools.allow
 
 
 def scope_problems(city: City, agent: Agent) -> list[Problem]:
@@ -60,8 +64,10 @@ def as_required(city: City, problems: Iterable[Problem]) -> list[Problem]:
     ]
 
 
-def tool_flags(provider: Provider, agent: Agent, kind: str) -> ToolFlags:
-    """Return the flags for `[tools]` in one kind of run.
+def tool_flags(
+    provider: Provider, agent: Agent, kind: str, servers: Sequence[str] = ()
+) -> ToolFlags:
+    """Return the flags for `[tools]` in one kind of run of an agent with these MCP servers.
 
     In a headless run no user can be asked, so `tools.ask` is denied. Tools that the provider
     would use without asking are denied too unless `tools.allow` has them. Each setting that the
@@ -71,115 +77,80 @@ def tool_flags(provider: Provider, agent: Agent, kind: str) -> ToolFlags:
         return ToolFlags()
     if agent.settings.start_command:  # an unknown program: the provider's flags do not apply
         provider = Provider(provider.name, provider.family, (), provider.options)
-    syntax = _ToolSyntax(provider, kind)
+    syntax = ToolSyntax(provider, kind)
     allow, deny, ask = allowed_tools(agent), agent.settings.tools.deny, agent.settings.tools.ask
+    everything = allow is not None and ALL in deny
+    deny = tuple(tool for tool in deny if tool != ALL) if everything else deny
+    denied = [*deny, *(ask if kind == HEADLESS else ())]
     args: list[str] = []
     problems: list[Problem] = []
+    shortens = syntax.facts.exclusive and bool(syntax.allow_flag and allow)
+    if shortens and allow is not None and not _left_of(syntax, allow, denied):
+        shortens, allow = False, ()
     if allow is not None:
-        allow_args, lost = _allow_args(syntax, allow)
-        args += allow_args
-        if "*" in deny:
-            problems += _unenforced(provider, agent, "deny", ["*"] if lost else [])
-        else:
-            problems += _unenforced(provider, agent, "allow", lost)
-        deny = tuple(tool for tool in deny if tool != "*")
-    denied = [*deny, *(ask if kind == HEADLESS else ())]
-    deny_args, lost = _deny_args(syntax, denied, [] if allow is None else _others(syntax, allow))
-    args += deny_args
+        args, lost = _allow_args(syntax, allow, denied if shortens else ())
+        lost = ([ALL] if lost else []) if everything else lost
+        problems += _unenforced(provider, agent, "deny" if everything else "allow", lost)
+    if shortens and allow is not None:
+        lost = [*syntax.translate(denied)[1], *_not_left_out(syntax, allow, denied)]
+    else:
+        others = [] if allow is None else _others(syntax, allow, servers)
+        deny_args, lost = _deny_args(syntax, denied, others)
+        args += deny_args
+    server_args, lost = _server_deny_args(provider, syntax, lost, servers)
+    args += server_args
     problems += _unenforced(provider, agent, "deny", [tool for tool in lost if tool in deny])
     not_asked = [tool for tool in ask if kind == INTERACTIVE or tool in lost]
     problems += _unenforced(provider, agent, "ask", not_asked)
     return ToolFlags(tuple(args), tuple(problems))
 
 
-class _ToolSyntax:
-    """A provider's syntax for tools, as far as it applies to one kind of run."""
+def _server_deny_args(
+    provider: Provider, syntax: ToolSyntax, words: Sequence[str], servers: Sequence[str]
+) -> tuple[list[str], list[str]]:
+    """Return arguments that deny tools of single servers, and the words they cannot express."""
+    import json
 
-    def __init__(self, provider: Provider, kind: str) -> None:
-        tools = self.facts = provider.facts.tools
-        applies = tools.only in (None, "", kind)
-        self.allow_flag = tools.allow_flag if applies else ""
-        self.deny_flag = tools.deny_flag if applies else ""
-        self.names = tools.names
-
-    def native(self, tool: str) -> list[str]:
-        """Return the provider's names for a tool; empty if it has none."""
-        match = re.fullmatch(_PATTERN, tool, re.DOTALL)
-        if match is None:
-            return []
-        if match["tool"] is not None:
-            return self._server_tool(match["name"], match["tool"])
-        if match["glob"] is not None:
-            return self._shell_command(match["name"], match["glob"])
-        if _is_glob(tool):
-            names = [name for name in NEUTRAL if fnmatchcase(name, tool)]
-            return [self.names[name] for name in names if name in self.names]
-        if tool in NEUTRAL:
-            return [self.names[tool]] if tool in self.names else []
-        return [self.names.get(tool, tool)]
-
-    def _server_tool(self, server: str, tool: str) -> list[str]:
-        pattern = self.facts.server if tool == "*" else self.facts.server_tool
-        if not pattern or _is_glob(server) or (tool != "*" and _is_glob(tool)):
-            return []
-        return [pattern.replace("{server}", server).replace("{tool}", tool)]
-
-    def _shell_command(self, name: str, glob: str) -> list[str]:
-        """Return the native form of `shell(glob)`.
-
-        A provider whose pattern has `{prefix}` can only match the first words of a command.
-        """
-        pattern = (self.facts.shell_pattern or "") if name == "shell" else ""
-        if "{prefix}" not in pattern:
-            return [pattern.replace("{glob}", glob)] if pattern else []
-        prefix = glob.removesuffix(" *")
-        if prefix == glob or _is_glob(prefix):
-            return []
-        return [pattern.replace("{prefix}", prefix)]
-
-    def args(self, flag: str, natives: Sequence[str]) -> list[str]:
-        """Return a flag with its values: once with all, or once for each."""
-        if self.facts.repeat:
-            return [arg for native in natives for arg in flag_args(flag, native)]
-        return flag_args(flag, (self.facts.separator or "").join(natives))
-
-    def translate(self, tools: Iterable[str]) -> tuple[list[str], list[str]]:
-        """Return the native names of tools, and the tools that have none."""
-        natives: list[str] = []
-        lost: list[str] = []
-        separator = "" if self.facts.repeat else self.facts.separator
-        for tool in tools:
-            names = self.native(tool)
-            # A name that contains the separator would be read as two.
-            if names and not any(separator and separator in name for name in names):
-                natives += names
-            else:
-                lost.append(tool)
-        return list(dict.fromkeys(natives)), lost
+    facts, args = provider.facts.mcp, list[str]()
+    if not facts.deny_args:
+        return args, list(words)
+    found = [word for word in words if server_tool(word)]
+    for server in servers:
+        tools = {syntax.tool_of(word, server) for word in found} - {None}
+        pattern = facts.deny_server_args if ALL in tools else facts.deny_args if tools else ()
+        values = {"server": server, "tools": json.dumps(sorted(filter(None, tools)))}
+        args += (fill_placeholders(arg, values) for arg in pattern)
+    return args, [word for word in words if word not in found]
 
 
-def flag_args(flag: str, value: str) -> list[str]:
-    """Return a flag and its value as arguments; a final `=` joins them."""
-    words = flag.split()
-    if words and words[-1].endswith("="):
-        return [*words[:-1], words[-1] + value]
-    return [*words, value]
+def _allow_args(
+    syntax: ToolSyntax, allow: Sequence[str], denied: Sequence[str]
+) -> tuple[list[str], list[str]]:
+    """Return the arguments that allow tools, and the tools they cannot express.
 
-
-def _allow_args(syntax: _ToolSyntax, allow: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the arguments that allow tools, and the tools they cannot express."""
+    `denied` are tools that the deny flag cannot take beside the allow flag.
+    """
     if not syntax.allow_flag:
         return [], list(allow) or ["[]"]
-    natives, lost = syntax.translate(allow)
+    natives, lost = _left_of(syntax, allow, denied), syntax.translate(allow)[1]
     # An allowed neutral tool without a native name is one that the provider never asks for.
     lost = [tool for tool in lost if tool not in NEUTRAL]
-    if not natives:  # observed: without any value such a flag allows every tool
-        return [], lost + (["[]"] if syntax.facts.allow_only else [])
-    return syntax.args(syntax.allow_flag, natives), lost
+    args = syntax.args(syntax.allow_flag, natives) if natives else []
+    if syntax.only_flag:
+        builtin = (syntax.facts.separator or "").join(syntax.builtin_names(natives))
+        return [*flag_args(syntax.only_flag, builtin), *args], lost
+    if not natives and syntax.facts.allow_only:
+        lost.append("[]")  # observed: without any value such a flag allows every tool
+    return args, lost
+
+
+def _covers(broad: str, native: str) -> bool:
+    """Return whether a native name includes another: the same, or all tools of its server."""
+    return native == broad or native.startswith(f"{broad}/")
 
 
 def _deny_args(
-    syntax: _ToolSyntax, denied: Sequence[str], others: Sequence[str]
+    syntax: ToolSyntax, denied: Sequence[str], others: Sequence[str]
 ) -> tuple[list[str], list[str]]:
     """Return the arguments that deny tools, and the tools they cannot express."""
     if not syntax.deny_flag:
@@ -189,18 +160,43 @@ def _deny_args(
     return syntax.args(syntax.deny_flag, natives) if natives else [], lost
 
 
-def _others(syntax: _ToolSyntax, allow: Sequence[str]) -> list[str]:
-    """Return the provider's tools that are not allowed, unless its allow flag excludes them."""
-    if syntax.facts.allow_only and _allow_args(syntax, allow)[0]:
+def _left_of(syntax: ToolSyntax, allow: Sequence[str], denied: Sequence[str]) -> list[str]:
+    """Return the native names of allowed tools, without those that are denied."""
+    others = syntax.translate(denied)[0]
+    natives = syntax.translate(allow)[0]
+    return [name for name in natives if not any(_covers(other, name) for other in others)]
+
+
+def _not_left_out(syntax: ToolSyntax, allow: Sequence[str], denied: Sequence[str]) -> list[str]:
+    """Return the denied tools that are part of an allowed one, so that it cannot be left out."""
+    allowed = syntax.translate(allow)[0]
+    return [
+        tool
+        for tool in denied
+        if any(
+            _covers(name, native) and name != native
+            for name in allowed
+            for native in syntax.native(tool)
+        )
+    ]
+
+
+def _others(syntax: ToolSyntax, allow: Sequence[str], servers: Sequence[str]) -> list[str]:
+    """Return the native names to deny because they are not allowed.
+
+    A flag that limits the built-in tools leaves those of MCP servers; a flag that hides all other
+    tools leaves none.
+    """
+    if syntax.only_flag:
+        words = [word for word in allow if word not in NEUTRAL]
+        unused = (s for s in servers if not any(syntax.tool_of(word, s) for word in words))
+        return [name for server in unused for name in syntax.native(f"{server}/{ALL}")]
+    if syntax.facts.allow_only and syntax.translate(allow)[0]:
         return []
-    names = {name for tool in allow for name in _neutral_names(tool)}
-    kept = {syntax.names[name] for name in names if name in syntax.names}
+    kept = {*syntax.builtin_names(syntax.translate(allow)[0])}
+    for tool in allow:  # a word with a pattern that the provider cannot express keeps its tool
+        kept |= {syntax.names.get(name, "") for name in neutral_names(tool.partition("(")[0])}
     return [name for name in dict.fromkeys(syntax.names.values()) if name not in kept]
-
-
-def _neutral_names(tool: str) -> list[str]:
-    name = tool.partition("(")[0]
-    return [neutral for neutral in NEUTRAL if "/" not in name and fnmatchcase(neutral, name)]
 
 
 def _unenforced(provider: Provider, agent: Agent, key: str, tools: Sequence[str]) -> list[Problem]:
@@ -216,10 +212,6 @@ def _unenforced(provider: Provider, agent: Agent, key: str, tools: Sequence[str]
             "it is advisory only; `[security] require_enforcement = true` makes this an error",
         )
     ]
-
-
-def _is_glob(text: str) -> bool:
-    return any(char in text for char in "*?[")
 
 
 # Options

@@ -15,9 +15,10 @@ from typing import NamedTuple
 
 from gascity.compose.city import packs_of
 from gascity.location import Site, Sites, nested_problems
+from gascity.mcp.delivery import Delivery, server_problems
 from gascity.model.city import Agent, City
 from gascity.model.ignored_keys import HUD
-from gascity.model.names import AgentName, did_you_mean
+from gascity.model.names import IMPLICIT, AgentName, did_you_mean
 from gascity.model.problems import Place, Problem, once_each, warning
 from gascity.pipeline import agent_skills, list_skills
 from gascity.prompts import Machine, PromptFindings, Prompts, check_prompt, unused_fragments
@@ -25,7 +26,6 @@ from gascity.providers.registry import provider_files
 from gascity.render.flags import (
     HEADLESS,
     as_required,
-    is_restricted,
     mode_problem,
     scope_problems,
 )
@@ -200,7 +200,7 @@ def _workdir_problems(
             servers = requirements.servers.get(name)
             if servers is not None:
                 found += servers.problems
-                found += _unused_servers(city, site.agent) if servers.servers else ()
+                found += _uncallable_servers(city, site.agent, requirements.deliveries.get(name))
             found += _unusable_mode(city, site.agent)
             found += _dead_filters(content, site.agent)
             found += content.overlays.unknown_slots(site.agent, providers)
@@ -292,18 +292,17 @@ def _dead_agents(city: City, agent: Agent) -> Iterator[Problem]:
         yield from dead_patterns(agent, "agents_filter", "agent", known | in_rigs, sorted(known))
 
 
-def _unused_servers(city: City, agent: Agent) -> Iterator[Problem]:
-    """Warn about servers that one-shot runs could use only in a mode that `[tools]` rules out."""
+def _uncallable_servers(city: City, agent: Agent, delivery: Delivery | None) -> list[Problem]:
+    """Return warnings about servers that the agent's headless runs cannot call.
+
+    A built-in agent of a provider without servers is not one: no user gave it any.
+    """
     provider = city.provider_of(agent)
-    mode = provider.facts.mcp.needs_mode if provider else ""
-    if mode and is_restricted(agent):
-        yield warning(
-            "mcp-needs-mode",
-            f"one-shot runs of `{agent.name}` do not use its MCP servers: `{agent.provider}` uses "
-            f'them only with permission_mode = "{mode}", which an agent with `[tools]` never gets',
-            agent.setting("tools.allow").place or agent.setting("tools.deny").place,
-            "use another provider, or remove `[tools]`",
-        )
+    if provider is None or delivery is None:
+        return []
+    if not provider.facts.mcp.target and agent.rank == IMPLICIT:
+        return []
+    return server_problems(provider, agent, delivery)
 
 
 def _unusable_mode(city: City, agent: Agent) -> Iterator[Problem]:

@@ -198,16 +198,29 @@ def test_a_city_that_only_the_environment_names_is_said_to_come_from_there(
     assert "hint: unset CITY_ROOT" in ran.err
 
 
-@pytest.mark.parametrize("tools", ['[tools]\ndeny = ["shell"]\n', ""], ids=["scoped", "open"])
-def test_servers_that_a_scoped_agent_could_never_use_are_reported(
-    run: Command, town: Callable[..., Path], tools: str
+@pytest.mark.parametrize(
+    ("provider", "code"),
+    [("codex", ""), ("kimi", "mcp-not-callable"), ("goose", "mcp-unsupported")],
+)
+def test_servers_that_an_agents_runs_cannot_call_are_reported(
+    run: Command, town: Callable[..., Path], provider: str, code: str
 ) -> None:
     root = town(
         {
-            "agents/scribe/agent.toml": f'provider = "codex"\n{tools}',
+            "agents/scribe/agent.toml": f'provider = "{provider}"\n',
             "agents/scribe/prompt.md": "Write.\n",
             "mcp/docs.toml": 'name = "docs"\ndescription = "Searches."\ncommand = "docs"\n',
         }
     )
-    found = [one["code"] for one in run("check", "--json", cwd=root).json["problems"]]
-    assert ("mcp-needs-mode" in found) == bool(tools)
+    found = [
+        (one["code"], one["file"])
+        for one in run("check", "--json", cwd=root).json["problems"]
+        if one["code"].startswith("mcp-")
+    ]
+    assert found == ([(code, "agents/scribe/agent.toml")] if code else [])
+    listed = run("mcp", "list", "--agent", "scribe", "--json", cwd=root).json["problems"]
+    assert [one["code"] for one in listed] == ([code] if code else [])
+    slung = run("sling", "scribe", "Write.", "--no-start", cwd=root)
+    assert f"[{code}]" in slung.out if code else "warning" not in slung.out
+    slung = run("sling", "scribe", "Write.", "--no-start", "--json", cwd=root)
+    assert [one["code"] for one in slung.json["warnings"]] == ([code] if code else [])

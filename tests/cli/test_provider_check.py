@@ -106,7 +106,8 @@ def test_a_server_that_is_switched_off_is_an_error_with_the_program_s_words(
 def test_a_server_that_waits_for_approval_comes_with_the_command_that_gives_it(
     run: Command, town: Callable[..., Path], installed: Installed
 ) -> None:
-    root = town({**TOWN, "city.toml": '[workspace]\nprovider = "qwen"\n'})
+    by_file = "[providers.qwen.mcp]\nlaunch_always = false\n"
+    root = town({**TOWN, "city.toml": f'[workspace]\nprovider = "qwen"\n{by_file}'})
     assert run("apply", "mayor", cwd=root).code == 0
     installed("qwen", "echo '● tide: http://127.0.0.1:9/mcp (http) - Pending approval'")
     ran = run("provider", "check", "qwen", "--agent", "mayor", cwd=root)

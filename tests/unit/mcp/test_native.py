@@ -75,7 +75,7 @@ def test_what_a_server_does_not_have_is_not_written(providers: Mapping[str, Prov
     bare = STDIO._replace(args=(), env={})
     assert entry(providers["gemini"], bare) == {"command": "/srv/run"}
     assert entry(providers["opencode"], bare)["command"] == ["/srv/run"]
-    assert entry(providers["codex"], HTTP) == {"url": "https://x.test/mcp"}
+    assert entry(providers["codex"], HTTP) == {"required": True, "url": "https://x.test/mcp"}
 
 
 @pytest.mark.parametrize(
@@ -244,6 +244,7 @@ def test_codex_is_told_the_names_of_variables(providers: Mapping[str, Provider])
     headers = {"authorization": "Bearer ${TOKEN}", "X-Key": "${K}", "X-Plain": "Bearer ${P}"}
     web = made(codex, HTTP._replace(headers=headers), P="p")
     assert web.entry == {
+        "required": True,
         "url": "https://x.test/mcp",
         "bearer_token_env_var": "TOKEN",
         "env_http_headers": {"X-Key": "K"},

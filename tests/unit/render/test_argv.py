@@ -23,6 +23,7 @@ ID = "0c8e087f-e4e2-4884-9687-a673ee9d3833"
 class Extra(NamedTuple):
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = {}
+    servers: tuple[str, ...] = ()
 
 
 class Dock(NamedTuple):

@@ -1,5 +1,6 @@
 """A scope of tools in each provider's flags, and what stays open told as a problem."""
 
+import re
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -17,8 +18,8 @@ class Scoped(NamedTuple):
     provider: Provider
     agent: Agent
 
-    def args(self, kind: str = HEADLESS) -> str:
-        return " ".join(tool_flags(self.provider, self.agent, kind).args)
+    def args(self, kind: str = HEADLESS, servers: tuple[str, ...] = ()) -> str:
+        return " ".join(tool_flags(self.provider, self.agent, kind, servers).args)
 
     def open(self, kind: str = HEADLESS) -> list[str]:
         """What is said to be open: `allow`, `deny`, `ask`, with the words."""
@@ -63,15 +64,17 @@ def test_neutral_words_become_the_providers(scoped: Make) -> None:
 
 def test_tools_that_are_not_allowed_are_denied_where_they_would_run_unasked(scoped: Make) -> None:
     one = scoped("claude", 'allow = ["read", "shell(git *)"]')
-    assert one.args() == (
-        "--allowedTools Read,Bash(git *) --disallowedTools Edit,Write,Grep,WebFetch"
-    )
+    assert one.args() == "--tools Read,Bash --allowedTools Read,Bash(git *)"
     assert permission_mode(one.provider, one.agent) == "dont-ask"
+    assert scoped("copilot", 'allow = ["shell(git *)"]').args() == (
+        "--allow-tool=shell(git:*) --deny-tool=write --deny-tool=url"
+    )
 
 
 def test_no_tools_at_all_is_not_every_tool(scoped: Make) -> None:
-    assert scoped("claude", "allow = []").args() == (
-        "--disallowedTools Read,Edit,Write,Bash,Grep,WebFetch"
+    assert scoped("claude", "allow = []").args() == "--tools "
+    assert scoped("claude", "allow = []").args(servers=("docs",)) == (
+        "--tools  --disallowedTools mcp__docs"
     )
     bare = scoped("droid", "allow = []")  # seen: `--only-tools ""` leaves all of them
     assert bare.args() == "--remove-tools Read,Edit,Create,Execute,Grep,FetchUrl"
@@ -104,7 +107,7 @@ def test_flags_of_one_kind_of_run_leave_the_other_open(scoped: Make) -> None:
 
 def test_a_repeated_flag_takes_one_tool_each(scoped: Make) -> None:
     one = scoped("copilot", 'deny = ["write", "shell(git *)", "docs/search"]')
-    assert one.args() == "--deny-tool write --deny-tool shell(git:*) --deny-tool docs(search)"
+    assert one.args() == "--deny-tool=write --deny-tool=shell(git:*) --deny-tool=docs(search)"
 
 
 def test_globs_reach_every_word_they_match(scoped: Make) -> None:
@@ -113,8 +116,77 @@ def test_globs_reach_every_word_they_match(scoped: Make) -> None:
     )
 
 
-def test_the_providers_own_words_are_passed_on(scoped: Make) -> None:
-    assert scoped("claude", 'deny = ["NotebookEdit"]').args() == "--disallowedTools NotebookEdit"
+OWN_WORDS = {
+    "claude": ("NotebookEdit", "Bash(git log:*)", "Read(./src/**)", "mcp__x", "mcp__x__y"),
+    "copilot": ("shell(bn:*)", "shell(git push)", "binnacle(tool)", "binnacle", "url"),
+    "qwen": ("read_file", "run_shell_command(git *)", "mcp__x__y", "mcp__x__*"),
+    "grok": ("Bash(rm*)", "MCPTool(x__y)", "WebFetch"),
+    "droid": ("ApplyPatch", "MCP:x", "MCP:x/y"),
+    "vibe": ("write_file", "x_y"),
+    "auggie": ("launch-process", "view"),
+    "pi": ("bash", "find"),
+}
+
+
+@pytest.mark.parametrize("name", OWN_WORDS)
+def test_a_denial_in_the_providers_own_words_is_passed_on_unchanged(
+    name: str, scoped: Make
+) -> None:
+    for word in OWN_WORDS[name]:
+        one = scoped(name, f'deny = ["{word}"]')
+        assert word in re.split(r"[ ,=](?![^(]*\))", one.args()), word
+        assert one.open() == []
+
+
+@pytest.mark.parametrize("name", OWN_WORDS)
+def test_a_word_that_neither_grammar_knows_is_not_enforced(name: str, scoped: Make) -> None:
+    for word in ("git log", "docs/a*", "Bash(x"):
+        one = scoped(name, f'deny = ["{word}"]')
+        assert (one.args(), one.open()) == ("", [f"{word} in tools.deny"])
+
+
+def test_an_allowed_tool_is_never_denied_in_whatever_words_it_is_written(scoped: Make) -> None:
+    assert scoped("claude", 'allow = ["Read"]').args() == "--tools Read --allowedTools Read"
+    one = scoped("claude", 'allow = ["Read", "Bash(git log:*)", "mcp__x__y"]')
+    assert one.args(servers=("x", "z")) == (
+        "--tools Read,Bash --allowedTools Read,Bash(git log:*),mcp__x__y --disallowedTools mcp__z"
+    )
+    assert scoped("copilot", 'allow = ["shell(bn:*)", "url"]').args() == (
+        "--allow-tool=shell(bn:*) --allow-tool=url --deny-tool=write"
+    )
+    assert scoped("grok", 'allow = ["Bash(git*)", "Read"]').args() == (
+        "--allow Bash(git*) --allow Read --deny Edit --deny Write --deny Grep --deny WebFetch"
+    )
+    assert scoped("qwen", 'allow = ["read_file"]').args() == (
+        "--allowed-tools read_file "
+        "--exclude-tools edit,write_file,run_shell_command,grep_search,web_fetch"
+    )
+
+
+def test_where_the_two_flags_exclude_each_other_a_denial_shortens_the_allow_list(
+    scoped: Make,
+) -> None:
+    one = scoped(
+        "droid", 'allow = ["read", "shell", "docs/*", "web/get"]\ndeny = ["shell", "web/*"]'
+    )
+    assert (one.args(), one.open()) == ("--only-tools Read,MCP:docs", [])
+    one = scoped("droid", 'allow = ["Read", "Execute"]\nask = ["Execute"]')
+    assert one.args() == "--only-tools Read"
+    one = scoped("droid", 'allow = ["read", "docs/*"]\ndeny = ["docs/drop"]')
+    assert (one.args(), one.open()) == ("--only-tools Read,MCP:docs", ["docs/drop in tools.deny"])
+    one = scoped("droid", 'allow = ["shell"]\ndeny = ["shell"]')
+    assert one.args() == "--remove-tools Execute,Read,Edit,Create,Grep,FetchUrl"
+    assert one.open() == ["[] in tools.allow"]
+
+
+def test_a_denied_tool_of_a_server_is_denied_in_the_servers_own_settings(scoped: Make) -> None:
+    one = scoped("codex", 'deny = ["docs/drop", "docs/move", "web/*", "shell"]')
+    assert one.args(servers=("docs", "web", "news")) == (
+        '-c mcp_servers.docs.disabled_tools=["drop", "move"] -c mcp_servers.web.enabled_tools=[]'
+    )
+    assert one.open() == ["shell in tools.deny"]
+    one = scoped("codex", 'ask = ["docs/drop"]')
+    assert one.args(servers=("docs",)) == '-c mcp_servers.docs.disabled_tools=["drop"]'
 
 
 def test_what_cannot_be_said_is_open(scoped: Make) -> None:

@@ -1,0 +1,135 @@
+"""Tool names: the neutral ones of `[tools]`, and each provider's own grammar.
+
+A neutral word is one of `NEUTRAL`, a glob over them, `shell(glob)` or `server/tool`. A word in the
+provider's own grammar (`Bash(git log:*)`, `mcp__docs__find`) is passed on unchanged. Any other word
+means nothing to either, so it cannot be enforced.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
+
+from gascity.model.provider import Provider
+from gascity.render.arguments import flag_args
+
+NEUTRAL = ("read", "edit", "write", "shell", "search", "fetch")
+ALL = "*"
+_SERVER_TOOL = re.compile(r"(?P<server>[\w*?\[\]-]+)/(?P<tool>.+)")
+_SHELL = re.compile(r"shell\((?P<glob>.*)\)", re.DOTALL)
+_ANY_WORD = r"[\w-]+"  # of a provider whose grammar is not known
+
+
+class ToolSyntax:
+    """A provider's syntax for tools, as far as it applies to one kind of run."""
+
+    def __init__(self, provider: Provider, kind: str) -> None:
+        tools = self.facts = provider.facts.tools
+        applies = tools.only in (None, "", kind)
+        self.allow_flag = tools.allow_flag if applies else ""
+        self.deny_flag = tools.deny_flag if applies else ""
+        self.only_flag = tools.only_flag if applies else ""
+        self.names = tools.names
+        self.own_words = tools.own_words or _ANY_WORD
+        self._known = {*tools.names.values()}
+
+    def native(self, word: str) -> list[str]:
+        """Return the provider's names for a word; empty if neither grammar knows it."""
+        return self._of_neutral(word) or ([word] if self.is_own(word) else [])
+
+    def is_own(self, word: str) -> bool:
+        """Return whether a word is in the provider's own grammar."""
+        if word in NEUTRAL:
+            return False
+        return word in self._known or re.fullmatch(self.own_words, word, re.DOTALL) is not None
+
+    def _of_neutral(self, word: str) -> list[str]:
+        if match := _SHELL.fullmatch(word):
+            return self._shell_command(match["glob"])
+        if match := _SERVER_TOOL.fullmatch(word):
+            return self._server_tool(match["server"], match["tool"])
+        return [self.names[name] for name in neutral_names(word) if name in self.names]
+
+    def _server_tool(self, server: str, tool: str) -> list[str]:
+        pattern = self.facts.server if tool == ALL else self.facts.server_tool
+        if not pattern or is_glob(server) or (tool != ALL and is_glob(tool)):
+            return []
+        return [_filled(pattern, server, tool)]
+
+    def _shell_command(self, glob: str) -> list[str]:
+        """Return the native form of `shell(glob)`.
+
+        A provider whose pattern has `{prefix}` can only match the first words of a command.
+        """
+        pattern = self.facts.shell_pattern or ""
+        if "{prefix}" not in pattern:
+            return [pattern.replace("{glob}", glob)] if pattern else []
+        prefix = glob.removesuffix(" *")
+        if prefix == glob or is_glob(prefix):
+            return []
+        return [pattern.replace("{prefix}", prefix)]
+
+    def tool_of(self, word: str, server: str) -> str | None:
+        """Return the tool of a server that a word means, `*` for all; None if it means none."""
+        if word == ALL:
+            return ALL
+        if match := _SERVER_TOOL.fullmatch(word):
+            if fnmatchcase(server, match["server"]):
+                return match["tool"]
+        if self.facts.server and word == _filled(self.facts.server, server, ALL):
+            return ALL
+        before, marker, after = _filled(self.facts.server_tool or "", server, "\0").partition("\0")
+        if marker and word.startswith(before) and word.endswith(after):
+            return word[len(before) : len(word) - len(after)] or None
+        return None
+
+    def is_server_word(self, native: str) -> bool:
+        """Return whether a native name means tools of an MCP server."""
+        prefix = (self.facts.server_tool or "").partition("{server}")[0]
+        return bool(prefix) and native.startswith(prefix)
+
+    def builtin_names(self, natives: Iterable[str]) -> list[str]:
+        """Return the bare names of the built-in tools among native names."""
+        names = (name.partition("(")[0] for name in natives if not self.is_server_word(name))
+        return list(dict.fromkeys(names))
+
+    def args(self, flag: str, natives: Sequence[str]) -> list[str]:
+        """Return a flag with its values: once with all, or once for each."""
+        if self.facts.repeat:
+            return [arg for native in natives for arg in flag_args(flag, native)]
+        return flag_args(flag, (self.facts.separator or "").join(natives))
+
+    def translate(self, words: Iterable[str]) -> tuple[list[str], list[str]]:
+        """Return the native names of words, and the words that have none."""
+        natives: list[str] = []
+        lost: list[str] = []
+        separator = "" if self.facts.repeat else self.facts.separator
+        for word in words:
+            names = self.native(word)
+            # A name that contains the separator would be read as two.
+            if names and not any(separator and separator in name for name in names):
+                natives += names
+            else:
+                lost.append(word)
+        return list(dict.fromkeys(natives)), lost
+
+
+def neutral_names(word: str) -> list[str]:
+    """Return the neutral names that a name or glob means."""
+    return [name for name in NEUTRAL if "/" not in word and fnmatchcase(name, word)]
+
+
+def is_glob(text: str) -> bool:
+    """Return whether a text contains wildcards."""
+    return any(char in text for char in "*?[")
+
+
+def server_tool(word: str) -> bool:
+    """Return whether a word is one tool of a server by name, or all of them: `docs/find`."""
+    match = _SERVER_TOOL.fullmatch(word)
+    if match is None or is_glob(match["server"]):
+        return False
+    return match["tool"] == ALL or not is_glob(match["tool"])
+
+
+def _filled(pattern: str, server: str, tool: str) -> str:
+    return pattern.replace("{server}", server).replace("{tool}", tool)
