@@ -3,6 +3,7 @@
 import json
 import sys
 import tempfile
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -73,6 +74,7 @@ def files() -> Iterator[tuple[Path, str]]:
             servers=[server_row(one) for one in shipped if one.facts.mcp.target],
             options=[row for one in shipped for row in option_rows(one)],
             terminals=[terminal_row(one) for one in shipped if one.facts.interactive],
+            observed=list(observed_rows(shipped)),
         ),
     )
 
@@ -192,6 +194,17 @@ def terminal_row(provider: Provider) -> dict[str, str]:
         "dialogs": ", ".join(names) or "–",
         "resumed": "yes" if resumes else "no",
     }
+
+
+def observed_rows(shipped: Iterable[Provider]) -> Iterator[dict[str, str]]:
+    """What was seen with the real programs, by provider with the version that was run."""
+    with (ROOT / "docs" / "templates" / "observed.toml").open("rb") as file:
+        observed = tomllib.load(file)
+    for one in shipped:
+        if one.name in observed["providers"]:
+            cells = zip(observed["columns"], observed["providers"][one.name], strict=True)
+            version = one.facts.listing.seen or ""
+            yield {"name": one.name, "version": version, **dict(cells)}
 
 
 def option_rows(one: Provider) -> Iterator[dict[str, str]]:

@@ -152,5 +152,7 @@ def result_lines(result: Mapping[str, Any]) -> list[str]:
     reasons = [f"blocked: {reason['message']} [{reason['code']}]" for reason in blocked]
     if reasons:
         line += f", {reasons[0]}"
-    notes = [f"  warning: {each['message']} [{each['code']}]" for each in result["warnings"]]
+    notes = [
+        f"  warning: {each['message']} [{each['code']}]" for each in result.get("warnings", ())
+    ]
     return [line, *(f"  {reason}" for reason in reasons[1:]), *notes]

@@ -46,7 +46,7 @@ max_active_sessions = 3
 
 [tools]
 allow = ["read", "shell(git *)"]
-deny = ["web"]
+deny = ["fetch"]
 
 [env]
 HARBOUR_TOKEN = "s3cr3t-harbour"

@@ -252,7 +252,7 @@ def test_show_as_json_tells_every_field_with_its_place(in_harbour: Callable[...,
 
 def test_lists_of_tools_are_lists_where_they_are_written(in_harbour: Callable[..., Ran]) -> None:
     tools = in_harbour("agent", "show", "mayor", "--json").json["tools"]
-    assert tools == {"allow": ["read", "shell(git *)"], "deny": ["web"], "ask": []}
+    assert tools == {"allow": ["read", "shell(git *)"], "deny": ["fetch"], "ask": []}
 
 
 def test_explain_gives_the_winner_first_and_then_what_it_covers(

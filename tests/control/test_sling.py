@@ -22,6 +22,7 @@ KEYS = {
     "position",
     "permission_mode",
     "blocked_by",
+    "warnings",
 }
 
 

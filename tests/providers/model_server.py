@@ -11,7 +11,10 @@ SENT, ANSWERED = 1200, 34  # tokens
 
 
 class ModelServer(ThreadingHTTPServer):
-    """`seen` are the requests for an answer, newest last; while `limited`, none gets one."""
+    """`seen` are the requests for an answer, newest last; while `limited`, none gets one.
+
+    With `call`, the model first calls that tool, by name and arguments, and then answers.
+    """
 
     daemon_threads = True
 
@@ -20,6 +23,7 @@ class ModelServer(ThreadingHTTPServer):
         self.seen: list[Any] = []
         self.others: list[str] = []
         self.limited = False
+        self.call: tuple[str, dict[str, object]] | None = None
 
     @property
     def url(self) -> str:
@@ -48,7 +52,8 @@ class _Answers(BaseHTTPRequestHandler):
         except ValueError:
             asked = {}
         path = self.path.partition("?")[0]
-        events = _events(path, asked)
+        call = self.server.call
+        events = _events(path, asked, call if call and may_call(asked) else None)
         if events is None:
             self.server.others.append(path)
             self._say({"input_tokens": SENT, "totalTokens": SENT})
@@ -87,17 +92,43 @@ class _Answers(BaseHTTPRequestHandler):
         self.close_connection = True
 
 
-def _events(path: str, asked: Mapping[str, Any]) -> Any:
+Call = tuple[str, dict[str, object]] | None
+_RESULTS = ('"tool_result"', '"function_call_output"', '"functionResponse"', '"role": "tool"')
+
+
+def may_call(asked: Mapping[str, Any]) -> bool:
+    """Return whether the model may call a tool: it has some, and no result yet."""
+    return bool(asked.get("tools")) and not any(mark in json.dumps(asked) for mark in _RESULTS)
+
+
+def _events(path: str, asked: Mapping[str, Any], call: Call) -> Any:
     """What is streamed, or the one object that is said; None: that is no question."""
     if path.endswith("/v1/messages"):
-        return _anthropic(asked)
+        return _anthropic_call(call) if call and asked.get("stream") else _anthropic(asked)
     if path.endswith("/responses"):
-        return _responses()
+        return _responses(call)
     if path.endswith("/chat/completions"):
-        return _chat() if asked.get("stream") else _whole_chat()
+        return _chat(call) if asked.get("stream") else _whole_chat()
     if path.endswith(":streamGenerateContent"):
-        return iter([("", _gemini())])
-    return _gemini() if path.endswith(":generateContent") else None
+        return iter([("", _gemini(call))])
+    return _gemini(None) if path.endswith(":generateContent") else None
+
+
+def _anthropic_call(call: tuple[str, dict[str, object]]) -> Iterator[tuple[str, object]]:
+    usage = {"input_tokens": SENT, "output_tokens": 1}
+    message = {"id": "msg_0", "type": "message", "role": "assistant", "content": []}
+    block = {"type": "tool_use", "id": "toolu_1", "name": call[0], "input": {}}
+    said = {"type": "input_json_delta", "partial_json": json.dumps(call[1])}
+    done = {"stop_reason": "tool_use", "stop_sequence": None}
+    events: list[dict[str, object]] = [
+        {"type": "message_start", "message": {**message, "model": "m", "usage": usage}},
+        {"type": "content_block_start", "index": 0, "content_block": block},
+        {"type": "content_block_delta", "index": 0, "delta": said},
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": done, "usage": {"output_tokens": ANSWERED}},
+        {"type": "message_stop"},
+    ]
+    return ((str(one["type"]), one) for one in events)
 
 
 def _anthropic(asked: Mapping[str, Any]) -> Any:
@@ -129,7 +160,7 @@ def _anthropic(asked: Mapping[str, Any]) -> Any:
     return ((str(one["type"]), one) for one in events)
 
 
-def _responses() -> Iterator[tuple[str, object]]:
+def _responses(call: Call) -> Iterator[tuple[str, object]]:
     part = {"type": "output_text", "text": ANSWER, "annotations": []}
     item = {"type": "message", "id": "m1", "role": "assistant", "status": "completed"}
     usage = {
@@ -140,17 +171,16 @@ def _responses() -> Iterator[tuple[str, object]]:
         "total_tokens": SENT + ANSWERED,
     }
     head = {"id": "r1", "object": "response", "created_at": 1, "model": "m", "output": []}
-    whole = {**item, "content": [part]}
+    whole: dict[str, object] = {**item, "content": [part]}
+    if call:  # "mcp__docs::echo" is a name in a namespace
+        space, _, name = call[0].rpartition("::")
+        item = {"type": "function_call", "id": "f1", "call_id": "c1", "name": name}
+        item |= {"namespace": space} if space else {}
+        whole = {**item, "arguments": json.dumps(call[1]), "status": "completed"}
     events: list[dict[str, object]] = [
         {"type": "response.created", "response": {**head, "status": "in_progress"}},
         {"type": "response.output_item.added", "output_index": 0, "item": {**item, "content": []}},
-        {
-            "type": "response.output_text.delta",
-            "item_id": "m1",
-            "output_index": 0,
-            "content_index": 0,
-            "delta": ANSWER,
-        },
+        *(() if call else (_text_delta(),)),
         {"type": "response.output_item.done", "output_index": 0, "item": whole},
         {
             "type": "response.completed",
@@ -158,6 +188,11 @@ def _responses() -> Iterator[tuple[str, object]]:
         },
     ]
     return ((str(one["type"]), {**one, "sequence_number": n}) for n, one in enumerate(events))
+
+
+def _text_delta() -> dict[str, object]:
+    place = {"item_id": "m1", "output_index": 0, "content_index": 0}
+    return {"type": "response.output_text.delta", **place, "delta": ANSWER}
 
 
 _CHAT = {"id": "c1", "created": 1, "model": "m"}
@@ -168,10 +203,14 @@ _CHAT_USAGE = {
 }
 
 
-def _chat() -> Iterator[tuple[str, object]]:
+def _chat(call: Call) -> Iterator[tuple[str, object]]:
     head = {**_CHAT, "object": "chat.completion.chunk"}
-    first = {"index": 0, "delta": {"role": "assistant", "content": ANSWER}, "finish_reason": None}
-    last = {"index": 0, "delta": {}, "finish_reason": "stop"}
+    said: dict[str, object] = {"role": "assistant", "content": None if call else ANSWER}
+    if call:
+        function = {"name": call[0], "arguments": json.dumps(call[1])}
+        said["tool_calls"] = [{"index": 0, "id": "c1", "type": "function", "function": function}]
+    first = {"index": 0, "delta": said, "finish_reason": None}
+    last = {"index": 0, "delta": {}, "finish_reason": "tool_calls" if call else "stop"}
     yield "", {**head, "choices": [first]}
     yield "", {**head, "choices": [last], "usage": _CHAT_USAGE}
     yield "", "[DONE]"
@@ -184,8 +223,11 @@ def _whole_chat() -> dict[str, object]:
     return {**head, "choices": [choice], "usage": _CHAT_USAGE}
 
 
-def _gemini() -> dict[str, object]:
-    content = {"role": "model", "parts": [{"text": ANSWER}]}
+def _gemini(call: Call) -> dict[str, object]:
+    part: dict[str, object] = {"text": ANSWER}
+    if call:
+        part = {"functionCall": {"name": call[0], "args": call[1], "id": "g1"}}
+    content = {"role": "model", "parts": [part]}
     usage = {
         "promptTokenCount": SENT,
         "candidatesTokenCount": ANSWERED,

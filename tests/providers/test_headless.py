@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import sys
 import threading
 import uuid
 from collections.abc import Iterator, Mapping
@@ -12,10 +13,12 @@ from typing import NamedTuple
 
 import pytest
 
+from gascity.cli.context import machine
 from gascity.mcp.delivery import FILE, Delivery, LaunchArguments, launch_arguments
 from gascity.render.argv import Invocation, Message, build_invocation
 from gascity.render.flags import HEADLESS
 from gascity.render.run_output import RunOutput, parse
+from gascity.workdir.planner import launch_file, open_scope, requirements_of
 from tests.providers.conftest import Equipped
 from tests.providers.install import CLIS
 from tests.providers.model_server import ANSWER, ANSWERED, SENT, ModelServer, spaceless, texts
@@ -65,7 +68,7 @@ class Harbour(NamedTuple):
         setup = SETUPS[self.name]
         city = self.city.open()
         provider = city.providers[self.name]
-        trust = launch_arguments(provider, Delivery("mayor", FILE), str(self.box), "")
+        trust = self.launch()
         args = tuple(word.replace("{url}", self.model.url) for word in setup.args)
         return build_invocation(
             HEADLESS,
@@ -74,14 +77,33 @@ class Harbour(NamedTuple):
             Message(PROMPT, text),
             conversation=conversation,
             resume=resume,
-            extra=LaunchArguments(trust.args + args, trust.env),
+            extra=LaunchArguments(trust.args + args, trust.env, trust.servers),
             file_path=lambda name: str(self.box / name),
         )
+
+    def apply(self) -> None:
+        """Write the agent's servers into its directory, as `city apply` does."""
+        words = [sys.executable, "-m", "gascity", "apply", "mayor"]
+        around = {**os.environ, **self.env}
+        subprocess.run(words, cwd=self.city.root, env=around, check=True, capture_output=True)
+
+    def launch(self) -> LaunchArguments:
+        """Return the arguments of a launch; with servers in the city, after it was applied."""
+        root = str(self.city.root)
+        around = {**os.environ, **self.env}
+        if not (self.city.root / "mcp").is_dir():
+            provider = self.city.open().providers[self.name]
+            return launch_arguments(provider, Delivery("mayor", FILE), str(self.box), "")
+        scope = open_scope(root, around, machine(), "mayor")
+        workdir, claims = requirements_of(scope, scope.agents[0])
+        provider = scope.planner.city.providers[self.name]
+        file = launch_file(root, "mayor")
+        return launch_arguments(provider, claims.deliveries["mayor"], workdir, file)
 
     def run(self, text: str, conversation: str = "", resume: bool = False) -> tuple[int, RunOutput]:
         """Run it as a session would be run: all that it prints goes to one place."""
         made = self.invoke(text, conversation or str(uuid.uuid4()), resume)
-        assert not made.problems
+        assert not any(problem.is_error for problem in made.problems)
         for name, content in made.files.items():
             (self.box / name).write_text(content)
         city = self.city.open()
