@@ -16,8 +16,6 @@ from gascity.render.flags import HEADLESS, UNRESTRICTED, allowed_tools, permissi
 from gascity.render.tool_words import ALL, ToolSyntax
 
 PERMISSIONS = "permissions.json"  # name of the file of a run
-OPEN = "open"  # value of `mcp.grant`: no call needs a permission
-
 _DENIAL = "it cannot deny single tools of a server"
 _UNKNOWN = "it asks before each call, and nobody can answer"
 
@@ -39,9 +37,8 @@ def server_access(
     """Return the permission for one kind of run; `file` is the path for a file of the run."""
     facts = provider.facts.mcp
     mode = permission_mode(provider, agent, kind)
-    if not servers or agent.settings.start_command or mode in facts.closed_modes:
-        return ServerAccess()
-    if facts.grant != OPEN and not facts.not_callable and mode == UNRESTRICTED:
+    needs_none = mode == UNRESTRICTED or mode in facts.closed_modes
+    if not servers or agent.settings.start_command or needs_none:
         return ServerAccess()
     scope = _Scope(provider, agent, kind)
     wanted = {server: scope.tools(server) for server in servers}
