@@ -405,3 +405,15 @@ def test_an_own_agent_of_a_providers_name_is_no_unconfigured_provider(
 ) -> None:
     root = town({"agents/gemini/prompt.md": "Ours.\n"})
     assert run("agent", "emit", "gemini", cwd=root) == Ran(0, "Ours.\n", "")
+
+
+def test_hidden_agents_are_listed_only_with_all_and_in_json(in_harbour: Callable[..., Ran]) -> None:
+    in_harbour("agent", "set", "mayor", "hidden=true")
+    listed = in_harbour("agent", "list").out
+    assert "mayor" not in listed
+    assert "1 hidden agent (--all shows them)" in listed
+    assert "mayor" in in_harbour("agent", "list", "--all").out
+    hidden = {
+        row["name"]: row["hidden"] for row in in_harbour("agent", "list", "--json").json["agents"]
+    }
+    assert hidden["mayor"] is True
