@@ -160,6 +160,7 @@ PROVIDER_PACKAGES = {
     "trust": ("mcp",),
     "tools": ("render",),
     "terminal": ("render", "control"),
+    "conversation": ("render", "control", "workdir"),
     "limits": ("cli", "control"),
     "listing": ("providers", "cli"),
 }
