@@ -13,7 +13,7 @@ from gascity.model.layers import Layer
 from gascity.model.names import did_you_mean, near
 from gascity.model.problems import KeyPath, Place, Problem, warning
 from gascity.model.secrets import is_secret
-from gascity.model.tables import NOT_ACTED_ON, OPTION, PROVIDER
+from gascity.model.tables import DIALOG, NOT_ACTED_ON, OPTION, PROVIDER
 from gascity.toml.read import LARGEST, describe
 
 _DURATIONS = r"(?:\d+(?:\.\d+)?(?:ms|s|m|h|d|w))+\Z"
@@ -61,6 +61,13 @@ _PYTHON: Mapping[Kind, type | tuple[type, ...]] = {
     Kind.STRING_MAP: dict,
     Kind.ANY_MAP: dict,
 }
+
+# Provider facts that are regular expressions.
+_PATTERN_FIELDS = frozenset(
+    "conversation.pattern limits.rate_limit_pattern mcp.name_pattern tools.own_words"
+    " terminal.before terminal.after terminal.above terminal.below terminal.below2"
+    " terminal.below3 terminal.suggestion terminal.not_ready terminal.pasted".split()
+)
 
 
 class Decoded:
@@ -202,13 +209,45 @@ def _take(
             out.problems.append(_older_spelling(spelled, key, place))
 
 
-def decode_provider(raw: Mapping[str, object], file: str, at: KeyPath = ()) -> Decoded:
-    """Decode a provider's table and each of its options."""
+def decode_provider(
+    raw: Mapping[str, object], file: str, at: KeyPath = (), *, shipped: bool = False
+) -> Decoded:
+    """Decode a provider's table, its options and dialogs.
+
+    Patterns of shipped providers are compiled by tests, not by every command.
+    """
     out = decode(PROVIDER, raw, file, at, not_acted_on=NOT_ACTED_ON["provider"])
-    options = out.values.get("options_schema")
-    for index, option in enumerate(options if isinstance(options, tuple) else ()):
-        out.problems += decode(OPTION, option, file, (*at, "options_schema", index)).problems
+    for key, table in (("options_schema", OPTION), ("terminal.dialogs", DIALOG)):
+        entries = out.values.get(key)
+        for index, entry in enumerate(entries if isinstance(entries, tuple) else ()):
+            path = (*at, *key.split("."), index)
+            problems = decode(table, entry, file, path).problems
+            if not shipped:
+                patterns = {"pattern": entry.get("pattern")}
+                problems += _pattern_problems(patterns, file, path).values()
+            out.problems += problems
+            if problems and table is DIALOG:
+                out.values.pop(key, None)
+    if not shipped:
+        patterns = {key: value for key, value in out.values.items() if key in _PATTERN_FIELDS}
+        for key, problem in _pattern_problems(patterns, file, at).items():
+            out.problems.append(problem)
+            del out.values[key]
     return out
+
+
+def _pattern_problems(values: Mapping[str, object], file: str, at: KeyPath) -> dict[str, Problem]:
+    """Return a problem for each key whose value is not a regular expression."""
+    problems = {}
+    for key, value in values.items():
+        for pattern in value if isinstance(value, tuple) else (value,):
+            try:
+                re.compile(str(pattern or ""))
+            except re.error as error:
+                place = Place(file, (*at, *key.split(".")), of_value=True)
+                message = f"`{key}` is not a regular expression: {error}"
+                problems[key] = Problem("bad-value", message, place)
+    return problems
 
 
 def for_others(problem: Problem) -> Problem:

@@ -29,7 +29,7 @@ def read_provider(disk: Disk, path: str, within: str | None = None) -> Layer | N
     if raw is None:
         return None
     file = disk.shown(path)
-    decoded = decode_provider(raw, file)
+    decoded = decode_provider(raw, file, shipped=within is None)
     disk.problems += decoded.problems
     return decoded.layer("city" if within else "built-in", file)
 
