@@ -84,6 +84,17 @@ def _ignored_here(city: City, agent: Agent) -> Iterator[Problem]:
     if settings.wake_mode == "resume" and not _can_resume(provider, agent):
         reason = f"provider `{provider.name}` cannot resume a conversation"
         yield _not_acted_on('wake_mode = "resume"', reason, agent.setting("wake_mode").place)
+    elif settings.wake_mode == "resume" and not _can_resume_terminal(provider, agent):
+        reason = f"provider `{provider.name}` cannot be told which conversation a terminal has"
+        yield _not_acted_on(
+            'wake_mode = "resume" in terminals', reason, agent.setting("wake_mode").place
+        )
+
+
+def _can_resume_terminal(provider: Provider, agent: Agent) -> bool:
+    """Headless output names its conversation; a terminal resumes only one whose id city chose."""
+    facts = provider.facts
+    return bool(not facts.interactive or facts.session_id_flag or agent.settings.resume_command)
 
 
 def _can_resume(provider: Provider, agent: Agent) -> bool:

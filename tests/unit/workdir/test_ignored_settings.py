@@ -46,6 +46,7 @@ def test_a_city_without_such_settings_has_no_problems(tmp_path: Path) -> None:
         ('session = "acp"', 'session = "acp"'),
         ('provider = "shell"\nnudge = "x"', "nudge"),
         ('provider = "shell"\nwake_mode = "resume"', 'wake_mode = "resume"'),
+        ('provider = "codex"\nwake_mode = "resume"', 'wake_mode = "resume" in terminals'),
     ],
 )
 def test_a_setting_that_nothing_acts_on_is_reported_at_its_place(
@@ -61,7 +62,13 @@ def test_a_setting_that_nothing_acts_on_is_reported_at_its_place(
 
 @pytest.mark.parametrize(
     "text",
-    ['lifecycle = ""', "options = {}", 'session = "tmux"', 'wake_mode = "fresh"'],
+    [
+        'lifecycle = ""',
+        "options = {}",
+        'session = "tmux"',
+        'wake_mode = "fresh"',
+        'wake_mode = "resume"',
+    ],
 )
 def test_a_default_value_is_not_reported(tmp_path: Path, text: str) -> None:
     assert of_clerk(tmp_path, text + "\n") == []
