@@ -22,14 +22,14 @@ _DEEPEST = 200  # processes above one; more than any real tree has
 class Ancestor:
     """A process, as `/proc/<pid>/stat` shows it. No NamedTuple: importing typing takes time."""
 
-    __slots__ = ("group", "parent", "pid", "session", "ticks")
+    __slots__ = ("group", "parent", "pid", "session", "started")
 
-    def __init__(self, pid: int, parent: int, group: int, session: int, ticks: int) -> None:
+    def __init__(self, pid: int, parent: int, group: int, session: int, started: int) -> None:
         self.pid = pid
         self.parent = parent
         self.group = group
         self.session = session
-        self.ticks = ticks
+        self.started = started  # in clock ticks since boot
 
 
 def lineage(pid: int) -> list[Ancestor]:

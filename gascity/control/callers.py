@@ -118,17 +118,16 @@ def _proves(store: "Store", run: "Run", claim: Claim, pid: int) -> bool:
     """
     from hmac import compare_digest
 
-    from gascity.runtimes.proc import boot_id
+    from gascity.runtimes.lineage import runs_above
+    from gascity.runtimes.port import handle_of
 
-    above = {(process.pid, process.ticks): index for index, process in enumerate(lineage(pid))}
     if not run.token:
-        return run.boot == boot_id() and (run.pid, run.ticks) in above
+        return bool(runs_above(pid, [handle_of(run)]))
     if not compare_digest(hashed(claim.secret), run.token):
         return False
     # A secret that another session read from this one's environment is of no use to it.
-    open_runs = [open for open in store.runs(open=True) if (open.pid, open.ticks) in above]
-    nearest = min(open_runs, key=lambda open: above[open.pid, open.ticks], default=run)
-    return nearest.session == run.session
+    above = runs_above(pid, map(handle_of, store.runs(open=True)))
+    return not above or above[0].session == run.session
 
 
 def not_your_session(message: str, hint: str | None = None) -> CityError:

@@ -74,11 +74,12 @@ def make_run_spec(
 ) -> RunLaunch:
     """Write a run's files and return how to spawn it; CityError if it cannot be."""
     env = environment(root, config, pending, prepared, environ)
-    if pending.resume and not _is_saved(config, pending.session.conversation, env):
-        # It never began. A new id: some providers refuse the old one even for a new start.
-        fresh = pending.session._replace(conversation=str(uuid4()))
-        pending = pending._replace(session=fresh, resume=False)
     session = pending.session
+    if pending.resume and session.interactive and not _is_saved(config, session.conversation, env):
+        # It never began; the output of headless runs tells. A new id: some providers refuse the old
+        # one even for a new start.
+        session = session._replace(conversation=str(uuid4()))
+        pending = pending._replace(session=session, resume=False)
     place = partial(paths.handed, root, session.id, session.generation)
     expand = _expander(config, pending, prepared)
     invocation = _invocation(config, pending, prepared, place, expand)
