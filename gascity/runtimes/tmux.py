@@ -291,11 +291,13 @@ class TmuxRuntime(ProcessRuntime):
         if screen is None:
             return None
         self._client.execute(f"set-buffer -b {buffer} -- {quoted(text)}")
+        # Recorded first: if tmux answers too late, the text may be on the line all the same.
+        self._unsent[key] = text
         if not self._if_unmoved(
             pane, screen, f"paste-buffer -p -b {buffer} -t {pane.id}", f"delete-buffer -b {buffer}"
         ):
+            del self._unsent[key]
             return None
-        self._unsent[key] = text
         shown: TerminalScreen | None = None
 
         def is_displayed() -> bool:
