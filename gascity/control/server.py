@@ -43,11 +43,6 @@ _MAX_REQUEST = 32 << 20
 _BACKLOG = 128
 
 
-# A controller that was just killed keeps its lock until the kernel has ended it.
-_LOCK_TRIES = 10
-_LOCK_PAUSE = 0.03  # seconds
-
-
 def acquire_lock(root: str) -> int:
     """Take the controller lock and return its descriptor; CityError if another process has it.
 
@@ -57,17 +52,13 @@ def acquire_lock(root: str) -> int:
     make_state(root)
     path = lock_file(root)
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    for remaining in reversed(range(_LOCK_TRIES)):
-        try:
-            fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            break
-        except OSError as error:
-            if not remaining:
-                os.close(handle)
-                raise CityError(
-                    Problem("controller-running", "a controller of this city is already running")
-                ) from error
-            time.sleep(_LOCK_PAUSE)
+    try:
+        fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(handle)
+        raise CityError(
+            Problem("controller-running", "a controller of this city is already running")
+        ) from error
     os.ftruncate(handle, 0)
     os.write(handle, f"{os.getpid()} {time.time():.3f}\n".encode())
     return handle
