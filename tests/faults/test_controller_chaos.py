@@ -69,10 +69,12 @@ class Storm:
     def kill(self) -> None:
         """Kill whoever is the controller now, or about to be."""
         holder = controller_state(str(self.city.root)).pid
-        for pid in {holder or 0, *self.started} - {0}:
+        killed = {holder or 0, *self.started} - {0}
+        for pid in killed:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        self.city.until(lambda: all(gone(pid) for pid in self.started))
+        # Also the holder: until it is gone it keeps the lock, and the next controller exits.
+        self.city.until(lambda: all(gone(pid) for pid in killed))
         self.started = []
 
     def sling(self, *names: str, agent: str = "shell") -> None:
