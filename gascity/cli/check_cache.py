@@ -53,12 +53,8 @@ def recheck_changes(context: CommandContext, disk: Disk) -> CityFindings | None:
 def store_findings(context: CommandContext, disk: Disk, findings: CityFindings) -> None:
     """Store the findings with the stamps of the files that `disk` has seen."""
     if context.city_option is None:
-        output = CommandOutput(_encode(findings), b"")
+        output = CommandOutput(json.dumps(findings).encode(), b"")
         store(disk.root, _SHAPE, variant(context.environ), disk.seen, output, time.time_ns())
-
-
-def _encode(findings: CityFindings) -> bytes:
-    return json.dumps(findings).encode()
 
 
 def _decode(data: bytes) -> CityFindings:

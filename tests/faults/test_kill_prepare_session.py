@@ -38,7 +38,7 @@ class Deaths:
 
     def start(self, work: str, at: int = 0) -> bool:
         """Furnish; True if it was killed over it."""
-        done = self.killer("furnish", "dock/cat", work, cwd=self.city.root, at=at)
+        done = self.killer("prepare_workdir", "dock/cat", work, cwd=self.city.root, at=at)
         assert done.killed or done.code == 0, done.err
         return done.killed
 

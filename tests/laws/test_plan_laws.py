@@ -69,7 +69,7 @@ def wanted(source: Source) -> list[WantedPath]:
     return found
 
 
-def furnish(root: Path, person: Person) -> None:
+def write_user_files(root: Path, person: Person) -> None:
     """Put a person's things into a directory, as far as they go together."""
     things, mcp, shared, mode = person
     root.mkdir(parents=True, exist_ok=True)
@@ -126,7 +126,7 @@ def test_after_an_apply_nothing_is_left_to_do(
     person: Person, steps: Sequence[Source], force: bool
 ) -> None:
     with bench() as one:
-        furnish(one.root, person)
+        write_user_files(one.root, person)
         for source in steps:
             apply(one, source, force=force)
             assert [step for step in one.plan(*wanted(source)).steps if step.op != KEEP] == []
@@ -143,7 +143,7 @@ def test_undo_gives_back_every_byte_mode_and_link(
 ) -> None:
     with bench() as one:
         if there:
-            furnish(one.root, person)
+            write_user_files(one.root, person)
         seen: list[tuple[int, Picture]] = []
         for source in steps:
             seen.append((len(list(one.home.glob(".gc/undo/*/*"))), picture(one.root)))
@@ -162,7 +162,7 @@ def test_without_sources_a_directory_is_as_it_was_before_the_first_apply(
     person: Person, steps: Sequence[Source]
 ) -> None:
     with bench() as one:
-        furnish(one.root, person)
+        write_user_files(one.root, person)
         before = picture(one.root)
         for source in steps:
             apply(one, source)
@@ -188,7 +188,7 @@ deeds = st.one_of(
 def test_user_files_are_never_changed(person: Person, doings: Sequence[tuple[str, object]]) -> None:
     """Whatever is applied, undone, edited and removed, in whatever order, without force."""
     with bench() as one:
-        furnish(one.root, (person[0], None, None, person[3]))
+        write_user_files(one.root, (person[0], None, None, person[3]))
         theirs = {p: v for p, v in picture(one.root).items() if v[0] != "directory"}
         for number, (deed, detail) in enumerate(doings):
             if deed == "apply":

@@ -160,11 +160,11 @@ def _run(order: dict[str, Any]) -> dict[str, Any]:
 
 
 def _ran(arguments: list[str]) -> int:
-    """Run `city`, or `furnish AGENT WORK`: a preparation that only the controller does."""
-    if arguments[0] == "furnish":
-        from tests.support.session_workdirs import furnish
+    """Run `city`, or `prepare_workdir AGENT WORK`: a preparation that only the controller does."""
+    if arguments[0] == "prepare_workdir":
+        from tests.support.session_workdirs import prepare_workdir
 
-        return furnish(arguments[1:])
+        return prepare_workdir(arguments[1:])
     from gascity.cli.main import run
 
     return run(arguments)

@@ -63,8 +63,8 @@ def workdir_request(slot: int = 1, **more: Any) -> WorkdirRequest:
     )
 
 
-def furnish(arguments: Sequence[str]) -> int:
-    """Run `furnish AGENT WORK` as a program; return 0 if a session could start."""
+def prepare_workdir(arguments: Sequence[str]) -> int:
+    """Run `prepare_workdir AGENT WORK` as a program; return 0 if a session could start."""
     name, work = arguments
     city = open_city(os.getcwd(), os.environ)
     agent = find_agent(city, name)

@@ -151,7 +151,7 @@ def test_a_prepared_directory_is_current_until_it_changes(city: Quarters) -> Non
     assert not city.is_current("mayor", done)
 
 
-def test_another_furnisher_knows_of_no_directory(city: Quarters) -> None:
+def test_another_preparer_knows_of_no_directory(city: Quarters) -> None:
     city.agent("mayor")
     done = city.prepare("mayor")
     assert city.is_current("mayor", done)
