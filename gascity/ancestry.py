@@ -1,15 +1,24 @@
-"""The processes above a process, and whether it belongs to a run of a city. Imports only `os`.
+"""The processes above a process, and whether it belongs to a run of a city. Imports little.
 
 A session's variables prove nothing by their absence: any program can start another one without
 them. What a program cannot change is what `/proc` says about the processes above it. The wrapper of
 every run is started with the session's id and the city's root in its environment, and the tmux
 server of a city with its root; both are visible there for as long as they run. A process whose
 parents have exited is still in the process group or terminal session that its run leads.
+
+On Linux every run also has a mark: a number in the soft limit RLIMIT_LOCKS of its wrapper. The
+kernel has not used that limit since 2.4, but it copies limits to every child and keeps them across
+execve. So the mark also identifies a process that cleared its environment, became the leader of a
+session of its own, and outlived all its parents (`env -i setsid …`). Only the soft limit is set, so
+that a controller that a session starts can remove the mark. Other systems have no marks; there
+psutil reads what `/proc` says on Linux.
 """
 
 from __future__ import annotations
 
 import os
+
+from gascity.host import is_portable
 
 TYPE_CHECKING = False  # importing `typing` would take longer than the look-up
 if TYPE_CHECKING:
@@ -17,10 +26,14 @@ if TYPE_CHECKING:
 
 TERMINALS = "CITY_TERMINALS"  # in the environment of a city's tmux server: the city's root
 _DEEPEST = 200  # processes above one; more than any real tree has
+RLIMIT_LOCKS = 10  # Linux; the module `resource` does not name it
+# A mark is 2**62 plus 30 bits for the city and 30 bits for the run: any such limit is "unlimited".
+_MARKED, _BITS = 1 << 62, 30
+_PART = (1 << _BITS) - 1
 
 
 class Ancestor:
-    """A process, as `/proc/<pid>/stat` shows it. No NamedTuple: importing typing takes time."""
+    """A process. No NamedTuple: importing typing takes time."""
 
     __slots__ = ("group", "parent", "pid", "session", "started")
 
@@ -29,11 +42,11 @@ class Ancestor:
         self.parent = parent
         self.group = group
         self.session = session
-        self.started = started  # in clock ticks since boot
+        self.started = started  # as the kernel counts it
 
 
 def lineage(pid: int) -> list[Ancestor]:
-    """Return the process and all above it, nearest first; empty if `/proc` cannot be read."""
+    """Return the process and all above it, nearest first; empty if it cannot be read."""
     found: list[Ancestor] = []
     while pid > 0 and len(found) < _DEEPEST:
         process = _read_stat(pid)
@@ -46,8 +59,83 @@ def lineage(pid: int) -> list[Ancestor]:
 
 def belongs_to_run(root: str, pid: int) -> bool:
     """Return whether the process is part of a run of the city in `root`."""
+    if city_part(read_mark(pid)) == city_part(make_mark(root)):
+        return True
     real_root = os.fsencode(os.path.realpath(root))
     return any(_is_marked(related, real_root) for related in _related(lineage(pid)))
+
+
+def make_mark(root: str, session: str = "", generation: int = 0) -> int:
+    """Return the mark of a run of the city in `root`."""
+    from zlib import crc32
+
+    city = crc32(os.fsencode(os.path.realpath(root))) & _PART
+    return _MARKED | city << _BITS | run_bits(session, generation)
+
+
+def run_bits(session: str, generation: int) -> int:
+    """Return the part of a mark that differs between runs."""
+    from zlib import crc32
+
+    return crc32(f"{session}.{generation}".encode()) & _PART
+
+
+def city_part(mark: int) -> int:
+    """Return the part of a mark that all runs of a city share; -1 if it is not a mark."""
+    return mark >> _BITS & _PART if mark >> 60 == _MARKED >> 60 else -1
+
+
+def run_part(mark: int) -> int:
+    """Return the part of a mark that differs between runs."""
+    return mark & _PART
+
+
+def read_mark(pid: int) -> int:
+    """Return the mark of a process; 0 if it has none or cannot be read."""
+    if is_portable():
+        return 0
+    _, _, line = _read(pid, "limits").partition(b"Max file locks")
+    soft = line.split(maxsplit=1)[:1]
+    mark = int(soft[0]) if soft and soft[0].isdigit() else 0
+    return mark if city_part(mark) >= 0 else 0
+
+
+def write_mark(pid: int, mark: int) -> bool:
+    """Mark a process and all its future descendants; return whether that is possible here."""
+    if is_portable():
+        return False
+    try:
+        from resource import prlimit
+
+        _, hard = prlimit(pid, RLIMIT_LOCKS)
+        prlimit(pid, RLIMIT_LOCKS, (mark, hard))
+    except (ImportError, OSError, ValueError):
+        return False  # an administrator has set the hard limit
+    return True
+
+
+def can_mark() -> bool:
+    """Return whether processes can be marked here; the hard limit is that of this process."""
+    if is_portable():
+        return False
+    try:
+        from resource import prlimit
+
+        hard = prlimit(0, RLIMIT_LOCKS)[1]
+    except (ImportError, OSError, ValueError):
+        return False
+    return hard < 0 or hard >= 2 * _MARKED
+
+
+def remove_mark() -> int:
+    """Remove the mark of this process, and return it: `write_mark` restores it."""
+    mark = read_mark(os.getpid())
+    if mark:
+        from resource import prlimit
+
+        _, hard = prlimit(0, RLIMIT_LOCKS)
+        prlimit(0, RLIMIT_LOCKS, (hard, hard))
+    return mark
 
 
 def _related(processes: list[Ancestor]) -> Iterator[int]:
@@ -61,11 +149,29 @@ def _related(processes: list[Ancestor]) -> Iterator[int]:
                 yield leader
 
 
+def command_line(pid: int) -> list[bytes]:
+    """Return the argv of a process; empty if it has exited."""
+    if is_portable():
+        from gascity.portable.processes import read_command_line
+
+        return [os.fsencode(word) for word in read_command_line(pid)]
+    return _read(pid, "cmdline").split(b"\0")
+
+
+def _environ(pid: int) -> dict[bytes, bytes]:
+    if is_portable():
+        from gascity.portable.processes import read_environ
+
+        variables = read_environ(pid)
+        return {os.fsencode(name): os.fsencode(value) for name, value in variables.items()}
+    text = _read(pid, "environ")
+    if b"CITY_" not in text:
+        return {}
+    return dict(entry.partition(b"=")[::2] for entry in text.split(b"\0"))
+
+
 def _is_marked(pid: int, root: bytes) -> bool:
-    environ = _read(pid, "environ")
-    if b"CITY_" not in environ:
-        return False
-    variables = dict(entry.partition(b"=")[::2] for entry in environ.split(b"\0"))
+    variables = _environ(pid)
     if variables.get(os.fsencode(TERMINALS)):
         return os.path.realpath(variables[os.fsencode(TERMINALS)]) == root
     if not variables.get(b"CITY_SESSION_ID"):
@@ -74,6 +180,13 @@ def _is_marked(pid: int, root: bytes) -> bool:
 
 
 def _read_stat(pid: int) -> Ancestor | None:
+    if is_portable():
+        from gascity.portable.processes import read_facts
+
+        facts = read_facts(pid)
+        if facts is None:
+            return None
+        return Ancestor(pid, facts.parent, facts.group, facts.session, facts.started)
     text = _read(pid, "stat")
     # The second field is the program's name in parentheses; it may itself contain `) `.
     fields = text[text.rfind(b")") + 2 :].split() if text else []

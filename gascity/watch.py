@@ -1,8 +1,10 @@
-"""Minimal inotify wrapper: reports changes in directories without polling them."""
+"""Reports changes in directories: by inotify on Linux, by polling elsewhere."""
 
 import os
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Protocol
+
+from gascity.host import is_portable
 
 _CLOEXEC_NONBLOCK = 0o2000000 | 0o4000
 _MODIFY, _ATTRIB, _CLOSE_WRITE = 0x2, 0x4, 0x8
@@ -15,27 +17,51 @@ WRITES = _MODIFY
 _HEADER = 16  # bytes of struct inotify_event before the name
 
 
-class Watch:
-    """Watches directories, not recursively. On systems without inotify, `fd` is -1.
+class Watch(Protocol):
+    """Watches directories, not recursively."""
 
-    `fd` becomes readable when there is something for `read` to return.
-    """
+    fd: int  # readable when there is something for `read` to return
+
+    def add(self, directory: str, mask: int = FILES) -> None:
+        """Watch a directory. Does nothing if it is missing or cannot be watched."""
+
+    def set_directories(self, directories: Iterable[str]) -> None:
+        """Watch exactly these directories."""
+
+    def look(self) -> None:
+        """Make `read` return every change up to now, also if it would be noticed only later."""
+
+    def read(self) -> set[str]:
+        """Return the paths that changed since the last call."""
+
+    def close(self) -> None: ...
+
+
+def open_watch() -> Watch:
+    """Return a watch for this system, of no directory yet."""
+    if not is_portable():
+        watch = InotifyWatch()
+        if watch.fd >= 0:
+            return watch
+    # Not Linux, or this user has too many inotify instances.
+    from gascity.portable.watch import PollingWatch
+
+    return PollingWatch()
+
+
+class InotifyWatch:
+    """`Watch` by inotify; `fd` is -1 if there cannot be another one."""
 
     def __init__(self) -> None:
         import ctypes
 
-        self.fd = -1
-        self._libc: Any = None
         self._directories: dict[int, str] = {}  # by watch descriptor
         self._descriptors: dict[str, int] = {}  # by directory
-        libc = ctypes.CDLL(None, use_errno=True)
-        if hasattr(libc, "inotify_init1"):
-            self._libc = libc
-            self.fd = libc.inotify_init1(_CLOEXEC_NONBLOCK)
+        self._libc: Any = ctypes.CDLL(None, use_errno=True)
+        self.fd: int = self._libc.inotify_init1(_CLOEXEC_NONBLOCK)
 
     def add(self, directory: str, mask: int = FILES) -> None:
-        """Watch a directory. Does nothing if it is missing or cannot be watched."""
-        if self.fd < 0 or directory in self._descriptors:
+        if directory in self._descriptors:
             return
         descriptor = self._libc.inotify_add_watch(self.fd, os.fsencode(directory), mask | _ONLYDIR)
         if descriptor >= 0:
@@ -43,7 +69,6 @@ class Watch:
             self._directories[descriptor] = directory
 
     def set_directories(self, directories: Iterable[str]) -> None:
-        """Watch exactly these directories."""
         wanted = set(directories)
         for directory in self._descriptors.keys() - wanted:
             descriptor = self._descriptors.pop(directory)
@@ -52,8 +77,10 @@ class Watch:
         for directory in sorted(wanted):
             self.add(directory)
 
+    def look(self) -> None:
+        """Nothing to do: the kernel has noticed every change already."""
+
     def read(self) -> set[str]:
-        """Return the paths that changed since the last call."""
         paths: set[str] = set()
         while self.fd >= 0:
             try:

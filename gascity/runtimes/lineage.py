@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from gascity.ancestry import lineage
 from gascity.runtimes.port import RunHandle
-from gascity.runtimes.proc import boot_id
+from gascity.runtimes.process_table import process_table
 
 
 def runs_above(pid: int, handles: Iterable[RunHandle]) -> list[RunHandle]:
@@ -12,7 +12,7 @@ def runs_above(pid: int, handles: Iterable[RunHandle]) -> list[RunHandle]:
     distance = {(each.pid, each.started): index for index, each in enumerate(lineage(pid))}
     if not distance:
         return []
-    boot = boot_id()
+    boot = process_table().boot_id()
     above = [
         handle
         for handle in handles

@@ -6,9 +6,10 @@ is cut out in place. The first quarter of the limit and the last half stay; what
 becomes a hole (`fallocate` with FALLOC_FL_PUNCH_HOLE). A hole takes no disk space and changes
 neither the length of the file nor any offset, so writers and readers are not disturbed.
 
-Readers skip holes with `lseek(SEEK_DATA)` and put a note in their place. Where the file system has
-no holes, everything after the first quarter is cut off; with O_APPEND the run then continues at the
-new end.
+Readers skip holes with `lseek(SEEK_DATA)` and put a note in their place. Where a file system has no
+holes, or keeps the space (XFS reserves more than 100 MB behind the end of a file that grows fast),
+the part after the first quarter is replaced by a note and the last part; with O_APPEND the run then
+continues at the new end.
 """
 
 import errno
@@ -16,6 +17,8 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import BinaryIO
+
+from gascity.host import is_portable
 
 _KEEP_SIZE, _PUNCH_HOLE = 1, 2  # flags of fallocate(2)
 _TAIL = 1 << 18  # bytes that `tail` reads at most
@@ -48,12 +51,14 @@ class FileLogs:
     def read_from(self, log: str, offset: int) -> tuple[bytes, int]:
         try:
             with open(log, "rb", buffering=0) as file:
-                start = os.lseek(file.fileno(), offset, os.SEEK_DATA)
+                size = os.fstat(file.fileno()).st_size
+                if offset > size:  # it was cut where there are no holes
+                    return b"", size
+                start, end = _next_data(file.fileno(), offset)
                 if start > offset:
                     return cut_note(start - offset), start
-                size = os.lseek(file.fileno(), start, os.SEEK_HOLE) - start
                 os.lseek(file.fileno(), start, os.SEEK_SET)
-                piece = file.read(min(size, _PIECE))
+                piece = file.read(min(end - start, _PIECE))
                 return piece, start + len(piece)
         except OSError:  # the end of the log, or no log yet
             return b"", offset
@@ -94,19 +99,36 @@ def _truncate_middle(file: int, limit: int) -> int:
     block = max(status.st_blksize, 4096)  # the kernel zeroes partial blocks instead of freeing them
     start = -(-(limit // 4) // block) * block
     end = (status.st_size - limit // 2) // block * block
-    if min(status.st_size, status.st_blocks * 512) <= limit or end <= start:
+    if _room(status) <= limit or end <= start:
         return 0
     try:
-        data = os.lseek(file, start, os.SEEK_DATA)  # skip what an earlier call has cut out
+        data, _ = _next_data(file, start)  # skip what an earlier call has cut out
         if data < end:
             _punch_hole(file, data, end - data)
-        return max(0, end - data)
+        if _room(os.fstat(file)) <= limit + block:
+            return max(0, end - data)
     except OSError as error:
         if error.errno not in (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL):
             raise
+    return _replace_middle(file, start, limit // 2)
+
+
+def _room(status: os.stat_result) -> int:
+    """Return the bytes that a file takes on disk; some file systems do not count its blocks."""
+    return min(status.st_size, status.st_blocks * 512) if status.st_blocks else status.st_size
+
+
+def _replace_middle(file: int, start: int, most: int) -> int:
+    """Replace everything after `start` by a note and the last `most` bytes; return the bytes cut.
+
+    What the run writes meanwhile may be lost with the part that is cut.
+    """
+    size = os.fstat(file).st_size
+    tail = os.pread(file, most, max(start, size - most))
+    tail = tail[tail.find(b"\n") + 1 :]
+    cut = size - start - len(tail)
     os.ftruncate(file, start)
-    cut = status.st_size - start
-    os.write(file, b"\n" + cut_note(cut))
+    os.write(file, b"\n" + cut_note(cut) + tail)
     return cut
 
 
@@ -116,6 +138,8 @@ def cut_note(length: int) -> bytes:
 
 
 def _punch_hole(file: int, start: int, length: int) -> None:
+    if is_portable():
+        raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
     import ctypes  # the os module has no fallocate with flags
 
     libc = ctypes.CDLL(None, use_errno=True)
@@ -131,14 +155,23 @@ def _data_ranges(file: BinaryIO) -> list[tuple[int, int]]:
     ranges: list[tuple[int, int]] = []
     while at < size:
         try:
-            start = os.lseek(file.fileno(), at, os.SEEK_DATA)
-            at = os.lseek(file.fileno(), start, os.SEEK_HOLE)
-        except OSError as error:
-            if error.errno == errno.ENXIO:  # a hole up to the end
-                break
-            return [(0, size)]
+            start, at = _next_data(file.fileno(), at)
+        except OSError:  # a hole up to the end
+            break
         ranges.append((start, min(at, size)))
     return ranges
+
+
+def _next_data(file: int, offset: int) -> tuple[int, int]:
+    """Return the start and end of the next part that is not a hole. OSError at the end."""
+    try:
+        start = os.lseek(file, offset, os.SEEK_DATA)
+        return start, os.lseek(file, start, os.SEEK_HOLE)
+    except OSError as error:
+        size = os.fstat(file).st_size
+        if error.errno == errno.ENXIO or offset >= size:
+            raise
+        return offset, size  # the file system does not know where holes are
 
 
 def _lines(file: BinaryIO, start: int, end: int) -> Iterable[bytes]:

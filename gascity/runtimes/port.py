@@ -38,6 +38,7 @@ class RunSpec(NamedTuple):
     stdin: str = ""  # a file; empty: no input
     before: tuple[str, ...] = ()  # shell commands that must succeed before the command starts
     setup: tuple[str, ...] = ()  # shell commands whose failure is only logged
+    own_directory: bool = False  # nothing but this run works in `cwd`
 
 
 class RunHandle(NamedTuple):
@@ -50,17 +51,21 @@ class RunHandle(NamedTuple):
     """
 
     pid: int = 0
-    ticks: int = 0  # the start time of the process, in clock ticks since boot
-    boot: str = ""  # the kernel's boot id
+    ticks: int = 0  # the start time of the process, as the kernel counts it
+    boot: str = ""  # the kernel's boot id, if start times are relative to the boot
     name: str = ""
     exit_file: str = ""
     log: str = ""
     session: str = ""  # with the generation, marks all processes of the run in their environment
     generation: int = 0
+    directory: str = ""  # of the run, if nothing else works there
 
 
-def handle_of(run: Run) -> RunHandle:
-    """Return the handle that is saved in a run's record."""
+def handle_of(run: Run, directory: str = "") -> RunHandle:
+    """Return the handle that is saved in a run's record.
+
+    `directory` is the session's working directory, if nothing else works there.
+    """
     return RunHandle(
         pid=run.pid,
         ticks=run.ticks,
@@ -70,6 +75,7 @@ def handle_of(run: Run) -> RunHandle:
         log=run.log,
         session=run.session,
         generation=run.generation,
+        directory=directory,
     )
 
 
@@ -83,6 +89,13 @@ def with_handle(run: Run, handle: RunHandle) -> Run:
         exit_file=handle.exit_file or run.exit_file,
         log=handle.log or run.log,
     )
+
+
+class Leftover(NamedTuple):
+    """A process that a run left behind: its pid, and the program's name for messages."""
+
+    pid: int
+    name: str
 
 
 class RunStatus(NamedTuple):
@@ -125,6 +138,15 @@ class InputLine(Protocol):
         """Return whether the input line shows exactly this text."""
 
 
+class Attachment(NamedTuple):
+    """A command that connects a user's terminal to that of a run."""
+
+    argv: Sequence[str]
+    environ: Mapping[str, str]
+    detach: str  # keys that detach; "": none reach the run's terminal
+    in_window: bool = False  # opens a window; the user's terminal itself is not used
+
+
 class Runtime(Protocol):
     """Runs commands for sessions. Methods that stop a run do nothing if it has ended."""
 
@@ -165,8 +187,12 @@ class Runtime(Protocol):
     def kill_all(self, handles: Sequence[RunHandle]) -> None:
         """Kill many runs at the cost of one scan."""
 
-    def leftovers(self, handles: Sequence[RunHandle]) -> Mapping[RunHandle, int]:
-        """Return how many processes each of these ended runs left behind."""
+    def leftovers(self, handles: Sequence[RunHandle]) -> Mapping[RunHandle, Sequence[Leftover]]:
+        """Return the live processes that each of these ended runs left behind.
+
+        Complete: if there is none, every process of the run is gone, and its directory can be used
+        again. OSError if that is not known now.
+        """
 
     def forget(self, handle: RunHandle) -> None:
         """Delete the record of an ended run's exit status; its log stays."""
@@ -177,20 +203,23 @@ class Runtime(Protocol):
     def screen(self, handle: RunHandle) -> TerminalScreen | None:
         """Return what the terminal shows; None if the run has ended or there is no terminal."""
 
-    def type_text(self, handle: RunHandle, text: str, input_line: InputLine) -> bool:
+    def type_text(self, handle: RunHandle, text: str, input_line: InputLine, id: str = "") -> bool:
         """Type a text into an empty input line, and Enter once it is there; return whether sent.
 
         The only way to type. Nothing is typed unless the input line is ready, twice in a row, and
         Enter is not typed unless the line shows the text. It may take seconds, so call it in a
         worker thread. False: the text was not sent; call it again later with the same text, which
-        may be on the input line by then.
+        may be on the input line by then. A text that was sent before under the same `id` is not
+        typed again, also if the process that sent it was killed before it could record that.
         """
 
     def attached(self, handle: RunHandle) -> bool | None:
         """Return whether a user is attached to the terminal; None if unknown."""
 
-    def attach_command(self, handle: RunHandle) -> Sequence[str]:
-        """Return the command that attaches the user's terminal; empty if not possible."""
+    def attachment(
+        self, handle: RunHandle, title: str, environ: Mapping[str, str]
+    ) -> Attachment | None:
+        """Return how a user with this environment attaches to the terminal; None if impossible."""
 
     def strays(self, root: str, known: Collection[RunHandle]) -> list[RunHandle]:
         """Return runs of this city that are not among `known` and belong to none of them."""

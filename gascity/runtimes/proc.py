@@ -1,37 +1,24 @@
-"""Processes as `/proc` shows them, and which run each belongs to.
+"""The processes of Linux, by `/proc` and pidfd; see `gascity.runtimes.process_table`.
 
 Two problems shape this module. A pid is reused after its process has died, so a process is
 identified by pid, start time and boot id together, and signals go through a pidfd that is checked
 after it was opened. And a run may start daemons that leave its process group, so every process of a
-run carries the session's id and generation in its environment.
+run has a mark that the kernel passes on (see `gascity.ancestry`), and the session's id and
+generation in its environment. The environment finds the processes of runs without a mark: where
+marks are not possible, and runs that an earlier version started.
 """
 
+import errno
 import functools
 import os
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from collections.abc import Sequence
 
+from gascity.ancestry import RLIMIT_LOCKS, city_part, read_mark, run_bits, run_part
 from gascity.runtimes.port import RunHandle
+from gascity.runtimes.process_table import Gate, Process
 
 _PROC = "/proc"
-
-
-class Process(NamedTuple):
-    """One process. `owner`, `generation` and `root` are from its environment; see above."""
-
-    pid: int
-    state: str  # the kernel's letter, for example R or Z
-    group: int
-    session: int  # the pid of the session leader
-    ticks: int  # the start time, in clock ticks since boot
-    owner: str = ""  # the id of the city's session
-    generation: int = 0
-    root: str = ""  # of the city
-
-    @property
-    def dead(self) -> bool:
-        """Whether it has exited; a zombie waits only for its parent to reap it."""
-        return self.state in "ZX"
+_LISTINGS = 10  # of all processes, if some exit meanwhile
 
 
 @functools.cache
@@ -50,15 +37,8 @@ def read_process(pid: int) -> Process | None:
         return None
     # The second field is the program's name in parentheses; it may itself contain `) `.
     fields = text[text.rindex(b")") + 2 :].split()
-    return Process(pid, fields[0].decode(), int(fields[2]), int(fields[3]), int(fields[19]))
-
-
-def find_process(handle: RunHandle) -> Process | None:
-    """Return the leader of a run, dead or alive; None if its pid is free or reused."""
-    if handle.boot != boot_id():
-        return None
-    process = read_process(handle.pid)
-    return process if process and process.ticks == handle.ticks else None
+    state, parent, group, session, terminal = fields[0].decode(), *map(int, fields[1:5])
+    return Process(pid, state, group, session, int(fields[19]), parent=parent, terminal=terminal)
 
 
 def open_exit_fd(handle: RunHandle) -> int | None:
@@ -68,22 +48,22 @@ def open_exit_fd(handle: RunHandle) -> int | None:
     except OSError:
         return None
     try:
-        process = find_process(handle)  # after opening: only now can the pid not change hands
+        # After opening: only now can the pid not change hands.
+        process = read_process(handle.pid) if handle.boot == boot_id() else None
     except OSError:
         process = None
-    if process and not process.dead:
+    if process and not process.dead and process.ticks == handle.ticks:
         return fd
     os.close(fd)
     return None
 
 
-def list_processes() -> list[Process]:
+def list_processes(since: int = 0) -> list[Process]:  # noqa: ARG001 - all are cheap to list
     """Return all live processes except this one, with their owners."""
-    this = os.getpid()
-    pids = (int(name) for name in os.listdir(_PROC) if name.isdigit())
     processes, without_environ = [], []
-    for process in (_try_read(pid) for pid in pids if pid != this):
+    for process in map(_try_read, _pids()):
         if process and not process.dead:
+            process = process._replace(mark=read_mark(process.pid))
             environ = _environ(process.pid)
             if environ or not process.session:  # kernel threads have neither
                 processes.append(_with_owner(process, environ))
@@ -111,27 +91,111 @@ def send_signal(process: Process, signal: int) -> None:
         os.close(fd)
 
 
-def run_members(
-    processes: Iterable[Process], runs: Mapping[RunHandle, bool]
-) -> dict[RunHandle, list[Process]]:
-    """Return the processes of each run: by environment, and those in the session of its leader.
+def marked_members(runs: Sequence[RunHandle]) -> dict[RunHandle, list[Process]]:
+    """Return the processes of runs that were marked; much faster than looking at everything.
 
-    The value of a run says whether its leader's pid is certain not to have been reused. If not,
-    the leader's session counts for nothing, because it may be that of an unrelated process.
+    Zero found means that there are none. A process that dies while the others are listed may have
+    started one just before that the list does not have, so all are listed again until none is
+    found and none has died since the last listing. BlockingIOError if that never happens.
     """
-    by_owner: dict[tuple[str, int], set[Process]] = {}
-    by_leader: dict[int, set[Process]] = {}
-    for process in processes:
-        if process.owner:
-            by_owner.setdefault((process.owner, process.generation), set()).add(process)
-        by_leader.setdefault(process.session, set()).add(process)
-    return {
-        run: sorted(
-            by_owner.get((run.session, run.generation), set())
-            | (by_leader.get(run.pid, set()) if certain else set())
-        )
-        for run, certain in runs.items()
-    }
+    by_part = {run_bits(run.session, run.generation): run for run in runs}
+    dead_before: set[int] = set()
+    for _ in range(_LISTINGS):
+        found: dict[RunHandle, list[Process]] = {run: [] for run in runs}
+        dead: set[int] = set()
+        vanished = False
+        for pid in _pids():
+            mark = _quick_mark(pid)
+            run = by_part.get(run_part(mark)) if mark else None
+            process = _try_read(pid) if run else None
+            if mark is None or (run and process is None):
+                vanished = True
+            elif run and process and process.dead:
+                dead.add(pid)
+            elif run and process:
+                found[run].append(process._replace(mark=mark))
+        if any(found.values()) or not (vanished or dead - dead_before):
+            return found
+        dead_before = dead
+    raise BlockingIOError(errno.EAGAIN, "processes exit faster than they can be listed")
+
+
+def missing_requirement() -> str:
+    """Return what the user must install; "" if nothing."""
+    try:
+        boot_id()
+        read_process(os.getpid())
+        os.close(os.pidfd_open(os.getpid()))
+    except (OSError, AttributeError):
+        return "Linux 5.3 or later with /proc mounted"
+    return ""
+
+
+def inheritable_fds() -> list[int]:
+    """Return the descriptors of this process that a new process would inherit."""
+    inheritable = []
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            if os.get_inheritable(int(name)):
+                inheritable.append(int(name))
+        except OSError:
+            pass  # the descriptor of the listing itself
+    return inheritable
+
+
+def open_gate(exit_file: str) -> Gate:  # noqa: ARG001
+    """Return a pipe that has a path only as long as this process lives."""
+    ends = os.pipe()
+    return Gate(f"/proc/{os.getpid()}/fd/{ends[0]}", ends)
+
+
+def make_exit_pipe(exit_file: str) -> str:  # noqa: ARG001
+    """Return "": a pidfd reports the exit."""
+    return ""
+
+
+def pipe_files(exit_file: str) -> Sequence[str]:  # noqa: ARG001
+    """Return no file: pipes have none here."""
+    return ()
+
+
+def program_name(pid: int) -> str:
+    """Return the name of the program that a process executes; "" if it has exited."""
+    try:
+        return os.fsdecode(_read(pid, "comm").rstrip(b"\n"))
+    except OSError:
+        return ""
+
+
+def directory_of(pid: int) -> str:
+    """Return the working directory of a process; "" if it cannot be read."""
+    try:
+        return os.readlink(f"{_PROC}/{pid}/cwd")
+    except OSError:
+        return ""
+
+
+def _quick_mark(pid: int) -> int | None:
+    """Return the mark of a process; None if it has just exited.
+
+    A system call takes a tenth of the time that reading a file does, but works only for processes
+    of the same user; those of others have a readable file.
+    """
+    from resource import prlimit
+
+    try:
+        soft = prlimit(pid, RLIMIT_LOCKS)[0]
+    except ProcessLookupError:
+        return None
+    except OSError:
+        return read_mark(pid)
+    return soft if city_part(soft) >= 0 else 0
+
+
+def _pids() -> list[int]:
+    """Return the pids of all processes but this one. OSError if /proc cannot be read."""
+    this = os.getpid()
+    return [int(name) for name in os.listdir(_PROC) if name.isdigit() and int(name) != this]
 
 
 def _try_read(pid: int) -> Process | None:

@@ -13,9 +13,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from gascity.model.screen import TerminalScreen
-from gascity.runtimes import proc, trampoline
-from gascity.runtimes.port import InputLine, RunHandle, RunSpec
+from gascity.runtimes import trampoline
+from gascity.runtimes.port import Attachment, InputLine, RunHandle, RunSpec
 from gascity.runtimes.process import ProcessRuntime, close_files, open_log
+from gascity.runtimes.process_table import Process, find_process
+from gascity.runtimes.tmux_attach import STATUS_SETTINGS, attachment
 from gascity.runtimes.tmux_client import TmuxClient, TmuxError, quoted
 
 _HISTORY = 5000  # lines of scrollback
@@ -31,7 +33,7 @@ _CAPTURES, _ENTERS = 5, 3  # attempts
 _SETTINGS = (
     "set-option -s exit-empty off",
     "set-option -s escape-time 20",
-    "set-option -g status off",
+    *STATUS_SETTINGS,
     "set-option -g mouse off",
     "set-option -g update-environment ''",
     f"set-option -g history-limit {_HISTORY}",
@@ -41,6 +43,7 @@ _SETTINGS = (
     "set-option -gw remain-on-exit on",
     "set-option -gwq remain-on-exit-format ''",
 )
+_TYPED, _SENT = "@city_typed", "@city_sent"  # options of a pane, see `_marks`
 _LIST_DEAD = "list-panes -a -f '#{pane_dead}' -F '#{pane_id}'"
 
 
@@ -54,6 +57,13 @@ class Pane(NamedTuple):
     terminal: str  # the name of its tmux session
 
 
+class _Marks(NamedTuple):
+    """The text that was typed last, by its digest, and the one that was sent last, by its id."""
+
+    typed: str
+    sent: str
+
+
 class TmuxRuntime(ProcessRuntime):
     """Processes in terminals. A terminal stays until it is killed or its name is used again."""
 
@@ -63,8 +73,6 @@ class TmuxRuntime(ProcessRuntime):
     def __init__(self, root: str, environ: Mapping[str, str]) -> None:
         super().__init__()
         self._client = TmuxClient(root, environ)
-        # By pid and ticks: the text that was typed but not sent.
-        self._unsent: dict[tuple[int, int], str] = {}
 
     def missing_requirement(self) -> str:
         return super().missing_requirement() or self._client.missing_requirement()
@@ -73,12 +81,13 @@ class TmuxRuntime(ProcessRuntime):
         """Create the run. FileExistsError if a live run has its name. Ignores `spec.stdin`."""
         os.close(trampoline.create_exit_file(spec.exit_file))
         os.close(open_log(spec.log))
-        gate = os.pipe()
+        gate = self._table.open_gate(spec.exit_file)
         try:
-            pid = self._start(spec, f"/proc/{os.getpid()}/fd/{gate[0]}")
-            return self._held(spec, pid, gate, spec.name)
+            exit_pipe = self._table.make_exit_pipe(spec.exit_file)
+            pid = self._start(spec, trampoline.command(spec, gate.path, exit_pipe))
+            return self._held(spec, pid, gate.ends, spec.name)
         except BaseException:
-            close_files(gate)
+            close_files(gate.ends)
             raise
 
     def _wait_for_start(self, handle: RunHandle, gate: Sequence[int]) -> None:
@@ -88,7 +97,7 @@ class TmuxRuntime(ProcessRuntime):
         be closed before.
         """
         _wait_until(
-            lambda: not _has_data(gate[0]) or proc.find_process(handle) is None,
+            lambda: not _has_data(gate[0]) or find_process(self._table, handle) is None,
             _GATE_TIMEOUT,
             0.002,
         )
@@ -103,14 +112,14 @@ class TmuxRuntime(ProcessRuntime):
         """Signal every process of the run: an interactive shell puts each job in its own group."""
         trampoline.mark_stopped(handle.exit_file)
         for process in self._live_members(handle):
-            proc.send_signal(process, signal.SIGTERM)
+            self._table.send_signal(process, signal.SIGTERM)
 
     def kill(self, handle: RunHandle) -> None:
         """Kill the run and everything it started, and remove its screen."""
         members = self._live_members(handle)  # while the leader is alive and identifies its session
         super().kill_all([handle])
         for process in members:
-            proc.send_signal(process, signal.SIGKILL)
+            self._table.send_signal(process, signal.SIGKILL)
         with contextlib.suppress(TmuxError):
             if pane := self._pane(handle):
                 self._client.execute(f"kill-session -t {_target(pane.terminal)}")
@@ -119,7 +128,7 @@ class TmuxRuntime(ProcessRuntime):
         for handle in handles:
             self.kill(handle)
 
-    def _live_members(self, handle: RunHandle) -> list[proc.Process]:
+    def _live_members(self, handle: RunHandle) -> list[Process]:
         try:
             return self._members([handle])[handle]
         except OSError:
@@ -141,31 +150,29 @@ class TmuxRuntime(ProcessRuntime):
                 return self._capture(pane)
         return None
 
-    def type_text(self, handle: RunHandle, text: str, input_line: InputLine) -> bool:
+    def type_text(self, handle: RunHandle, text: str, input_line: InputLine, id: str = "") -> bool:
         """Type a text and Enter; see the port. City never deletes what it typed.
 
         Keys that delete mean other things in menus. A text that was typed but not sent is
         remembered instead, and sent by a later call if the input line still shows it.
         """
-        clean, key = _printable(text), (handle.pid, handle.ticks)
+        clean = _printable(text)
         if not clean.strip():
             return True  # nothing to type; Enter alone might answer a question
         try:
             pane = self._pane(handle)
             if not pane or pane.dead:
                 return False
-            if self._unsent.get(key) == clean:
+            marks, screen = self._marks(pane), None
+            if marks.typed == _digest(clean):
                 screen = self._seen_twice(pane, lambda s: input_line.has_text(s, clean))
-            else:
-                screen = None
+            if screen is None and id and marks.sent == id:
+                return True
             if screen is None:
-                screen = self._paste(pane, clean, input_line, key)
-            if screen is None or not self._enter(pane, screen, clean, input_line):
-                return False
+                screen = self._paste(pane, clean, input_line)
+            return screen is not None and self._enter(pane, screen, clean, input_line, id)
         except TmuxError:
             return False
-        del self._unsent[key]
-        return True
 
     def attached(self, handle: RunHandle) -> bool | None:
         try:
@@ -174,8 +181,10 @@ class TmuxRuntime(ProcessRuntime):
             return None
         return bool(pane and pane.clients)
 
-    def attach_command(self, handle: RunHandle) -> Sequence[str]:
-        return self._client.argv("attach-session", "-t", f"={handle.name}")
+    def attachment(
+        self, handle: RunHandle, title: str, environ: Mapping[str, str]
+    ) -> Attachment | None:
+        return attachment(self._client, handle.name, title, environ)
 
     def strays(self, root: str, known: Collection[RunHandle]) -> list[RunHandle]:
         """Return unknown runs in this server's terminals; none if tmux does not respond.
@@ -186,6 +195,8 @@ class TmuxRuntime(ProcessRuntime):
             terminals = {pane.pid: pane.terminal for pane in self._panes("-a")}
         except TmuxError:
             return []
+        if not terminals:
+            return []  # listing all processes takes long on some systems
         return [
             handle._replace(name=terminals[handle.pid])
             for handle in super().strays(root, known)
@@ -201,9 +212,9 @@ class TmuxRuntime(ProcessRuntime):
             self._remove_panes(self._client.execute(_LIST_DEAD).output.split(), keep=0)
             self._client.execute("set-option -s exit-empty on")
 
-    def _start(self, spec: RunSpec, gate: str) -> int:
+    def _start(self, spec: RunSpec, command: Sequence[str]) -> int:
         """Create the terminal with the wrapper in it, and return the wrapper's pid."""
-        create = _create_command(spec, gate)
+        create = _create_command(spec, command)
         shell = f"set-option -g default-shell {quoted(spec.env.get('SHELL') or '/bin/sh')}"
         reply = self._client.execute_starting_server(*_SETTINGS, shell, create)
         if "duplicate session" in reply.error:
@@ -219,7 +230,7 @@ class TmuxRuntime(ProcessRuntime):
     def _remove_ended(self, terminal: str) -> None:
         """Remove the terminal with this name. FileExistsError if something still runs in it."""
         for pane in self._panes(f"-s -t {_target(terminal)}"):
-            process = proc.read_process(pane.pid)
+            process = self._table.read_process(pane.pid)
             if not pane.dead and process and not process.dead:
                 raise FileExistsError(errno.EEXIST, "a live session has this name", terminal)
         self._client.execute(f"kill-session -t {_target(terminal)}")
@@ -282,21 +293,31 @@ class TmuxRuntime(ProcessRuntime):
         second = self._capture(pane)
         return second if second is not None and condition(second) else None
 
-    def _paste(
-        self, pane: Pane, text: str, input_line: InputLine, key: tuple[int, int]
-    ) -> TerminalScreen | None:
+    def _marks(self, pane: Pane) -> _Marks:
+        """Return what was typed into a pane and sent, by this process or an earlier one.
+
+        The server sets a mark in the same step as it types, so marks are right even if a process is
+        killed before it gets the server's answer.
+        """
+        template = quoted(f"#{{{_TYPED}}} #{{{_SENT}}}")
+        reply = self._client.execute(f"display-message -p -t {pane.id} {template}")
+        typed, _, sent = reply.output.rstrip("\n").partition(" ")
+        return _Marks(typed, sent)
+
+    def _paste(self, pane: Pane, text: str, input_line: InputLine) -> TerminalScreen | None:
         """Paste a text into an empty input line; return the screen once it shows the text."""
         screen = self._seen_twice(pane, input_line.is_ready)
         buffer = f"city{pane.id}"
         if screen is None:
             return None
         self._client.execute(f"set-buffer -b {buffer} -- {quoted(text)}")
-        # Recorded first: if tmux answers too late, the text may be on the line all the same.
-        self._unsent[key] = text
+        paste = f"paste-buffer -p -b {buffer} -t {pane.id}"
         if not self._if_unmoved(
-            pane, screen, f"paste-buffer -p -b {buffer} -t {pane.id}", f"delete-buffer -b {buffer}"
+            pane,
+            screen,
+            f"{_set_mark(pane, _TYPED, _digest(text))} ; {paste}",
+            f"delete-buffer -b {buffer}",
         ):
-            del self._unsent[key]
             return None
         shown: TerminalScreen | None = None
 
@@ -308,7 +329,9 @@ class TmuxRuntime(ProcessRuntime):
         _wait_until(is_displayed, _PASTE_TIMEOUT, _BETWEEN_LOOKS)
         return shown
 
-    def _enter(self, pane: Pane, screen: TerminalScreen, text: str, input_line: InputLine) -> bool:
+    def _enter(
+        self, pane: Pane, screen: TerminalScreen, text: str, input_line: InputLine, id: str
+    ) -> bool:
         """Type Enter and wait until the input line no longer shows the text.
 
         A program that is slow may take the first Enter for a part of the paste; it is typed again
@@ -320,7 +343,8 @@ class TmuxRuntime(ProcessRuntime):
             return current is not None and not input_line.has_text(current, text)
 
         for _ in range(_ENTERS):
-            if not self._if_unmoved(pane, screen, f"send-keys -t {pane.id} Enter"):
+            enter = f"{_set_mark(pane, _SENT, id)} ; send-keys -t {pane.id} Enter"
+            if not self._if_unmoved(pane, screen, enter):
                 return False
             _wait_until(is_gone, _ENTER_TIMEOUT, _BETWEEN_LOOKS)
             again = self._seen_twice(pane, lambda screen: input_line.has_text(screen, text))
@@ -364,7 +388,7 @@ class TmuxRuntime(ProcessRuntime):
         return not reply.error
 
 
-def _create_command(spec: RunSpec, gate: str) -> str:
+def _create_command(spec: RunSpec, command: Sequence[str]) -> str:
     """Return the command that creates the terminal and logs its output.
 
     It prints the wrapper's pid, then the panes of ended runs. The environment is a part of this
@@ -377,11 +401,21 @@ def _create_command(spec: RunSpec, gate: str) -> str:
         [
             f"new-session -d -E -x 200 -y 50 -s {quoted(spec.name)}",
             *(f"-e {quoted(f'{name}={value}')}" for name, value in spec.env.items()),
-            *(quoted(word) for word in trampoline.command(spec, gate)),
+            *(quoted(word) for word in command),
             f"; pipe-pane -t {target} {quoted(f'exec cat >> {log}')}",
             f"; display-message -p -t {target} '#{{pane_pid}}' ; {_LIST_DEAD}",
         ]
     )
+
+
+def _set_mark(pane: Pane, name: str, value: str) -> str:
+    return f"set-option -p -t {pane.id} {name} {quoted(value)}"
+
+
+def _digest(text: str) -> str:
+    from hashlib import sha256
+
+    return sha256(text.encode()).hexdigest()[:32]
 
 
 def _target(terminal: str) -> str:

@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from gascity.ancestry import TERMINALS
+from gascity.sockets import LONGEST_PATH, is_private, make_private
 
 _MINIMUM_VERSION = (3, 2)  # the first with `new-session -e` and `source-file -`
 _TIMEOUT = 5.0  # seconds for one call
 _RETRY_AFTER = 5.0  # seconds without calls after a timeout
-_LONGEST_SOCKET_PATH = 107  # bytes; a limit of the kernel
 _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./=%@:,+-")
 _NOT_FOUND = ("can't find ", "no current target", "no server running ")
 _NO_RESPONSE = ("error connecting ", "server exited", "lost server", "protocol version")
@@ -50,7 +50,7 @@ class TmuxClient:
         import shutil
 
         self.program = shutil.which("tmux", path=environ.get("PATH", os.defpath)) or ""
-        self._socket = _socket_path(os.path.realpath(root), environ)
+        self.socket = _socket_path(os.path.realpath(root), environ)
         self._version_checked = False
         self._no_calls_before = 0.0
         self._env = {name: environ[name] for name in _LOCALE if environ.get(name)}
@@ -70,7 +70,7 @@ class TmuxClient:
 
     def argv(self, *command: str) -> list[str]:
         """Return the command line for this server. The command must not contain secrets."""
-        return [self.program or "tmux", "-S", self._socket, *command]
+        return [self.program or "tmux", "-S", self.socket, *command]
 
     def execute(self, *commands: str) -> Reply:
         """Run commands in order; an error does not stop the next. TmuxError without response."""
@@ -78,7 +78,7 @@ class TmuxClient:
 
     def execute_starting_server(self, *commands: str) -> Reply:
         """Run commands; start the server first if necessary, without this process's environment."""
-        _make_private(os.path.dirname(self._socket))
+        make_private(os.path.dirname(self.socket))
         unset = [f"set-environment -gu {name}" for name in (*_LOCALE, TERMINALS, "PWD")]
         return self._run((*unset, *commands), ("start-server", ";", "source-file", "-"))
 
@@ -87,7 +87,7 @@ class TmuxClient:
         import time
 
         if time.monotonic() < self._no_calls_before:
-            raise TmuxError(errno.ETIMEDOUT, "tmux does not respond", self._socket)
+            raise TmuxError(errno.ETIMEDOUT, "tmux does not respond", self.socket)
         script = "".join(f"{command}\n" for command in commands)
         try:
             done = subprocess.run(
@@ -100,12 +100,12 @@ class TmuxClient:
             )
         except subprocess.TimeoutExpired:
             self._no_calls_before = time.monotonic() + _RETRY_AFTER
-            raise TmuxError(errno.ETIMEDOUT, "tmux does not respond", self._socket) from None
+            raise TmuxError(errno.ETIMEDOUT, "tmux does not respond", self.socket) from None
         except OSError as error:
             raise TmuxError(error.errno, f"cannot run tmux: {error.strerror}") from error
         reply = Reply(done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
         if reply.error.startswith(_NO_RESPONSE) and not reply.not_found:
-            raise TmuxError(errno.EIO, f"tmux: {reply.error.strip()}", self._socket)
+            raise TmuxError(errno.EIO, f"tmux: {reply.error.strip()}", self.socket)
         return reply
 
     def _version(self) -> tuple[int, int]:
@@ -140,33 +140,12 @@ def _socket_path(root: str, environ: Mapping[str, str]) -> str:
     import hashlib
 
     in_city = os.path.join(root, ".gc", "run", "tmux", "socket")
-    if len(os.fsencode(in_city)) <= _LONGEST_SOCKET_PATH:
+    if len(os.fsencode(in_city)) <= LONGEST_PATH:
         return in_city
     key = hashlib.sha256(os.fsencode(root)).hexdigest()[:16]
     paths = [f"/tmp/gascity-{os.getuid()}-{key}/socket"]
     runtime_directory = environ.get("XDG_RUNTIME_DIR", "")
-    if runtime_directory and _is_private(runtime_directory):
+    if runtime_directory and is_private(runtime_directory):
         paths.insert(0, os.path.join(runtime_directory, "gascity", key, "socket"))
-    short = [path for path in paths if len(os.fsencode(path)) <= _LONGEST_SOCKET_PATH]
+    short = [path for path in paths if len(os.fsencode(path)) <= LONGEST_PATH]
     return next((path for path in short if os.path.exists(path)), short[0])
-
-
-def _make_private(directory: str) -> None:
-    """Create a directory that only this user can access. PermissionError if others can."""
-    os.makedirs(os.path.dirname(directory), mode=0o700, exist_ok=True)
-    try:
-        os.mkdir(directory, 0o700)
-    except FileExistsError:
-        if not _is_private(directory):
-            raise PermissionError(errno.EPERM, "other users have access", directory) from None
-
-
-def _is_private(directory: str) -> bool:
-    import stat
-
-    try:
-        status = os.lstat(directory)
-    except OSError:
-        return False
-    own = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()
-    return own and not status.st_mode & 0o077

@@ -23,11 +23,16 @@ import os
 
 from gascity.runtimes.port import RunSpec, RunState, RunStatus
 
+NEVER_RAN = 125  # exit code of a wrapper that was not released
 _PLACEHOLDER = b"held   \n       \n       \n"
 _STOP_OFFSET = 16
 
-# Descriptor 3 is the gate, 4 the exit file. The script uses no variable of its own, because it
-# could be one of the run's environment and reach the command changed; OLDPWD is set by `cd` anyway.
+# Descriptor 3 is the gate, 4 the exit file, and 5 a pipe whose reader learns from its end that the
+# wrapper has exited (not on Linux). No program that it starts gets them.
+#
+# The script uses no variable of its own, because it could be one of the run's environment and reach
+# the command changed; OLDPWD is set by `cd` anyway.
+#
 # Until the command starts, a signal ends the preparations. From then on it is meant for the command
 # alone, and the wrapper survives to write the exit code: `trap :` has that effect and, unlike
 # `trap ''`, is not inherited by the command.
@@ -53,14 +58,14 @@ shift
 while :; do
     case $1 in
     before)
-        /bin/sh -c "$2" </dev/null 4>&- || {
+        /bin/sh -c "$2" </dev/null 4>&- 5>&- || {
             set -- "$?" "$2"
             printf 'city: failed with status %s, run not started: %s\\n' "$1" "$2" >&2
             finish "$1"
         }
         ;;
     setup)
-        /bin/sh -c "$2" </dev/null 4>&- ||
+        /bin/sh -c "$2" </dev/null 4>&- 5>&- ||
             printf 'city: failed with status %s, continuing: %s\\n' "$?" "$2" >&2
         ;;
     *)
@@ -81,15 +86,24 @@ _RUN = """\
     unset OLDPWD
     shift
     exec "$@"
-) 4>&-
+) 4>&- 5>&-
 finish "$?"
 """
 
-# In a terminal the descriptors cannot be inherited, so both files are opened by path. The gate's
-# path is below /proc/<controller>/fd, so it no longer exists once the controller is dead.
+# In a terminal the descriptors cannot be inherited, so the files are opened by path. On Linux the
+# gate's path is below /proc/<controller>/fd, so it no longer exists once the controller is dead.
 _OPEN_FILES = """\
 exec 3<"$1" 4<>"$2"
 shift 2
+"""
+
+# Elsewhere the gate is a named pipe. Opening it to read would wait for a writer, and indefinitely
+# if the controller is dead; so it is opened for both first. Then only the controller is a writer,
+# and `read` fails if there is none. The third pipe tells the controller when the wrapper exits.
+_OPEN_PIPES = """\
+exec 5<>"$1"
+exec 3<"$1" 4<>"$2" 5<>"$3"
+shift 3
 """
 
 # When a terminal closes, the kernel sends SIGHUP only to the session leader, the wrapper; when that
@@ -99,19 +113,20 @@ trap - HUP
 """
 
 
-def command(spec: RunSpec, gate: str = "") -> list[str]:
+def command(spec: RunSpec, gate: str = "", exit_pipe: str = "") -> list[str]:
     """Return the argv of a run that waits for one line from its gate.
 
-    By default descriptor 3 is the gate and 4 the exit file, both inherited. With the path `gate`,
-    the wrapper opens both by path, and the run ends with its terminal. The path is
-    `/proc/<pid>/fd/<n>` of a pipe's read end, which the caller keeps open until the release.
+    By default the wrapper inherits its descriptors. With the path `gate` it opens them by path, and
+    the run ends with its terminal. The path leads to a pipe, whose read end the caller keeps open
+    until the release.
     """
-    paths = [gate, spec.exit_file] if gate else []
+    paths = [gate, spec.exit_file, *([exit_pipe] if exit_pipe else ())] if gate else []
+    opening = (_OPEN_PIPES if exit_pipe else _OPEN_FILES) if gate else ""
     preparations = [
         *(word for text in spec.before for word in ("before", text)),
         *(word for text in spec.setup for word in ("setup", text)),
     ]
-    script = _OPEN_FILES + _SCRIPT + _EXIT_WITH_TERMINAL + _RUN if gate else _SCRIPT + _RUN
+    script = opening + _SCRIPT + (_EXIT_WITH_TERMINAL if gate else "") + _RUN
     run = ["run", spec.exit_file, *spec.argv]
     return ["/bin/sh", "-c", script, "city", *paths, spec.cwd, *preparations, *run]
 

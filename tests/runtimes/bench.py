@@ -13,8 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from gascity.runtimes import proc
+from gascity.ancestry import city_part, make_mark
 from gascity.runtimes.port import RunHandle, RunSpec, RunState, RunStatus, Runtime
+from gascity.runtimes.process_table import Process, find_process, process_table
 
 _PATIENCE = 30  # seconds, for what takes milliseconds on a machine that is free
 
@@ -42,7 +43,7 @@ def until(fact: Callable[[], Any], what: str) -> Any:
 
 
 def alive(pid: int) -> bool:
-    found = proc.read_process(pid)
+    found = process_table().read_process(pid)
     return found is not None and not found.dead
 
 
@@ -119,7 +120,7 @@ class Bench:
         return str(until(lambda: _whole(path), f"{name} is written"))
 
     def end(self, handle: RunHandle) -> RunStatus:
-        """Wait for the end of a run and return its status."""
+        """Wait until the leader of a run has exited, and return the status of the run."""
         watched = self.runtime.exit_fd(handle)
         if watched is not None:
             poll = select.poll()
@@ -133,10 +134,14 @@ class Bench:
 
     def left(self, handle: RunHandle) -> list[int]:
         """Return the pids that a run left behind."""
-        return self.runtime.leftover_pids([handle])[handle]
+        return [left.pid for left in self.runtime.leftovers([handle])[handle]]
 
     def _ended(self, handle: RunHandle) -> RunStatus | None:
+        # The exit code is on record a moment before the leader exits, so look at the leader first.
+        leader = find_process(process_table(), handle)
         seen = self.runtime.status(handle)
+        if leader and not leader.dead:
+            return None
         return seen if seen.state in (RunState.EXITED, RunState.GONE) else None
 
     def clean_up(self) -> None:
@@ -146,10 +151,15 @@ class Bench:
             self.runtime.status(handle)
         until(lambda: not self._struck(), "everything is gone")
 
-    def _struck(self) -> list[proc.Process]:
-        found = [process for process in proc.list_processes() if process.root == str(self.root)]
+    def _struck(self) -> list[Process]:
+        city = city_part(make_mark(str(self.root)))
+        found = [
+            process
+            for process in process_table().list_processes()
+            if process.root == str(self.root) or city_part(process.mark) == city
+        ]
         for process in found:
-            proc.send_signal(process, signal.SIGKILL)
+            process_table().send_signal(process, signal.SIGKILL)
         return found
 
 

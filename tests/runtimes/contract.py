@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from gascity.runtimes import proc
 from gascity.runtimes.port import RunHandle, RunState, RunStatus, Runtime
+from gascity.runtimes.process_table import find_process, process_table
 from tests.runtimes.bench import Bench, alive, exited, until
 from tests.runtimes.port_contract import PortContract
 
@@ -22,6 +22,10 @@ _LIBC_SIGNALS = 0b11 << 31
 
 _LEAVES_A_CHILD = "(trap '' HUP; exec sleep 1000) & echo $! > child"
 _LEAVES_A_DAEMON = "setsid sleep 1000 & echo $! > child"
+# A process of its own session, without its parents, its environment and its descriptors.
+_LEAVES_A_STRANGER = (
+    "setsid -f env -i PATH=$PATH sh -c 'echo $$ > child; exec sleep 1000' </dev/null >&0 2>&0"
+)
 
 
 class RuntimeContract(PortContract):
@@ -61,10 +65,10 @@ class RuntimeContract(PortContract):
     def test_a_handle_identifies_the_process_and_the_session(self, bench: Bench) -> None:
         spec = bench.spec()
         handle = bench.spawn(spec)
-        found = proc.find_process(handle)
+        found = find_process(process_table(), handle)
         assert found
         assert (found.session, found.group) == (handle.pid, handle.pid)
-        assert handle.boot == proc.boot_id()
+        assert handle.boot == process_table().boot_id()
         assert (handle.session, handle.generation) == (spec.session, spec.generation)
         assert (handle.exit_file, handle.log) == (spec.exit_file, spec.log)
 
@@ -231,13 +235,41 @@ class RuntimeContract(PortContract):
         until(lambda: not bench.left(handle), "nothing is left")
         assert not alive(child)
 
+    def test_a_detached_process_without_environment_belongs_to_its_run(self, bench: Bench) -> None:
+        # A terminal that closes would kill the child before it has left the session.
+        left = "while [ ! -s child ]; do sleep 0.01; done"
+        handle = bench.start(f"{_LEAVES_A_STRANGER}; {left}; exit 0", own_directory=True)
+        child = int(bench.file("child"))
+        assert bench.end(handle) == exited(0)
+        assert child in bench.left(handle)
+        bench.runtime.kill(handle)
+        until(lambda: not bench.left(handle), "nothing is left")
+        assert not alive(child)
+
+    def test_another_process_finds_a_detached_survivor_of_a_run_that_it_did_not_spawn(
+        self, bench: Bench
+    ) -> None:
+        script = f"{_LEAVES_A_STRANGER}; read -r code < fifo; exit $code"
+        spec = bench.spec(script, own_directory=True)
+        os.mkfifo(bench.place / "fifo")
+        with bench.spawned_elsewhere(spec, release=True) as handle:
+            child = int(bench.file("child"))
+        assert bench.runtime.strays(str(bench.root), [handle]) == []
+        (bench.place / "fifo").write_text("0\n")
+        assert bench.end(handle) == exited(0)
+        assert bench.left(handle) == [child]
+        bench.runtime.kill(handle)
+        until(lambda: not alive(child), "it is dead")
+
     def test_a_reused_pid_is_left_alone(self, bench: Bench) -> None:
         with subprocess.Popen(
             ["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
         ) as other:
-            found = proc.read_process(other.pid)
+            found = process_table().read_process(other.pid)
             assert found
-            earlier = RunHandle(other.pid, found.ticks - 1, proc.boot_id(), "smith", session="s")
+            earlier = RunHandle(
+                other.pid, found.ticks - 1, process_table().boot_id(), "smith", session="s"
+            )
             older = RunHandle(other.pid, found.ticks, "another boot", "smith", session="s")
             for handle in (earlier, older):
                 bench.runtime.interrupt(handle)
@@ -309,7 +341,7 @@ def _program(pid: int) -> str:
 def _command_lines() -> str:
     """Return the command lines of all processes."""
     found = []
-    for process in proc.list_processes():
+    for process in process_table().list_processes():
         with suppress(OSError):  # it has just ended
             found.append(Path(f"/proc/{process.pid}/cmdline").read_bytes())
     return os.fsdecode(b"\n".join(found))

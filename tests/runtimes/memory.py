@@ -10,7 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gascity.model.screen import TerminalScreen
-from gascity.runtimes.port import InputLine, RunHandle, RunLogs, RunSpec, RunState, RunStatus
+from gascity.runtimes.port import (
+    Attachment,
+    InputLine,
+    Leftover,
+    RunHandle,
+    RunLogs,
+    RunSpec,
+    RunState,
+    RunStatus,
+)
 
 if TYPE_CHECKING:
     from gascity.runtimes.port import Runtime
@@ -149,8 +158,8 @@ class MemoryRuntime:
         for handle in handles:
             self.kill(handle)
 
-    def leftovers(self, handles: Sequence[RunHandle]) -> Mapping[RunHandle, int]:
-        return dict.fromkeys(handles, 0)
+    def leftovers(self, handles: Sequence[RunHandle]) -> Mapping[RunHandle, Sequence[Leftover]]:
+        return dict.fromkeys(handles, ())
 
     def forget(self, handle: RunHandle) -> None:
         if self._run(handle).over:
@@ -162,14 +171,25 @@ class MemoryRuntime:
     def screen(self, handle: RunHandle) -> TerminalScreen | None:  # noqa: ARG002
         return None
 
-    def type_text(self, handle: RunHandle, text: str, input_line: InputLine) -> bool:  # noqa: ARG002
+    def type_text(
+        self,
+        handle: RunHandle,  # noqa: ARG002
+        text: str,  # noqa: ARG002
+        input_line: InputLine,  # noqa: ARG002
+        id: str = "",  # noqa: ARG002
+    ) -> bool:
         return False
 
     def attached(self, handle: RunHandle) -> bool | None:  # noqa: ARG002
         return False
 
-    def attach_command(self, handle: RunHandle) -> Sequence[str]:  # noqa: ARG002
-        return ()
+    def attachment(
+        self,
+        handle: RunHandle,  # noqa: ARG002
+        title: str,  # noqa: ARG002
+        environ: Mapping[str, str],  # noqa: ARG002
+    ) -> Attachment | None:
+        return None
 
     def strays(self, root: str, known: Collection[RunHandle]) -> list[RunHandle]:
         names = {handle.name for handle in known}

@@ -128,7 +128,7 @@ class PortContract:
         handle = launcher.start("exit 7")
         assert launcher.wait(handle) == exited(7)
         assert launcher.runtime.exit_fd(handle) is None
-        assert launcher.runtime.leftovers([handle]) == {handle: 0}
+        assert not launcher.runtime.leftovers([handle])[handle]
 
     @pytest.mark.parametrize("way", ["terminate", "kill"])
     def test_a_run_can_be_stopped(self, launcher: Launcher, way: str) -> None:
@@ -218,7 +218,7 @@ class PortContract:
     def test_only_an_interactive_runtime_has_terminals(self, launcher: Launcher) -> None:
         runtime = launcher.runtime
         handle = launcher.start("sleep 1000")
-        assert bool(runtime.attach_command(handle)) == runtime.interactive
+        assert bool(runtime.attachment(handle, "", {})) == runtime.interactive
         assert runtime.attached(handle) is False
         assert bool(runtime.screen(handle)) == runtime.interactive
         assert not runtime.type_text(handle, "hello", _NeverReady())

@@ -59,7 +59,14 @@ def benched(runtime: TmuxRuntime, root: Path) -> Iterator[Bench]:
 
 
 def words_of(runtime: TmuxRuntime) -> Sequence[str]:
-    return runtime.attach_command(RunHandle(0, 0, ""))[:3]
+    return command_of(runtime, RunHandle(0, 0, ""))[:3]
+
+
+def command_of(runtime: Runtime, handle: RunHandle) -> Sequence[str]:
+    """Return the command that attaches a user who is not in tmux."""
+    attachment = runtime.attachment(handle, "", {})
+    assert attachment is not None
+    return attachment.argv
 
 
 def socket_of(runtime: TmuxRuntime) -> str:
@@ -71,7 +78,7 @@ def output_of(*words: str) -> str:
 
 
 def server_of(runtime: Runtime, handle: RunHandle) -> int:
-    words = runtime.attach_command(handle)[:3]
+    words = command_of(runtime, handle)[:3]
     return int(output_of(*words, "display-message", "-p", "-t", f"={handle.name}:", "#{pid}"))
 
 

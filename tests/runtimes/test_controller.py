@@ -68,7 +68,7 @@ def test_a_controller_runs_work_in_memory(tmp_path: Path) -> None:
     thread.start()
     controller.run()
     thread.join()
-    os.close(lock)
+    lock.release()
 
     assert list(statuses.values()) == [DONE, FAILED], log
     assert [run.pid for run in client.runs()] == [0] * len(client.runs())

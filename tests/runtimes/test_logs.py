@@ -51,6 +51,7 @@ def test_a_missing_log_is_below_its_limit(log: Path) -> None:
     assert LOGS.tail(str(log), 5) == ""
 
 
+@pytest.mark.linux
 def test_the_middle_of_a_long_log_is_cut_out(log: Path) -> None:
     whole = numbered(20_000)
     log.write_bytes(whole)
@@ -67,6 +68,7 @@ def test_the_middle_of_a_long_log_is_cut_out(log: Path) -> None:
     assert len(head.removesuffix(b"\n")) + gone + len(rest) == len(whole)
 
 
+@pytest.mark.linux
 def test_a_writer_is_not_disturbed_by_cutting(log: Path) -> None:
     with log.open("ab", buffering=0) as writer:
         total = lost = 0
@@ -98,6 +100,7 @@ def test_a_cut_log_may_grow_to_its_limit_again(log: Path) -> None:
     assert LOGS.truncate(str(log), LIMIT) == 0
 
 
+@pytest.mark.linux
 @settings(max_examples=25, suppress_health_check=list(HealthCheck))
 @given(st.lists(st.tuples(st.integers(1, 6000), st.booleans()), min_size=1, max_size=6))
 def test_the_text_read_and_the_bytes_cut_add_up_to_the_text_written(
@@ -117,7 +120,7 @@ def test_the_text_read_and_the_bytes_cut_add_up_to_the_text_written(
 
 
 @pytest.mark.usefixtures("no_holes")
-def test_without_holes_everything_after_the_start_is_cut_off(log: Path) -> None:
+def test_without_holes_the_start_and_the_end_stay(log: Path) -> None:
     whole = numbered(20_000)
     with log.open("ab", buffering=0) as writer:
         writer.write(whole)
@@ -126,9 +129,40 @@ def test_without_holes_everything_after_the_start_is_cut_off(log: Path) -> None:
     assert room(log) <= LIMIT
     text = b"".join(LOGS.read(str(log)))
     head, _, rest = text.partition(b"\n" + cut_note(gone))
-    assert rest == b"more\n"
+    assert rest.endswith(LINE % 19_999 + b"more\n")
     assert whole.startswith(head)
-    assert len(head) + gone == len(whole)
+    assert len(head) + gone + len(rest) - len(b"more\n") == len(whole)
+
+
+@pytest.mark.usefixtures("no_holes")
+def test_who_follows_a_log_continues_after_it_was_cut(log: Path) -> None:
+    log.write_bytes(numbered(20_000))
+    end = log.stat().st_size
+    LOGS.truncate(str(log), LIMIT)
+    _, offset = LOGS.read_from(str(log), end)
+    with log.open("ab") as writer:
+        writer.write(b"more\n")
+    assert LOGS.read_from(str(log), offset)[0] == b"more\n"
+
+
+@pytest.mark.parametrize("blocks", [0, 1 << 20], ids=["not-counted", "kept-behind-the-end"])
+def test_the_limit_holds_where_a_file_system_does_not_free_or_count_blocks(
+    log: Path, monkeypatch: pytest.MonkeyPatch, blocks: int
+) -> None:
+    def stat(file: int) -> os.stat_result:
+        found = list(real(file))
+        names = ("st_blksize", "st_blocks")
+        extra = {"st_blksize": 4096, "st_blocks": blocks if found[6] > LIMIT else found[6] // 512}
+        return os.stat_result(found, {name: extra[name] for name in names})
+
+    real = os.fstat
+    with log.open("ab", buffering=0) as writer, monkeypatch.context() as patched:
+        patched.setattr(logs.os, "fstat", stat)
+        for part in range(4):
+            writer.write(numbered(5000, first=part * 5000))
+            LOGS.truncate(str(log), LIMIT)
+    assert log.stat().st_size <= LIMIT
+    assert LOGS.tail(str(log), 1) == (LINE % 19_999).decode()
 
 
 def test_other_disk_errors_are_raised(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,6 +174,23 @@ def test_other_disk_errors_are_raised(log: Path, monkeypatch: pytest.MonkeyPatch
     with pytest.raises(OSError, match="broken"):
         LOGS.truncate(str(log), LIMIT)
     assert log.read_bytes() == numbered(20_000)
+
+
+def test_a_file_system_that_does_not_know_holes_has_none(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log.write_bytes(numbered(100))
+    seek = os.lseek
+
+    def lseek(file: int, offset: int, whence: int) -> int:
+        if whence in (os.SEEK_DATA, os.SEEK_HOLE):
+            raise OSError(errno.ENOTTY, "as on HFS+")
+        return seek(file, offset, whence)
+
+    monkeypatch.setattr(os, "lseek", lseek)
+    assert b"".join(LOGS.read(str(log))) == numbered(100)
+    assert LOGS.read_from(str(log), 0) == (numbered(100), len(numbered(100)))
+    assert LOGS.read_from(str(log), len(numbered(100))) == (b"", len(numbered(100)))
 
 
 @pytest.mark.parametrize("lines", [0, 1, 3])

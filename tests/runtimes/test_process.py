@@ -1,5 +1,6 @@
 """The process runtime."""
 
+import contextlib
 import json
 import os
 import resource
@@ -13,10 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from gascity.runtimes import proc
 from gascity.runtimes.port import RunHandle, RunState, RunStatus, Runtime
-from gascity.runtimes.proc import Process, run_members
 from gascity.runtimes.process import ProcessRuntime
+from gascity.runtimes.process_table import Process, process_table, run_members
 from gascity.runtimes.trampoline import create_exit_file, mark_stopped, read_exit_file
 from tests.runtimes.bench import Bench, alive, exited, until
 from tests.runtimes.contract import RuntimeContract
@@ -58,6 +58,25 @@ class TestProcess(RuntimeContract):
             assert bench.end(handle) == exited(0)
         assert log.read_text() == "before\n" + 2 * "said\ncomplained\n"
 
+    @pytest.mark.parametrize("code", [0, 7])
+    def test_a_run_whose_exit_file_was_deleted_has_the_exit_code_of_the_child(
+        self, bench: Bench, code: int
+    ) -> None:
+        spec = bench.spec(f"touch ready; cat hold; exit {code}")
+        os.mkfifo(bench.place / "hold")
+        handle = bench.spawn(spec)
+        bench.runtime.release(handle)
+        until(lambda: (bench.place / "ready").exists(), "it runs")
+        shutil.rmtree(Path(spec.exit_file).parent)
+        (bench.place / "hold").write_text("")
+        assert bench.end(handle) == exited(code)
+
+    def test_a_killed_run_whose_exit_file_was_deleted_is_lost(self, bench: Bench) -> None:
+        handle = bench.start("sleep 60")
+        os.unlink(handle.exit_file)
+        bench.runtime.kill(handle)
+        until(lambda: bench.runtime.status(handle).state == RunState.GONE, "it is gone")
+
     def test_only_the_user_can_access_its_files(self, bench: Bench) -> None:
         spec = bench.spec()
         before = os.umask(0)
@@ -86,7 +105,7 @@ class TestProcess(RuntimeContract):
         assert bench.runtime.type_text(handle, "text", Echoed()) is False
         assert bench.runtime.screen(handle) is None
         assert bench.runtime.attached(handle) is False
-        assert bench.runtime.attach_command(handle) == ()
+        assert bench.runtime.attachment(handle, "", {}) is None
 
     def test_a_full_disk_loses_no_exit_code(self, bench: Bench) -> None:
         spec = bench.spec("trap '' XFSZ; printf '%020d' 1 > more || exit 28")
@@ -137,12 +156,24 @@ select.select([runtime.exit_fd(handle) or os.open(os.devnull, os.O_RDONLY)], [],
     def test_a_dead_child_is_reaped(self, bench: Bench) -> None:
         handle = bench.start("exit 0")
         bench.end(handle)
-        assert proc.read_process(handle.pid) is None
+        assert process_table().read_process(handle.pid) is None
+
+    def test_a_run_forgotten_before_its_leader_exits_is_reaped_at_the_next_spawn(
+        self, bench: Bench
+    ) -> None:
+        handle = bench.start("exec sleep 1000")
+        Path(handle.exit_file).write_text("running\nend   0\n       \n")
+        assert bench.runtime.status(handle) == exited(0)
+        bench.runtime.forget(handle)
+        bench.runtime.kill(handle)
+        until(lambda: not alive(handle.pid), "it is dead")
+        bench.spawn(bench.spec())
+        assert process_table().read_process(handle.pid) is None
 
     def test_a_process_without_environment_is_found_by_its_leader(self, bench: Bench) -> None:
         handle = bench.start("env -i sleep 1000 & echo $! > child")
         child = int(bench.file("child"))
-        found = proc.read_process(child)
+        found = process_table().read_process(child)
         assert found
         try:
             bench.end(handle)
@@ -150,19 +181,67 @@ select.select([runtime.exit_fd(handle) or os.open(os.devnull, os.O_RDONLY)], [],
             bench.runtime.kill(handle)
             until(lambda: not alive(child), "it is dead")
         finally:
-            proc.send_signal(found, signal.SIGKILL)  # nothing else would find it
+            process_table().send_signal(found, signal.SIGKILL)  # nothing else would find it
+
+    @pytest.mark.linux
+    def test_a_process_that_left_everything_of_its_run_is_found_by_its_mark(
+        self, bench: Bench
+    ) -> None:
+        leave = "setsid -f env -i PATH=$PATH sh -c 'echo $$ > work/child; cd /; exec sleep 1000'"
+        script = f"cd ..; {leave} </dev/null >&0 2>&0; sleep 1000"
+        with bench.spawned_elsewhere(bench.spec(script), release=True) as handle:
+            child = int(bench.file("child"))
+        assert bench.runtime.strays(str(bench.root), [handle]) == []
+        os.killpg(handle.pid, signal.SIGKILL)
+        bench.end(handle)
+        until(lambda: bench.left(handle) == [child], "the rest of the group is dead")
+        [stray] = bench.runtime.strays(str(bench.root), ())
+        assert stray.pid == child
+        assert bench.runtime.strays(f"{bench.root}2", ()) == []
+        bench.runtime.kill_all([stray])
+        until(lambda: not alive(child), "it is dead")
+
+    def test_a_chain_of_processes_that_fork_and_exit_is_killed(self, bench: Bench) -> None:
+        script = "chain() { echo >> links; chain & }; chain; exit 0"
+        handle = bench.start(script)
+        bench.end(handle)
+        bench.file("links")
+
+        def is_over() -> bool:
+            bench.runtime.kill(handle)
+            with contextlib.suppress(BlockingIOError):  # unknown while processes come and go
+                return bench.left(handle) == []
+            return False
+
+        until(is_over, "it is over")
+        links = (bench.place / "links").stat().st_size
+        assert bench.left(handle) == []
+        assert (bench.place / "links").stat().st_size == links
+
+    def test_without_marks_a_detached_process_is_found_by_the_directory_of_its_run(
+        self, bench: Bench, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("gascity.runtimes.process.write_mark", lambda *_: False)
+        monkeypatch.setattr("gascity.runtimes.process.can_mark", lambda: False)
+        leave = "setsid -f env -i PATH=$PATH sh -c 'echo $$ > child; exec sleep 1000'"
+        handle = bench.start(f"{leave} </dev/null >&0 2>&0; exit 0", own_directory=True)
+        child = int(bench.file("child"))
+        bench.end(handle)
+        until(lambda: bench.left(handle) == [child], "its shell has exited")
+        bench.runtime.kill(handle)
+        until(lambda: not alive(child), "it is dead")
 
     def test_many_runs_are_killed_at_once(self, runtime: ProcessRuntime, bench: Bench) -> None:
         leaves = "setsid sleep 1000 & echo $! > child-$0; exec sleep 1000"
         some = [bench.start(argv=("/bin/sh", "-c", leaves, str(n))) for n in range(5)]
         children = [int(bench.file(f"child-{n}")) for n in range(5)]
-        left = runtime.leftover_pids(some)
+        left = {run: [p.pid for p in found] for run, found in runtime.leftovers(some).items()}
         assert all(child in left[handle] for handle, child in zip(some, children, strict=True))
         runtime.kill_all(some)
         for handle, child in zip(some, children, strict=True):
             bench.end(handle)
             until(lambda child=child: not alive(child), "it is dead")  # type: ignore[misc]
-        until(lambda: not any(runtime.leftover_pids(some).values()), "nothing is left")
+        until(lambda: not any(runtime.leftovers(some).values()), "nothing is left")
 
     def test_a_stray_whose_leader_is_gone_is_found_and_killed(self, bench: Bench) -> None:
         spec = bench.spec("sleep 1000 & echo $! > child")
@@ -184,12 +263,13 @@ select.select([runtime.exit_fd(handle) or os.open(os.devnull, os.O_RDONLY)], [],
         assert bench.end(handle) == exited(143)
         assert not Path(handle.log).read_text()
 
+    @pytest.mark.linux
     def test_without_proc_the_state_is_unknown(
         self, runtime: ProcessRuntime, bench: Bench, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         handle = bench.start("exec sleep 1000")
         with monkeypatch.context() as patched:
-            patched.setattr(proc, "_PROC", "/nowhere")
+            patched.setattr("gascity.runtimes.proc._PROC", "/nowhere")
             assert runtime.status(handle).state == RunState.UNKNOWN
             assert runtime.exit_fd(handle) is None
             runtime.terminate(handle)
@@ -197,6 +277,11 @@ select.select([runtime.exit_fd(handle) or os.open(os.devnull, os.O_RDONLY)], [],
             with pytest.raises(OSError, match="nowhere"):
                 bench.left(handle)
         assert alive(handle.pid)
+
+
+@pytest.mark.portable
+class TestPortableProcess(TestProcess):
+    """The same with the portable adapter, except for what only Linux has."""
 
 
 def test_a_missing_or_invalid_exit_file_means_unknown(tmp_path: Path) -> None:
@@ -219,11 +304,11 @@ def test_a_process_name_with_parentheses_is_parsed(tmp_path: Path) -> None:
     shutil.copy(shutil.which("cat") or "", odd)
     with subprocess.Popen([odd], stdin=subprocess.PIPE, start_new_session=True) as other:
         until(lambda: Path(f"/proc/{other.pid}/comm").read_text() == f"{odd.name}\n", "it runs")
-        found = proc.read_process(other.pid)
+        found = process_table().read_process(other.pid)
         assert found
         assert not found.dead
         assert (found.session, found.group) == (other.pid, other.pid)
-        us = proc.read_process(os.getpid())
+        us = process_table().read_process(os.getpid())
         assert us
         assert found.ticks >= us.ticks
 
@@ -231,12 +316,15 @@ def test_a_process_name_with_parentheses_is_parsed(tmp_path: Path) -> None:
 def test_a_zombie_is_dead_and_is_reaped(runtime: ProcessRuntime, tmp_path: Path) -> None:
     other = os.posix_spawn("/bin/sh", ["sh", "-c", "exit 0"], {})
     found = until(
-        lambda: (seen := proc.read_process(other)) and seen.dead and seen, "it is a zombie"
+        lambda: (seen := process_table().read_process(other)) and seen.dead and seen,
+        "it is a zombie",
     )
-    handle = RunHandle(other, found.ticks, proc.boot_id(), exit_file=str(tmp_path / "none"))
+    handle = RunHandle(
+        other, found.ticks, process_table().boot_id(), exit_file=str(tmp_path / "none")
+    )
     assert runtime.exit_fd(handle) is None
     assert runtime.status(handle) == RunStatus(RunState.GONE)
-    assert proc.read_process(other) is None
+    assert process_table().read_process(other) is None
 
 
 def test_the_session_of_a_reused_pid_does_not_count() -> None:
@@ -254,8 +342,8 @@ def test_the_session_of_a_reused_pid_does_not_count() -> None:
 
 def test_a_signal_never_reaches_a_process_with_a_reused_pid() -> None:
     with subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
-        found = proc.read_process(other.pid)
+        found = process_table().read_process(other.pid)
         assert found
-        proc.send_signal(found._replace(ticks=found.ticks + 1), signal.SIGKILL)
+        process_table().send_signal(found._replace(ticks=found.ticks + 1), signal.SIGKILL)
         assert other.communicate(b"here\n")[0] == b"here\n"
-    proc.send_signal(found, signal.SIGKILL)
+    process_table().send_signal(found, signal.SIGKILL)

@@ -71,6 +71,11 @@ class TestTmux(RuntimeContract):
         return lambda: TmuxRuntime(str(root), os.environ)
 
 
+@pytest.mark.portable
+class TestPortableTmux(TestTmux):
+    """The same with the portable adapter, except for what only Linux has."""
+
+
 # The server
 
 
@@ -195,17 +200,15 @@ def test_killing_the_server_ends_its_runs(bench: Bench, runtime: TmuxRuntime) ->
     os.kill(server_of(runtime, tough), signal.SIGKILL)
     assert bench.end(plain) == RunStatus(RunState.GONE)
     assert bench.end(tough) == RunStatus(RunState.GONE)
-    assert until(
-        lambda: not runtime.leftover_pids([plain])[plain], "it was told that its terminal is gone"
-    )
-    assert int(pid) in runtime.leftover_pids([tough])[tough]
+    assert until(lambda: not bench.left(plain), "it was told that its terminal is gone")
+    assert int(pid) in bench.left(tough)
     assert runtime.attached(tough) is False
     assert runtime.type_text(tough, "hello", Echoed()) is False
     assert runtime.peek(tough, 5) == ""
     again = bench.start("exit 5", name=plain.name)
     assert bench.end(again) == exited(5)
     runtime.kill(tough)
-    until(lambda: not runtime.leftover_pids([tough])[tough], "nothing is left")
+    until(lambda: not bench.left(tough), "nothing is left")
 
 
 def test_closing_a_terminal_ends_its_run(bench: Bench, runtime: TmuxRuntime) -> None:

@@ -19,6 +19,7 @@ from tests.runtimes.terminals import (
     Taken,
     benched,
     children_of,
+    command_of,
     is_dead,
     output_of,
     pieces_of,
@@ -159,7 +160,7 @@ def test_an_attached_user_is_reported(bench: Bench, runtime: TmuxRuntime) -> Non
     near, far = pty.openpty()
     env = {**os.environ, "TERM": "xterm"}
     with subprocess.Popen(
-        runtime.attach_command(handle),
+        command_of(runtime, handle),
         stdin=far,
         stdout=far,
         stderr=far,

@@ -1,5 +1,6 @@
 """Typing into a program with menus and dialogs, in a real tmux: never into a question."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -13,7 +14,7 @@ from gascity.runtimes.port import RunHandle
 from gascity.runtimes.tmux import TmuxRuntime
 from tests.runtimes import fake_tui
 from tests.runtimes.bench import Bench, until
-from tests.runtimes.terminals import benched, short_root, terminals
+from tests.runtimes.terminals import benched, command_of, short_root, terminals
 
 pytestmark = pytest.mark.skipif(
     not shutil.which("tmux"), reason="tmux is not installed, so nothing of it is tested"
@@ -58,9 +59,13 @@ class Program:
 
         until(shown, f"it shows {kind}")
 
-    def type(self, text: str) -> bool:
+    def type(self, text: str, id: str = "") -> bool:
         assert self.handle is not None
-        return self.runtime.type_text(self.handle, text, RULES)
+        return self.runtime.type_text(self.handle, text, RULES, id)
+
+    def restart(self) -> None:
+        """Continue as another process that knows nothing of this one."""
+        self.runtime = TmuxRuntime(str(self.bench.root), os.environ)
 
     def file(self, name: str) -> str:
         path = self.bench.place / name
@@ -118,10 +123,33 @@ def test_a_text_that_appears_late_is_sent_later_and_once(
     assert program.file("keys") == "\x1b[200~hello\x1b[201~\r"
 
 
+def test_a_text_that_was_sent_is_not_typed_again_by_another_process(program: Program) -> None:
+    program.start("prompt")
+    assert program.type("hello", id="1")
+    program.restart()
+    assert program.type("hello", id="1")
+    assert program.file("sent") == "hello\n"
+    assert program.type("hello", id="2")
+    assert program.file("sent") == "hello\nhello\n"
+
+
+def test_a_text_that_was_typed_but_not_sent_is_sent_by_another_process(
+    program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program.start("prompt")
+    with monkeypatch.context() as killed:
+        killed.setattr(TmuxRuntime, "_enter", lambda *_: False)
+        assert not program.type("hello", id="1")
+    program.restart()
+    assert program.type("hello", id="1")
+    assert program.file("sent") == "hello\n"
+    assert program.file("keys") == "\x1b[200~hello\x1b[201~\r"
+
+
 def test_the_text_of_a_user_on_the_input_line_is_left_alone(program: Program) -> None:
     program.start("prompt")
     assert program.handle is not None
-    pane = [*program.runtime.attach_command(program.handle)[:3], "send-keys", "-t"]
+    pane = [*command_of(program.runtime, program.handle)[:3], "send-keys", "-t"]
 
     subprocess.run([*pane, f"={program.handle.name}:", "-l", "my own wor"], check=True)
     until(lambda: "my own wor" in program.runtime.peek(program.handle, 9), "it is there")  # type: ignore[arg-type]

@@ -1,0 +1,5 @@
+"""What runs sessions on every Unix: processes, exits, locks, file changes and polling.
+
+`gascity.host` decides whether this package or the Linux code is used. Only this package imports
+psutil and filelock.
+"""
