@@ -9,9 +9,9 @@ Methods raise KeyError for an id that does not exist, ValueError for a value tha
 StaleTokenError for a token that is out of date, ConflictError and StoreError.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from gascity.model.work import (
     HUMAN,
@@ -31,7 +31,7 @@ from gascity.model.work import (
 class StoreError(Exception):
     """The store cannot be read or written at the moment.
 
-    `code`: store-busy, store-full, store-denied, store-broken or store-newer.
+    `code`: store-busy, store-full, store-denied, store-broken, store-missing or store-newer.
     """
 
     def __init__(self, code: str, message: str) -> None:
@@ -44,6 +44,14 @@ class ConflictError(ValueError):
     """The write contradicts another record, such as an alias that is already in use."""
 
 
+class SessionKey(NamedTuple):
+    """What selects a session for a list, without the rest of its record."""
+
+    id: str
+    agent: str
+    state: str
+
+
 class Wakeups(Protocol):
     """Wakes a poll loop after another process has written to the store.
 
@@ -51,7 +59,9 @@ class Wakeups(Protocol):
     inside a transaction, or again a moment later. It may also arrive without any change.
     """
 
-    fd: int  # readable when there is something to drain; -1: not supported here, so poll `changed`
+    fd: int  # readable when there is something to drain; -1: closed
+    # Seconds after which to check `changed` without a wake-up; None: every write is reported.
+    recheck: float | None
 
     def drain(self) -> None:
         """Make `fd` unreadable until the next write."""
@@ -77,7 +87,13 @@ class Store(Protocol):
         """Return whether another process has written since the last call. Cheap enough to poll."""
 
     def deleted(self) -> bool:
-        """Return whether a user has deleted the store's data while it is open."""
+        """Return whether the store's data was deleted or replaced while it is open.
+
+        Every transaction then fails with `store-missing`: its writes would be lost.
+        """
+
+    def rescue(self, now: float) -> str:
+        """Save the records as a backup, also if the data was deleted; return where."""
 
     def integrity_errors(self) -> list[str]:
         """Check the whole store; return a message per error, or nothing."""
@@ -102,11 +118,21 @@ class Store(Protocol):
         self,
         *,
         agent: str | None = None,
+        agents: Collection[str] | None = None,
         status: Sequence[str] = (),
         session: str | None = None,
         limit: int | None = None,
+        before: str = "",
     ) -> list[Work]:
-        """Return work, newest first."""
+        """Return work, newest first: of an agent, of any of `agents`; older than `before`."""
+
+    def count_work(
+        self, *, agents: Collection[str] | None = None, status: Sequence[str] = ()
+    ) -> int:
+        """Return how many items `list_work` has with these filters."""
+
+    def work_agents(self) -> list[str]:
+        """Return the agents that have work of any status."""
 
     def claimable(self, agent: str, now: float, limit: int, session: str = "") -> list[Work]:
         """Return the work that can be claimed, by priority, then age.
@@ -142,6 +168,9 @@ class Store(Protocol):
     def open_agents(self) -> list[str]:
         """Return the agents that have open or claimed work."""
 
+    def open_counts(self) -> dict[str, int]:
+        """Return the number of open items by agent, for agents that have any."""
+
     def update_work(self, id: str, changes: Mapping[str, object], now: float) -> None:
         """Set branch, base, workdir, commits, log or reason. Records no event."""
 
@@ -163,10 +192,12 @@ class Store(Protocol):
         *,
         token: ClaimToken | None,
         reason: str = "",
+        lost: bool = False,
         actor: str = HUMAN,
     ) -> Work:
         """Finish work as done, failed or cancelled.
 
+        If claimed work fails, that counts a failure, unless its run was `lost`.
         With a token, only the holder may. StaleTokenError if the token is not the holder's, or if
         the work was finished with another status. Finishing again the same way changes nothing.
         """
@@ -185,9 +216,21 @@ class Store(Protocol):
     ) -> Work:
         """Make work claimable again. `failed` counts a failure, `uncounted` undoes the attempt.
 
-        Without a token (a user's retry), also reopen finished work and reset its counters.
+        Without a token (a user's retry), also reopen finished work; its attempts and failures up
+        to then no longer count against the limits.
         A reservation stays.
         """
+
+    def move_work(
+        self, id: str, agent: str, now: float, *, start_from: str, actor: str = HUMAN
+    ) -> Work:
+        """Queue open work for another agent, with new counters and without its reservation.
+
+        `start_from` replaces that of the item. ValueError if the work is not open.
+        """
+
+    def rename_agent(self, old: str, new: str, now: float, actor: str = HUMAN) -> list[str]:
+        """Give an agent's unfinished work and unread mail to its new name; return the work ids."""
 
     # Sessions and runs
 
@@ -200,6 +243,16 @@ class Store(Protocol):
         self, *, agent: str | None = None, live: bool | None = None, limit: int | None = None
     ) -> list[Session]:
         """Return sessions: live ones first, then the latest updated."""
+
+    def session_keys(self) -> list[SessionKey]:
+        """Return a key per session, in the order of a list.
+
+        Pinned ones first, then live ones, those that wait to start again, and the others; of each
+        the latest first.
+        """
+
+    def sessions_by_id(self, ids: Sequence[str]) -> list[Session]:
+        """Return the sessions with these ids that still exist, in this order."""
 
     def find_sessions(self, reference: str) -> list[Session]:
         """Return the sessions that a user may mean; several if the reference is ambiguous.
@@ -262,8 +315,21 @@ class Store(Protocol):
 
     def mail(self, id: int) -> Mail | None: ...
 
-    def inbox(self, names: Sequence[str], *, unread: bool = False) -> list[Mail]:
-        """Return mail to any of the names that is not archived, newest first."""
+    def inbox(
+        self,
+        names: Sequence[str],
+        *,
+        unread: bool = False,
+        limit: int | None = None,
+        before: int | None = None,
+    ) -> list[Mail]:
+        """Return mail to any of the names that is not archived, newest first.
+
+        `before`: only mail that is older than this id.
+        """
+
+    def count_inbox(self, names: Sequence[str], *, unread: bool = False) -> int:
+        """Return how many messages `inbox` has."""
 
     def mark_mail(
         self, ids: Sequence[int], now: float, *, archive: bool = False, actor: str = HUMAN
@@ -303,8 +369,23 @@ class Store(Protocol):
     ) -> None:
         """Record an event that is not the change of a record in the store."""
 
-    def events(self, after: int = 0, limit: int = 1000) -> list[Event]:
-        """Return the events after this sequence number, oldest first."""
+    def events(
+        self,
+        after: int = 0,
+        limit: int = 1000,
+        *,
+        types: Sequence[str] = (),
+        since: float = 0.0,
+        newest: bool = False,
+    ) -> list[Event]:
+        """Return the events after this sequence number, oldest first.
+
+        `types`: of these types; `work` means every type that starts with `work.`. `newest`: the
+        last of them instead of the first.
+        """
+
+    def count_events(self, after: int = 0, *, types: Sequence[str] = (), since: float = 0.0) -> int:
+        """Return how many events `events` has without a limit."""
 
     def last_event(self) -> int:
         """Return the sequence number of the latest event, or 0."""

@@ -34,12 +34,14 @@ class WorkContract:
             sender="s1",
             parent=first.id,
             depth=1,
+            start_from=first.id,
         )
         assert work == store.work(work.id)
         assert (work.id, work.agent, work.title, work.body) == ("rig-2", AGENT, "Mend it", "a body")
         assert (work.status, work.priority, work.created, work.updated) == (OPEN, 1, 5.0, 5.0)
         assert (work.depends_on, work.not_before) == ((first.id,), 9.0)
         assert (work.sender, work.parent, work.depth) == ("s1", first.id, 1)
+        assert (work.start_from, first.start_from) == (first.id, "")
         assert (work.attempts, work.failures, work.result, work.session) == (0, 0, None, "")
         assert store.work("w-99") is None
 
@@ -70,6 +72,10 @@ class WorkContract:
         assert listed() == ids[::-1]
         assert listed(limit=2) == ids[:1:-1]
         assert listed(agent=OTHER) == [ids[1]]
+        assert listed(agents=(OTHER,), status=(OPEN,)) == [ids[1]]
+        assert (listed(agents=(AGENT, OTHER)), listed(agents=())) == (ids[::-1], [])
+        assert listed(before=ids[2]) == [ids[1], ids[0]]
+        assert listed(before=ids[2], agents=(AGENT,), limit=1) == [ids[0]]
         assert listed(status=(OPEN,)) == [ids[3], ids[1]]
         assert listed(status=(OPEN, CLAIMED), agent=AGENT) == [ids[3], ids[2]]
         assert listed(status=(DONE, FAILED)) == [ids[0]]
@@ -78,6 +84,10 @@ class WorkContract:
         assert listed(session="s2") == []
         with pytest.raises(ValueError, match="unknown work status"):
             listed(status=("asleep",))
+        assert sorted(store.work_agents()) == sorted((AGENT, OTHER))
+        assert store.count_work() == 4
+        assert store.count_work(agents=(AGENT,), status=(DONE, OPEN)) == 2
+        assert (store.count_work(agents=()), store.count_work(status=(FAILED,))) == (0, 0)
 
     def test_counts_include_all_five_statuses(self, store: Store) -> None:
         assert store.work_counts() == {OPEN: 0, CLAIMED: 0, DONE: 0, FAILED: 0, CANCELLED: 0}
@@ -96,6 +106,39 @@ class WorkContract:
         store.claim(token, 2.0, work=claimed.id)
         store.finish(settled.id, DONE, None, 2.0, token=None)
         assert sorted(store.open_agents()) == ["b", AGENT]
+
+    def test_open_work_is_counted_by_agent(self, store: Store) -> None:
+        assert store.open_counts() == {}
+        claimed, finished = put(store), put(store, agent="c")
+        put(store, agent="b")
+        put(store, agent="b")
+        put(store, agent=OTHER)
+        store.claim(enter(store, "s1"), 2.0, work=claimed.id)
+        store.finish(finished.id, DONE, None, 2.0, token=None)
+        assert store.open_counts() == {"b": 2, OTHER: 1}
+
+    @pytest.mark.parametrize("status", [DONE, FAILED, CANCELLED])
+    def test_finished_work_of_all_agents_is_listed_newest_first(
+        self, store: Store, status: str
+    ) -> None:
+        put(store)
+        works = [put(store, agent=agent) for agent in (AGENT, OTHER, AGENT, OTHER)]
+        others = [put(store, agent="b") for _ in (DONE, FAILED, CANCELLED)]
+        for work in works:
+            store.finish(work.id, status, None, 2.0, token=None)
+        for work, other in zip(others, (DONE, FAILED, CANCELLED), strict=True):
+            if other != status:
+                store.finish(work.id, other, None, 2.0, token=None)
+        ids = [work.id for work in reversed(works)]
+
+        def listed(limit: int | None = None, before: str = "") -> list[str]:
+            found = store.list_work(status=(status,), limit=limit, before=before)
+            return [work.id for work in found]
+
+        assert listed() == ids
+        assert listed(limit=2) == ids[:2]
+        assert listed(limit=2, before=ids[0]) == ids[1:3]
+        assert store.work_counts()[status] == 4
 
     def test_updating_work_sets_columns_and_records_no_event(self, store: Store) -> None:
         id = put(store).id
@@ -360,7 +403,27 @@ class ClaimContract:
         work = store.reopen(id, 10.0, token=token, reason="our own stop", uncounted=True)
         assert (work.attempts, work.failures) == (2, 1)
 
-    def test_a_users_retry_resets_the_counters(self, store: Store) -> None:
+    @pytest.mark.parametrize(
+        ("status", "lost", "failures"),
+        [(FAILED, False, 2), (FAILED, True, 1), (DONE, False, 1), (CANCELLED, False, 1)],
+    )
+    def test_the_last_failure_is_counted_too(
+        self, store: Store, status: str, lost: bool, failures: int
+    ) -> None:
+        token = enter(store, "s1")
+        id = put(store).id
+        store.claim(token, 2.0, agent=AGENT)
+        store.reopen(id, 3.0, token=token, reason="exit 1", failed=True)
+        store.claim(token, 4.0, agent=AGENT)
+        work = store.finish(id, status, None, 5.0, token=token, lost=lost)
+        assert (work.attempts, work.failures) == (2, failures)
+
+    def test_work_that_never_started_has_no_failures(self, store: Store) -> None:
+        assert store.finish(put(store).id, FAILED, None, 2.0, token=None).failures == 0
+
+    def test_a_users_retry_keeps_the_counters_and_resets_those_of_the_limits(
+        self, store: Store
+    ) -> None:
         token = enter(store, "s1")
         id = put(store).id
         store.claim(token, 2.0, agent=AGENT)
@@ -368,8 +431,60 @@ class ClaimContract:
         store.claim(token, 3.0, agent=AGENT)
         store.finish(id, FAILED, WorkResult(1), 4.0, token=token)
         work = store.reopen(id, 5.0, token=None, reason="try again")
-        assert (work.attempts, work.failures, work.result, work.status) == (0, 0, None, OPEN)
+        assert (work.attempts, work.failures, work.result, work.status) == (2, 2, None, OPEN)
+        assert (work.attempts_since_retry, work.failures_since_retry) == (0, 0)
         assert (work.session, work.generation) == ("", 0)
+        store.claim(token, 6.0, agent=AGENT)
+        work = store.reopen(id, 7.0, token=token, reason="exit 1", failed=True)
+        assert (work.attempts, work.failures) == (3, 3)
+        assert (work.attempts_since_retry, work.failures_since_retry) == (1, 1)
+        store.claim(token, 8.0, agent=AGENT)
+        work = store.reopen(id, 9.0, token=token, reason="our own stop", uncounted=True)
+        assert (work.attempts, work.attempts_since_retry) == (3, 1)
+
+    def test_moved_work_starts_again_with_the_other_agent(self, store: Store) -> None:
+        token = enter(store, "s1")
+        id = put(store, session="s1").id
+        store.claim(token, 2.0, work=id)
+        store.update_work(id, {"branch": "city/a", "commits": 3, "log": "run.log"}, 2.0)
+        store.reopen(id, 3.0, token=token, reason="lost", failed=True, not_before=99.0)
+        last = store.last_event()
+        work = store.move_work(id, OTHER, 4.0, start_from="city/a")
+        assert (work.agent, work.status, work.start_from) == (OTHER, OPEN, "city/a")
+        assert (work.attempts, work.failures, work.session, work.reserved) == (0, 0, "", False)
+        assert (work.branch, work.workdir, work.commits, work.log) == ("", "", 0, "")
+        assert store.work(id) == work
+        assert [item.id for item in store.claimable(OTHER, 4.0, 9)] == [id]
+        assert store.claimable(AGENT, 99.0, 9) == []
+        (event,) = store.events(last)
+        assert (event.type, event.subject, event.actor) == ("work.moved", id, "human")
+        assert event.data["agent"] == OTHER
+
+    def test_only_open_work_can_be_moved(self, store: Store) -> None:
+        token = enter(store, "s1")
+        claimed, done = put(store).id, put(store).id
+        store.claim(token, 2.0, work=claimed)
+        store.finish(done, DONE, None, 2.0, token=None)
+        for id in (claimed, done):
+            with pytest.raises(ValueError, match="is "):
+                store.move_work(id, OTHER, 3.0, start_from="")
+        with pytest.raises(KeyError):
+            store.move_work("w-99", OTHER, 3.0, start_from="")
+
+    def test_a_renamed_agent_keeps_its_unfinished_work_and_unread_mail(self, store: Store) -> None:
+        token = enter(store, "s1")
+        done, claimed, queued = put(store).id, put(store).id, put(store).id
+        store.finish(done, DONE, None, 2.0, token=None)
+        store.claim(token, 2.0, work=claimed)
+        read, unread = (store.send_mail("human", AGENT, "", "hi", 2.0).id for _ in range(2))
+        store.mark_mail([read], 2.0)
+        last = store.last_event()
+        assert store.rename_agent(AGENT, "rig/new", 3.0) == [claimed, queued]
+        agents = [work.agent for work in store.list_work()]
+        assert agents == ["rig/new", "rig/new", AGENT]
+        assert [mail.id for mail in store.inbox(["rig/new"])] == [unread]
+        assert event_types(store, last) == [("work.moved", claimed), ("work.moved", queued)]
+        store.finish(claimed, DONE, None, 4.0, token=token)
 
     def test_every_change_of_work_records_an_event_with_its_agent(self, store: Store) -> None:
         token = enter(store, "s1")

@@ -2,6 +2,7 @@
 
 import select
 from contextlib import suppress
+from typing import Any
 
 import pytest
 
@@ -9,6 +10,7 @@ from gascity.model.work import (
     CRASHED,
     HUMAN,
     IDLE,
+    QUARANTINED,
     RUNNING,
     STOPPED,
     Decision,
@@ -66,6 +68,20 @@ class SessionContract:
         assert listed(live=True) == ["s4", "s2"]
         assert listed(live=False, agent=AGENT) == ["s1", "s3"]
         assert listed(agent="other") == ["s5"]
+
+    def test_session_keys_are_in_the_order_of_a_list(self, store: Store) -> None:
+        enter(store, "s1", state=STOPPED, updated=9.0)
+        enter(store, "s2", state=QUARANTINED, updated=1.0)
+        enter(store, "s3", state=RUNNING, updated=1.0)
+        enter(store, "s4", state=CRASHED, updated=2.0, retry_at=50.0)
+        enter(store, "s5", state=STOPPED, updated=1.0, pinned=3.0)
+        enter(store, "s6", state=IDLE, updated=1.0, pinned=4.0, agent="other")
+        keys = store.session_keys()
+        assert [key.id for key in keys] == ["s6", "s5", "s3", "s4", "s2", "s1"]
+        assert keys[0] == ("s6", "other", IDLE)
+        ids = ["s1", "gone", "s6"]
+        assert [session.id for session in store.sessions_by_id(ids)] == ["s1", "s6"]
+        assert store.sessions_by_id([]) == []
 
     def test_sessions_are_found_by_id_alias_name_and_id_prefix(self, store: Store) -> None:
         enter(store, "aaaa-1111", alias="ash", state=STOPPED, updated=5.0)
@@ -179,12 +195,16 @@ class MailContract:
         assert store.mail(first.id) == first
         assert store.mail(99) is None
         assert store.inbox(["mayor", "ash"]) == [second, first]
+        assert store.inbox(["mayor", "ash"], limit=1) == [second]
+        assert store.inbox(["mayor", "ash"], before=second.id) == [first]
+        assert store.count_inbox(["mayor", "ash"]) == 2
         assert store.unread_counts() == {"mayor": 1, "ash": 1, "oak": 1}
         assert store.mark_mail([first.id, first.id, 99], 4.0) == 1
         assert store.mark_mail([first.id], 5.0) == 0
         read = store.mail(first.id)
         assert read == first._replace(read=4.0)
         assert store.inbox(["mayor", "ash"], unread=True) == [second]
+        assert store.count_inbox(["mayor", "ash"], unread=True) == 1
         assert store.inbox(["mayor"]) == [read]
         assert store.mark_mail([first.id, second.id], 6.0, archive=True) == 2
         assert store.inbox(["mayor", "ash"]) == store.inbox([]) == []
@@ -258,6 +278,26 @@ class EventContract:
         assert (event.at, event.actor, event.data["text"]) == (4.0, "me", "“ü”")
         with pytest.raises(ValueError, match="weather"):
             store.record_event("weather.changed", "", 1.0, {})
+
+    def test_events_are_selected_by_type_and_time_from_either_end(self, store: Store) -> None:
+        assert store.count_events() == 0
+        types = ("work.created", "mail.sent", "work.done", "controller.started", "work.created")
+        for at, type in enumerate(types):
+            store.record_event(type, "x", float(at), {})
+
+        def listed(after: int = 0, limit: int = 9, **filters: Any) -> list[int]:
+            return [event.seq for event in store.events(after, limit, **filters)]
+
+        assert listed(types=["work"]) == [1, 3, 5]
+        assert listed(types=["work.done", "mail"]) == [2, 3]
+        assert listed(types=["wor", "work.", "work.creat"]) == []
+        assert listed(since=2.0) == [3, 4, 5]
+        assert listed(limit=2, types=["work"]) == [1, 3]
+        assert listed(limit=2, types=["work"], newest=True) == [3, 5]
+        assert listed(1, since=3.0, newest=True) == [4, 5]
+        assert (store.count_events(), store.count_events(1, types=["work"])) == (5, 2)
+        assert [store.count_events(after) for after in (3, 5, 9)] == [2, 0, 0]
+        assert store.count_events(types=["mail", "work.done"], since=2.0) == 1
 
     def test_a_repeated_decision_only_counts_up(self, store: Store) -> None:
         wait, start = Decision(1.0, "a", "wait", "cap"), Decision(2.0, "a", "start", "work")

@@ -6,17 +6,21 @@ real store with. Several stores can share one `Memory`, as several processes sha
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from gascity.model.work import (
     CLAIMED,
     DONE,
+    FAILED,
     FINISHED,
     HUMAN,
     LIVE,
     OPEN,
+    QUARANTINED,
+    RATE_LIMITED,
     ClaimToken,
     Decision,
     Event,
@@ -29,7 +33,7 @@ from gascity.model.work import (
     Work,
     WorkResult,
 )
-from gascity.store.port import ConflictError
+from gascity.store.port import ConflictError, SessionKey
 
 if TYPE_CHECKING:
     from gascity.store.port import Store
@@ -66,6 +70,8 @@ class Memory:
 
 class EventfdWakeups:
     """Wake-ups by a counter of the kernel that every commit increments."""
+
+    recheck: float | None = None
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
@@ -121,6 +127,9 @@ class MemoryStore:
     def deleted(self) -> bool:
         return False
 
+    def rescue(self, now: float) -> str:  # noqa: ARG002 - there is nothing to save it to
+        return ""
+
     def integrity_errors(self) -> list[str]:
         return []
 
@@ -156,6 +165,7 @@ class MemoryStore:
                 sender=new.sender,
                 parent=new.parent,
                 depth=new.depth,
+                start_from=new.start_from,
             )
             memory.works[id] = work
             if new.key:
@@ -171,20 +181,33 @@ class MemoryStore:
         self,
         *,
         agent: str | None = None,
+        agents: Collection[str] | None = None,
         status: Sequence[str] = (),
         session: str | None = None,
         limit: int | None = None,
+        before: str = "",
     ) -> list[Work]:
         if unknown := set(status) - {OPEN, CLAIMED, *FINISHED}:
             raise ValueError(f"unknown work status {unknown}")
+        ids = list(self._memory.works)
+        older = ids[: ids.index(before)] if before in ids else [] if before else ids
         works = [
             work
-            for work in reversed(self._memory.works.values())
+            for work in (self._memory.works[id] for id in reversed(older))
             if agent in (None, work.agent)
+            and (agents is None or work.agent in agents)
             and (not status or work.status in status)
             and (session is None or (work.session == session != ""))
         ]
         return works[:limit]
+
+    def count_work(
+        self, *, agents: Collection[str] | None = None, status: Sequence[str] = ()
+    ) -> int:
+        return len(self.list_work(agents=agents, status=status))
+
+    def work_agents(self) -> list[str]:
+        return sorted({work.agent for work in self._memory.works.values()})
 
     def _claimable(self, work: Work, now: float, session: str) -> bool:
         return (
@@ -251,6 +274,9 @@ class MemoryStore:
     def open_agents(self) -> list[str]:
         return sorted({work.agent for work in self.list_work(status=(OPEN, CLAIMED))})
 
+    def open_counts(self) -> dict[str, int]:
+        return dict(Counter(work.agent for work in self.list_work(status=(OPEN,))))
+
     def update_work(self, id: str, changes: Mapping[str, object], now: float) -> None:
         allowed = {"branch", "base", "workdir", "commits", "log", "reason"}
         _check_columns(changes, allowed)
@@ -295,6 +321,7 @@ class MemoryStore:
         *,
         token: ClaimToken | None,
         reason: str = "",
+        lost: bool = False,
         actor: str = HUMAN,
     ) -> Work:
         if status not in FINISHED:
@@ -307,7 +334,9 @@ class MemoryStore:
         )
         if work.status in FINISHED or wrong_holder:
             raise StaleTokenError(f"{id} is {work.status}", work.session)
-        after = work._replace(status=status, result=result, reason=reason)
+        failed = work.status == CLAIMED and status == FAILED and not lost
+        failures = work.failures + failed
+        after = work._replace(status=status, result=result, reason=reason, failures=failures)
         return self._change_work(f"work.{status}", now, _actor(actor, token), after)
 
     def reopen(
@@ -330,13 +359,48 @@ class MemoryStore:
             status=OPEN,
             session=work.session if work.reserved else "",
             generation=0,
-            attempts=0 if finished else max(0, work.attempts - uncounted),
-            failures=0 if finished else work.failures + failed,
+            attempts=max(work.attempts_before, work.attempts - (0 if finished else uncounted)),
+            failures=work.failures + (0 if finished else failed),
+            attempts_before=work.attempts if finished else work.attempts_before,
+            failures_before=work.failures if finished else work.failures_before,
             result=None,
             not_before=not_before,
             reason=reason,
         )
         return self._change_work("work.reopened", now, _actor(actor, token), after)
+
+    def move_work(
+        self, id: str, agent: str, now: float, *, start_from: str, actor: str = HUMAN
+    ) -> Work:
+        work = self._memory.works[id]
+        if work.status != OPEN:
+            raise ValueError(f"{id} is {work.status}")
+        moved = Work(
+            **{
+                **work._asdict(),
+                **{"agent": agent, "start_from": start_from, "reason": f"moved from {work.agent}"},
+                **{"session": "", "reserved": False, "generation": 0, "not_before": None},
+                **{"attempts": 0, "failures": 0, "commits": 0, "log": ""},
+                **{"attempts_before": 0, "failures_before": 0},
+                **{"branch": "", "base": "", "workdir": ""},
+            }
+        )
+        return self._change_work("work.moved", now, actor, moved)
+
+    def rename_agent(self, old: str, new: str, now: float, actor: str = HUMAN) -> list[str]:
+        unfinished = [
+            work
+            for work in self._memory.works.values()
+            if work.agent == old and work.status not in FINISHED
+        ]
+        with self.transaction():
+            for work in unfinished:
+                renamed = work._replace(agent=new)
+                self._memory.works[work.id] = renamed
+                self._append("work.moved", work.id, now, {"agent": new, "from": old}, actor)
+            for mail in self.inbox([old], unread=True):
+                self._memory.all_mail[mail.id] = mail._replace(to=new)
+        return sorted(work.id for work in unfinished)
 
     def _change_work(self, type: str, now: float, actor: str, work: Work) -> Work:
         work = work._replace(updated=now)
@@ -375,6 +439,19 @@ class MemoryStore:
         ]
         sessions.sort(key=lambda session: (session.state not in LIVE, -session.updated, session.id))
         return sessions[:limit]
+
+    def session_keys(self) -> list[SessionKey]:
+        def order(session: Session) -> tuple[float, ...]:
+            waits = session.retry_at or session.state in (QUARANTINED, RATE_LIMITED)
+            pinned = (session.pinned is None, -(session.pinned or 0))
+            return (*pinned, session.state not in LIVE, not waits, -session.updated)
+
+        by_id = sorted(self._memory.all_sessions.values(), key=lambda session: session.id)
+        return [SessionKey(s.id, s.agent, s.state) for s in sorted(by_id, key=order)]
+
+    def sessions_by_id(self, ids: Sequence[str]) -> list[Session]:
+        sessions = self._memory.all_sessions
+        return [sessions[id] for id in ids if id in sessions]
 
     def find_sessions(self, reference: str) -> list[Session]:
         if reference in self._memory.all_sessions:
@@ -483,12 +560,24 @@ class MemoryStore:
     def mail(self, id: int) -> Mail | None:
         return self._memory.all_mail.get(id)
 
-    def inbox(self, names: Sequence[str], *, unread: bool = False) -> list[Mail]:
-        return [
+    def inbox(
+        self,
+        names: Sequence[str],
+        *,
+        unread: bool = False,
+        limit: int | None = None,
+        before: int | None = None,
+    ) -> list[Mail]:
+        messages = [
             mail
             for mail in reversed(self._memory.all_mail.values())
             if mail.to in names and mail.archived is None and not (unread and mail.read is not None)
+            if before is None or mail.id < before
         ]
+        return messages[:limit]
+
+    def count_inbox(self, names: Sequence[str], *, unread: bool = False) -> int:
+        return len(self.inbox(names, unread=unread))
 
     def mark_mail(
         self, ids: Sequence[int], now: float, *, archive: bool = False, actor: str = HUMAN
@@ -568,8 +657,28 @@ class MemoryStore:
         seq = self._memory.next_id("event")
         self._memory.all_events.append(Event(seq, now, type, actor, subject, dict(data)))
 
-    def events(self, after: int = 0, limit: int = 1000) -> list[Event]:
-        return [event for event in self._memory.all_events if event.seq > after][:limit]
+    def _events(self, after: int, types: Sequence[str], since: float) -> list[Event]:
+        return [
+            event
+            for event in self._memory.all_events
+            if event.seq > after and event.at >= since
+            if not types or any(f"{event.type}.".startswith(f"{type}.") for type in types)
+        ]
+
+    def events(
+        self,
+        after: int = 0,
+        limit: int = 1000,
+        *,
+        types: Sequence[str] = (),
+        since: float = 0.0,
+        newest: bool = False,
+    ) -> list[Event]:
+        matching = self._events(after, types, since)
+        return matching[-limit:] if newest else matching[:limit]
+
+    def count_events(self, after: int = 0, *, types: Sequence[str] = (), since: float = 0.0) -> int:
+        return len(self._events(after, types, since))
 
     def last_event(self) -> int:
         return self._memory.last_ids.get("event", 0)

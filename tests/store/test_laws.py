@@ -132,6 +132,11 @@ class BothStores(RuleBasedStateMachine):
     def the_counts_are_the_same(self) -> None:
         self.same(lambda store: store.work_counts())
         self.same(lambda store: store.open_agents())
+        self.same(lambda store: store.open_counts())
+        for status in FINISHED:
+            self.same(lambda store, status=status: store.list_work(status=(status,), limit=2))
+        for agent in AGENTS:
+            self.same(lambda store, agent=agent: store.work_counts(agent))
 
 
 def outcome(action: Callable[[], object]) -> object:

@@ -10,7 +10,7 @@ import pytest
 
 from gascity.store import open_store
 from gascity.store.port import StoreError
-from gascity.store.sqlite.schema import VERSION
+from gascity.store.sqlite.schema import MIGRATIONS, VERSION
 from gascity.store.sqlite.store import SqliteStore
 from tests.store.records import enter, put
 
@@ -88,6 +88,27 @@ def test_a_linked_database_is_refused(tmp_path: Path) -> None:
     (tmp_path / "b" / ".gc").symlink_to(tmp_path / "a")
     assert code_of(tmp_path / "b") == "store-denied"
     assert target.read_text() == "mine"
+
+
+def test_work_of_an_older_store_keeps_its_counters(tmp_path: Path) -> None:
+    (tmp_path / ".gc").mkdir()
+    with closing(sqlite3.connect(database(tmp_path))) as old:
+        for statement in (each for migration in MIGRATIONS[:4] for each in migration):
+            old.execute(statement)
+        old.execute(
+            "INSERT INTO work (id, agent, title, status, priority, waiting, attempts, failures,"
+            " created, updated, sender, body)"
+            " VALUES ('w-1', 'a', 't', 'failed', 2, 0, 2, 1, 1.0, 1.0, 'human', 'b')"
+        )
+        old.execute("PRAGMA user_version=4")
+        old.commit()
+    with closing(open_store(str(tmp_path))) as store:
+        work = store.work("w-1")
+        assert work is not None
+        assert (work.attempts, work.failures) == (2, 1)
+        assert (work.attempts_since_retry, work.failures_since_retry) == (2, 1)
+        work = store.reopen("w-1", 2.0, token=None, reason="again")
+        assert (work.attempts, work.attempts_since_retry) == (2, 0)
 
 
 def test_a_store_of_a_newer_version_is_refused_and_untouched(tmp_path: Path) -> None:

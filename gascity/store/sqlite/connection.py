@@ -1,16 +1,28 @@
-"""The connection to the database file: opening, queries, transactions, and error translation."""
+"""The connection to the database file: opening, queries, transactions, and error translation.
+
+A missing database is created only in a city that never had one, or on request. Beside the database
+is a marker, written once the tables exist. If the marker, the lock file, a write-ahead log or a
+backup is there and the database is not, it was deleted or moved, and a new one would hide that: the
+work would be gone, and new work would get the ids of old work. For the same reason every write
+checks that the open file is still the one at its path.
+"""
 
 import errno
 import os
 import sqlite3
 import stat
+import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
+from gascity.files import write_file
+from gascity.host import is_portable
 from gascity.paths import make_state
 from gascity.store.port import ConflictError, StoreError
+from gascity.store.sqlite.backups import RESCUE, UPGRADE, list_backups, write_backup
 from gascity.store.sqlite.rows import Row
 from gascity.store.sqlite.schema import MIGRATIONS, VERSION
+from gascity.store.sqlite.wakeups import send_messages
 from gascity.store.sqlite.write_lock import WriteLock
 
 BUSY_SECONDS = 5.0
@@ -32,17 +44,21 @@ _DISK_FULL = (
 class Connection:
     """One open database. Do not use it after a fork or from a second thread."""
 
-    def __init__(self, root: str, *, relaxed: bool = False) -> None:
-        self.path = _prepare_file(root)
+    def __init__(self, root: str, *, relaxed: bool = False, new: bool = False) -> None:
+        self.root = root
+        self.path = _prepare_file(root, new)
         self._depth = 0  # of nested transactions
         self._lock: WriteLock | None = None
+        self.subscriber = ""  # the name of this connection's own wake-ups
         try:
             self.database = sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None)
         except sqlite3.Error as error:
             raise _store_error(error, self.path) from None
         try:
             self._execute = self.database.execute
-            self._set_up(relaxed)
+            self._inode = _inode(self.path)
+            self._set_up(relaxed, new)
+            _mark(root)
         except BaseException:
             self.close()
             raise
@@ -58,8 +74,11 @@ class Connection:
                 self._lock.close()
                 self._lock = None
 
-    def _set_up(self, relaxed: bool) -> None:
+    def _set_up(self, relaxed: bool, new: bool) -> None:
         version = self._version()
+        if version == 0 and not new and os.path.exists(marker_file(self.root)):
+            message = f"{self.path} is empty, but this city had a store before"
+            raise StoreError("store-broken", message)
         if version > VERSION:
             message = (
                 f"{self.path} was written by a newer version of city (schema {version}; this"
@@ -81,6 +100,8 @@ class Connection:
             if self._version() == 0 and self.query("SELECT 1 FROM sqlite_master LIMIT 1"):
                 message = f"{self.path} is the database of another program: move it away"
                 raise StoreError("store-broken", message)
+            if 0 < self._version() < VERSION:
+                write_backup(self.database, self.root, UPGRADE, time.time())
             self.query("PRAGMA journal_mode=WAL")  # not possible inside a transaction
         finally:
             self._release_lock()
@@ -100,7 +121,11 @@ class Connection:
         return before != self._seen
 
     def deleted(self) -> bool:
-        return not os.path.exists(self.path)
+        return _inode(self.path) != self._inode
+
+    def rescue(self, now: float) -> str:
+        """Back up the open database, also if its file was deleted; return the backup's path."""
+        return write_backup(self.database, self.root, RESCUE, now).path
 
     def integrity_errors(self) -> list[str]:
         """Check the whole database; return a message per error, or nothing."""
@@ -140,7 +165,10 @@ class Connection:
                 yield
             return
         self._acquire_lock()
+        before = self.database.total_changes
         try:
+            if self.deleted():
+                raise missing_store(self.root)
             self.query("BEGIN IMMEDIATE")
             self._depth = 1
             try:
@@ -154,6 +182,8 @@ class Connection:
         finally:
             self._depth = 0
             self._release_lock()
+        if is_portable() and self.database.total_changes != before:
+            send_messages(self.root, but=self.subscriber)
 
     @contextmanager
     def _savepoint(self) -> Iterator[None]:
@@ -201,8 +231,55 @@ def _encodable(value: object) -> object:
     return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
 
 
-def _prepare_file(root: str) -> str:
+def marker_file(root: str) -> str:
+    """Return the file that says that the city has a store."""
+    return f"{root}/.gc/city.db.created"
+
+
+def _mark(root: str) -> None:
+    """Write the marker if it is missing; not being able to must not stop a command that reads."""
+    path = marker_file(root)
+    if os.path.exists(path):
+        return
+    text = (
+        "This city has a store, city.db, with its work, sessions and mail. If city.db is missing,\n"
+        "run `city doctor`.\n"
+    )
+    with suppress(OSError):
+        write_file(path, text.encode())
+
+
+def traces(root: str) -> str:
+    """Return a file that shows that the city had a store; empty if there is none."""
+    names = (marker_file(root), *(f"{root}/.gc/{name}" for name in ("city.lock", "city.db-wal")))
+    path = next((path for path in names if os.path.lexists(path)), "")
+    if not path and (backups := list_backups(root)):
+        path = backups[0].path
+    return path.removeprefix(f"{root}/")
+
+
+def missing_store(root: str, trace: str = "") -> StoreError:
+    """Return the error of a city whose database was deleted or moved."""
+    path = f"{root}/.gc/city.db"
+    because = f" ({trace} is left)" if trace else ""
+    message = f"{path} is missing, but this city had a store{because}"
+    if not trace and os.path.exists(path):
+        message = f"{path} was replaced by another file while it was in use"
+    return StoreError("store-missing", message)
+
+
+def _inode(path: str) -> int:
+    """Return the file's inode number, which tells it from a later file of that name; 0: no file."""
+    try:
+        return os.stat(path).st_ino
+    except OSError:
+        return 0
+
+
+def _prepare_file(root: str, new: bool) -> str:
     """Return the path of the database; create it, readable only by its owner, if it is missing.
+
+    Raise StoreError if the city had a database before, unless a new one is wanted.
 
     An existing file is not opened here: closing that descriptor would drop the locks that SQLite
     holds on the file for another connection of this process.
@@ -213,6 +290,8 @@ def _prepare_file(root: str) -> str:
         if not stat.S_ISREG(os.lstat(path).st_mode) or os.path.islink(directory):
             raise StoreError("store-denied", f"{path} is not a regular file: move it away")
     except FileNotFoundError:
+        if not new and (trace := traces(root)) and not os.path.exists(path):
+            raise missing_store(root, trace) from None
         _create_file(directory, path)
     except OSError as error:
         raise _file_error(error, path) from None
@@ -243,10 +322,7 @@ def _store_error(error: sqlite3.Error, path: str) -> StoreError:
         return StoreError("store-full", f"cannot write {path}: the disk is full")
     if kind not in _DAMAGED:
         return StoreError("store-denied", f"cannot read or write {path}: {error}")
-    message = (
-        f"{path} is damaged or not a city database ({error}): move it away together with its -wal"
-        " and -shm files, or restore a backup"
-    )
+    message = f"{path} is damaged or not a city database ({error})"
     return StoreError("store-broken", message)
 
 

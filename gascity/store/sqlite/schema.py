@@ -175,7 +175,20 @@ _VERSION_2 = (
 )
 # The hash of the secret by which a run proves that it acts for its session.
 _VERSION_3 = ("ALTER TABLE run ADD COLUMN token TEXT NOT NULL DEFAULT ''",)
+# The work item or branch that an item starts from.
+_VERSION_4 = ("ALTER TABLE work ADD COLUMN start_from TEXT NOT NULL DEFAULT ''",)
+# The attempts and failures before the last retry, which do not count against the limits.
+_VERSION_5 = (
+    "ALTER TABLE work ADD COLUMN attempts_before INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE work ADD COLUMN failures_before INTEGER NOT NULL DEFAULT 0",
+)
 
 # The first migration makes version 1 from an empty file, the next makes version 2 of it, and so on.
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_VERSION_1, _VERSION_2, _VERSION_3)
+MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    _VERSION_1,
+    _VERSION_2,
+    _VERSION_3,
+    _VERSION_4,
+    _VERSION_5,
+)
 VERSION = len(MIGRATIONS)

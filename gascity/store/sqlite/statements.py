@@ -34,8 +34,8 @@ WORK_BY_KEY = f"SELECT {WORK} FROM work WHERE key = ?"
 LAST_WORK_NUMBER = "SELECT seq FROM sqlite_sequence WHERE name = 'work'"
 INSERT_WORK = (
     "INSERT INTO work (number, id, agent, title, body, status, priority, waiting, created, updated,"
-    " not_before, session, reserved, depends_on, sender, parent, depth, key)"
-    " VALUES (?, ?, ?, ?, ?, 'open', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    " not_before, session, reserved, depends_on, sender, parent, depth, key, start_from)"
+    " VALUES (?, ?, ?, ?, ?, 'open', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 INSERT_DEPENDENCY = "INSERT INTO dependency (work, needs) VALUES (?, ?)"
 CLAIMABLE_WORK = f"SELECT {WORK} FROM work WHERE agent = ? AND {CLAIMABLE} {QUEUE_ORDER} LIMIT ?"
@@ -60,13 +60,28 @@ NEXT_DUE = (
     "SELECT MIN(not_before) FROM work WHERE status = 'open' AND not_before IS NOT NULL"
     " AND agent = ? AND not_before > ?"
 )
-# A loose index scan: jumps from one agent to the next in the index work_unsettled, so its cost
-# depends on the number of agents, not on the number of items.
-_FIRST_AGENT = f"SELECT MIN(agent) FROM work WHERE {UNFINISHED}"
-OPEN_AGENTS = (
-    f"WITH RECURSIVE hop (agent) AS ({_FIRST_AGENT} UNION ALL"
-    f" SELECT ({_FIRST_AGENT} AND work.agent > hop.agent) FROM hop WHERE hop.agent IS NOT NULL)"
-    " SELECT agent FROM hop WHERE agent IS NOT NULL"
+
+
+def _agents_with_work(condition: str) -> str:
+    """Return the query for the agents of work that meets the condition of an index on `agent`.
+
+    A loose index scan: jumps from one agent to the next in the index, so its cost depends on the
+    number of agents, not on the number of items.
+    """
+    first = f"SELECT MIN(agent) FROM work WHERE {condition}"
+    return (
+        f"WITH RECURSIVE hop (agent) AS ({first} UNION ALL"
+        f" SELECT ({first} AND work.agent > hop.agent) FROM hop WHERE hop.agent IS NOT NULL)"
+        " SELECT agent FROM hop WHERE agent IS NOT NULL"
+    )
+
+
+OPEN_AGENTS = _agents_with_work(UNFINISHED)
+WORK_AGENTS = _agents_with_work("1")
+# Without the hint the planner reads all work of the agents, also in the queries below.
+OPEN_COUNTS = (
+    "SELECT agent, COUNT(*) FROM work INDEXED BY work_unsettled"
+    f" WHERE {UNFINISHED} AND status = 'open' GROUP BY agent"
 )
 # The session's current generation, and the work that this generation holds, if any.
 SESSION_AND_CLAIM = (
@@ -83,7 +98,8 @@ CLAIM_BY_ID = _CLAIM.format(column="id")
 CLAIM_NEXT = _CLAIM.format(column="agent")
 _FINISH = (
     "UPDATE work SET status = ?, updated = ?, reason = ?, summary = ?, exit_code = ?, usage = ?,"
-    " cost = ? WHERE id = ? AND"
+    " cost = ?, failures = failures + CASE status WHEN 'claimed' THEN ? ELSE 0 END"
+    " WHERE id = ? AND"
 )
 FINISH = f"{_FINISH} {UNFINISHED} RETURNING {WORK}"
 FINISH_AS_HOLDER = (
@@ -92,8 +108,19 @@ FINISH_AS_HOLDER = (
 REOPEN = (
     "UPDATE work SET status = 'open', updated = ?, reason = ?, not_before = ?,"
     " session = CASE WHEN reserved THEN session ELSE '' END, generation = 0,"
-    " attempts = ?, failures = ?, summary = NULL, exit_code = NULL, usage = NULL, cost = NULL"
+    " attempts = ?, failures = ?, attempts_before = ?, failures_before = ?,"
+    " summary = NULL, exit_code = NULL, usage = NULL, cost = NULL"
     " WHERE id = ?"
+)
+MOVE_WORK = (
+    "UPDATE work SET agent = ?, start_from = ?, updated = ?, reason = ?, session = '',"
+    " reserved = 0, generation = 0, attempts = 0, failures = 0, attempts_before = 0,"
+    " failures_before = 0, not_before = NULL, branch = '',"
+    f" base = '', workdir = '', commits = 0, log = '' WHERE id = ? AND status = 'open'"
+    f" RETURNING {WORK}"
+)
+RENAME_AGENT_OF_WORK = (
+    f"UPDATE work SET agent = ? WHERE agent = ? AND {UNFINISHED} RETURNING {WORK}"
 )
 ADD_TO_WAITING = (
     "UPDATE work SET waiting = waiting + ?"
@@ -106,17 +133,38 @@ def work_statuses(ids: Collection[str]) -> str:
     return f"SELECT id, status FROM work WHERE id IN ({placeholders(ids)})"
 
 
-def list_work(statuses: Collection[str], *, agent: bool, session: bool) -> str:
-    """Return the query for work, newest first, with these statuses and filters; binds a limit."""
-    terms = [_has_status(statuses)] if statuses else []
-    terms += ["agent = ?"] if agent else []
+def list_work(
+    statuses: Collection[str], agents: Collection[str] | None, *, session: bool, before: bool
+) -> str:
+    """Return the query for work, newest first, with these statuses and filters.
+
+    Binds the agents, the session, the id that the items are older than, and a limit.
+    """
+    terms = _work_terms(statuses, agents)
     terms += ["session = ? AND session <> ''"] if session else []
+    terms += ["number < (SELECT number FROM work WHERE id = ?)"] if before else []
+    if len(statuses) == 1 and agents is None and not session:
+        (status,) = statuses
+        if status in _FEW:  # reading newest first until enough are found would read all work
+            older = f" AND {terms[-1]}" if before else ""
+            numbers = f"{_few('number', status)}{older} ORDER BY number DESC LIMIT ?"
+            return f"SELECT {WORK} FROM work WHERE number IN ({numbers}) ORDER BY number DESC"
     # The planner prefers to read all work ever done in the requested order over sorting the few
     # open items, so it must be told which index to use.
     only_unfinished = bool(statuses) and UNFINISHED in terms[0] and not session
     index = "INDEXED BY work_unsettled" if only_unfinished else ""
     where = " AND ".join(terms) or "1"
     return f"SELECT {WORK} FROM work {index} WHERE {where} ORDER BY number DESC LIMIT ?"
+
+
+def count_work(statuses: Collection[str], agents: Collection[str] | None) -> str:
+    """Return the query that counts the items of `list_work`; binds the agents."""
+    return f"SELECT COUNT(*) FROM work WHERE {' AND '.join(_work_terms(statuses, agents)) or '1'}"
+
+
+def _work_terms(statuses: Collection[str], agents: Collection[str] | None) -> list[str]:
+    terms = [_has_status(statuses)] if statuses else []
+    return terms + ([] if agents is None else [f"agent IN ({placeholders(agents)})"])
 
 
 def _has_status(statuses: Iterable[str]) -> str:
@@ -128,14 +176,39 @@ def _has_status(statuses: Iterable[str]) -> str:
     return " AND ".join(terms)
 
 
-def work_counts(*, agent: bool) -> tuple[str, str]:
-    """Return the queries that count work by status: one per partial index."""
-    mine = "agent = ? AND " if agent else ""
-    unfinished, finished = (
-        f"SELECT status, COUNT(*) FROM work WHERE {mine}{part} GROUP BY status"
-        for part in (UNFINISHED, FINISHED)
+_FEW = ("failed", "cancelled")  # statuses of few items, compared with all that are done
+
+
+def _few(columns: str, status: str) -> str:
+    """Return the query for the items of all agents with a status of `_FEW`."""
+    # The one status comes first: SQLite may search the index only for the first of both terms.
+    return (
+        f"SELECT {columns} FROM work INDEXED BY work_settled"
+        f" WHERE agent IN ({WORK_AGENTS}) AND status = '{status}' AND {FINISHED}"
     )
-    return unfinished, finished
+
+
+def _count_unfinished(mine: str = "") -> str:
+    # Grouped by agent first, the order of the index: sorting 100,000 rows by status takes longer.
+    return (
+        "SELECT status, SUM(items) FROM (SELECT status, COUNT(*) AS items FROM work"
+        f" INDEXED BY work_unsettled WHERE {mine}{UNFINISHED} GROUP BY agent, status)"
+        " GROUP BY status"
+    )
+
+
+_FEW_COUNTS = " UNION ALL ".join(f"SELECT '{word}', ({_few('COUNT(*)', word)})" for word in _FEW)
+# Counting all rows is fast, because SQLite does not look at them. The items that are done are not
+# counted one by one: they are the rest. One statement, so that all numbers are of one moment.
+COUNT_BY_STATUS = (
+    f"WITH counted (status, items) AS ({_count_unfinished()} UNION ALL {_FEW_COUNTS})"
+    " SELECT status, items FROM counted UNION ALL"
+    " SELECT 'done', (SELECT COUNT(*) FROM work) - SUM(items) FROM counted"
+)
+COUNT_BY_STATUS_OF_AGENT = (
+    f"{_count_unfinished('agent = ?1 AND ')} UNION ALL SELECT status, COUNT(*) FROM work"
+    f" INDEXED BY work_settled WHERE agent = ?1 AND {FINISHED} GROUP BY status"
+)
 
 
 def update_work(columns: Iterable[str]) -> str:
@@ -161,12 +234,23 @@ def list_sessions(*, agent: bool, live: bool | None) -> str:
     terms = ["1"]
     terms += ["agent = ?"] if agent else []
     terms += [] if live is None else [LIVE if live else f"NOT ({LIVE})"]
-    return _sessions_where(" AND ".join(terms))
+    return _sessions_where(" AND ".join(terms), _LIVE_FIRST if live is None else "")
 
 
-def _sessions_where(where: str) -> str:
-    order = f"({LIVE}) DESC, updated DESC, id"
-    return f"SELECT {SESSION} FROM session WHERE {where} ORDER BY {order} LIMIT ?"
+_LIVE_FIRST = f"({LIVE}) DESC, "
+SESSION_KEYS = (
+    f"SELECT id, agent, state FROM session ORDER BY pinned IS NULL, pinned DESC, ({LIVE}) DESC,"
+    " (state IN ('quarantined', 'rate-limited') OR retry_at IS NOT NULL) DESC, updated DESC, id"
+)
+
+
+def _sessions_where(where: str, first: str = _LIVE_FIRST) -> str:
+    return f"SELECT {SESSION} FROM session WHERE {where} ORDER BY {first}updated DESC, id LIMIT ?"
+
+
+def sessions_by_id(ids: Collection[str]) -> str:
+    """Return the query for the sessions with these ids."""
+    return f"SELECT {SESSION} FROM session WHERE id IN ({placeholders(ids)})"
 
 
 LIVE_SESSIONS_BY_NAME = _sessions_where(f"{_HAS_NAME} AND {LIVE}")
@@ -238,11 +322,23 @@ SET_TYPING = f"UPDATE nudge SET typing = ? WHERE id = ? AND delivered IS NULL RE
 DELETE_NUDGE = "DELETE FROM nudge WHERE id = ? AND delivered IS NULL"
 
 
-def inbox(names: Collection[str], *, unread: bool) -> str:
-    """Return the query for mail to any of the names, newest first."""
+def inbox(names: Collection[str], *, unread: bool, before: bool) -> str:
+    """Return the query for mail to any of the names, newest first.
+
+    Binds the names, the id that the messages are older than, and a limit.
+    """
+    where = _in_inbox(names, unread) + (" AND id < ?" if before else "")
+    return f"SELECT {MAIL} FROM mail WHERE {where} ORDER BY id DESC LIMIT ?"
+
+
+def count_inbox(names: Collection[str], *, unread: bool) -> str:
+    """Return the query that counts the messages of `inbox`; binds the names."""
+    return f"SELECT COUNT(*) FROM mail WHERE {_in_inbox(names, unread)}"
+
+
+def _in_inbox(names: Collection[str], unread: bool) -> str:
     state = "archived IS NULL AND read IS NULL" if unread else "archived IS NULL"
-    where = f"recipient IN ({placeholders(names)}) AND {state}"
-    return f"SELECT {MAIL} FROM mail WHERE {where} ORDER BY id DESC"
+    return f"recipient IN ({placeholders(names)}) AND {state}"
 
 
 def mark_mail(column: str, ids: Collection[int]) -> str:
@@ -260,7 +356,11 @@ def mark_nudges(ids: Collection[int]) -> str:
 # Events, decisions, notes
 
 INSERT_EVENT = "INSERT INTO event (at, type, actor, subject, data) VALUES (?, ?, ?, ?, ?)"
-EVENTS_AFTER = f"SELECT {EVENT} FROM event WHERE seq > ? ORDER BY seq LIMIT ?"
+# Events have no gaps: numbers are given out in order, and only the oldest are deleted.
+COUNT_ALL_EVENTS = (
+    "SELECT MAX(0, COALESCE((SELECT MAX(seq) FROM event), 0)"
+    " - MAX(?, COALESCE((SELECT MIN(seq) FROM event), 1) - 1))"
+)
 LAST_EVENT = "SELECT COALESCE(MAX(seq), 0) FROM event"
 REPEAT_DECISION = (
     "UPDATE decision SET times = times + ?, at = ?"
@@ -269,6 +369,28 @@ REPEAT_DECISION = (
 )
 INSERT_DECISION = f"INSERT INTO decision ({DECISION}) VALUES (?, ?, ?, ?, ?)"
 DECISIONS_OF = f"SELECT {DECISION} FROM decision WHERE subject = ? ORDER BY number DESC LIMIT ?"
+
+
+def list_events(types: Collection[str], *, newest: bool) -> str:
+    """Return the query for events in the order of reading; binds what `_events` does, and a limit.
+
+    The newest are read from the end, so that the query stops after the last few.
+    """
+    order = "seq DESC" if newest else "seq"
+    return f"SELECT {EVENT} FROM event WHERE {_events(types)} ORDER BY {order} LIMIT ?"
+
+
+def count_events(types: Collection[str]) -> str:
+    """Return the query that counts events; binds what `_events` does."""
+    return f"SELECT COUNT(*) FROM event WHERE {_events(types)}"
+
+
+def _events(types: Collection[str]) -> str:
+    """Return the condition; binds a sequence number, a time, and each type three times."""
+    matches = " OR ".join(["type = ? OR substr(type, 1, length(?) + 1) = ? || '.'"] * len(types))
+    return f"seq > ? AND at >= ?{f' AND ({matches})' if matches else ''}"
+
+
 SET_NOTE = "INSERT OR REPLACE INTO note (key, value) VALUES (?, ?)"
 GET_NOTE = "SELECT value FROM note WHERE key = ?"
 
@@ -296,6 +418,9 @@ DELETE_OLD_RUNS = (
 DELETE_OLD_MAIL = (
     "DELETE FROM mail WHERE COALESCE(read, archived) IS NOT NULL"
     " AND MAX(COALESCE(read, 0), COALESCE(archived, 0)) < ?"
+)
+RENAME_RECIPIENT = (
+    "UPDATE mail SET recipient = ? WHERE recipient = ? AND archived IS NULL AND read IS NULL"
 )
 DELETE_OLD_NUDGES = "DELETE FROM nudge WHERE delivered < ?"
 DELETE_OLD_EVENTS = "DELETE FROM event WHERE seq <= (SELECT MAX(seq) FROM event) - ?"

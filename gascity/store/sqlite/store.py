@@ -13,9 +13,10 @@ claimed, and a claim takes exactly the item that was first in the queue.
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from gascity.host import is_portable
 from gascity.model.work import (
     CANCELLED,
     CLAIMED,
@@ -36,7 +37,7 @@ from gascity.model.work import (
     Work,
     WorkResult,
 )
-from gascity.store.port import ConflictError
+from gascity.store.port import ConflictError, SessionKey
 from gascity.store.sqlite import statements
 from gascity.store.sqlite.connection import Connection
 from gascity.store.sqlite.retention import prune
@@ -68,17 +69,24 @@ _NO_LIMIT = -1
 class SqliteStore:
     """`Store` on one connection; `gascity/store/port.py` describes the methods."""
 
-    def __init__(self, root: str, *, relaxed: bool = False) -> None:
-        self.connection = connection = Connection(root, relaxed=relaxed)
+    def __init__(self, root: str, *, relaxed: bool = False, new: bool = False) -> None:
+        self.connection = connection = Connection(root, relaxed=relaxed, new=new)
         self.close = connection.close
         self.transaction = connection.transaction
         self.changed = connection.changed
         self.deleted = connection.deleted
+        self.rescue = connection.rescue
         self.integrity_errors = connection.integrity_errors
         self._query = connection.query
 
     def subscribe(self) -> "Wakeups":
-        return WriteWatch(os.path.dirname(self.connection.path))
+        from gascity.store.sqlite import wakeups  # here, because most commands never wait
+
+        if not is_portable():
+            return wakeups.WriteWatch(os.path.dirname(self.connection.path))
+        subscriber = f"{os.getpid()}-{id(self):x}"
+        self.connection.subscriber = subscriber
+        return wakeups.MessageSocket(self.connection.root, subscriber)
 
     def prune(self, now: float) -> list[str]:
         with self.transaction():
@@ -101,6 +109,7 @@ class SqliteStore:
                     *(number, id, new.agent, new.title, new.body, new.priority, waiting),
                     *(now, now, new.not_before, new.session, bool(new.session)),
                     *(" ".join(depends_on), new.sender, new.parent, new.depth, new.key or None),
+                    new.start_from,
                 ),
             )
             for needed in depends_on:
@@ -138,15 +147,31 @@ class SqliteStore:
         self,
         *,
         agent: str | None = None,
+        agents: Collection[str] | None = None,
         status: Sequence[str] = (),
         session: str | None = None,
         limit: int | None = None,
+        before: str = "",
     ) -> list[Work]:
-        if unknown := set(status) - set(_STATUSES):
-            raise ValueError(f"unknown work status `{unknown.pop()}`")
-        sql = statements.list_work(status, agent=agent is not None, session=session is not None)
-        values = [value for value in (agent, session) if value is not None]
+        _check_statuses(status)
+        names = agents if agent is None else (agent,)
+        sql = statements.list_work(status, names, session=session is not None, before=bool(before))
+        values = [
+            *(names or ()),
+            *(() if session is None else (session,)),
+            *filter(None, (before,)),
+        ]
         return self._works(sql, (*values, _NO_LIMIT if limit is None else limit))
+
+    def count_work(
+        self, *, agents: Collection[str] | None = None, status: Sequence[str] = ()
+    ) -> int:
+        _check_statuses(status)
+        sql = statements.count_work(status, agents)
+        return int(self._query(sql, tuple(agents or ()))[0][0])
+
+    def work_agents(self) -> list[str]:
+        return [agent for (agent,) in self._query(statements.WORK_AGENTS)]
 
     def claimable(self, agent: str, now: float, limit: int, session: str = "") -> list[Work]:
         return self._works(statements.CLAIMABLE_WORK, (agent, now, session, limit))
@@ -180,11 +205,14 @@ class SqliteStore:
         return None if due is None else float(due)
 
     def work_counts(self, agent: str | None = None) -> dict[str, int]:
-        counts = dict.fromkeys(_STATUSES, 0)
-        values = () if agent is None else (agent,)
-        for sql in statements.work_counts(agent=agent is not None):
-            counts.update(self._query(sql, values))
-        return counts
+        if agent is None:
+            rows = self._query(statements.COUNT_BY_STATUS)
+        else:
+            rows = self._query(statements.COUNT_BY_STATUS_OF_AGENT, (agent,))
+        return dict.fromkeys(_STATUSES, 0) | dict(rows)
+
+    def open_counts(self) -> dict[str, int]:
+        return dict(self._query(statements.OPEN_COUNTS))
 
     def open_agents(self) -> list[str]:
         return [agent for (agent,) in self._query(statements.OPEN_AGENTS)]
@@ -228,11 +256,13 @@ class SqliteStore:
         *,
         token: ClaimToken | None,
         reason: str = "",
+        lost: bool = False,
         actor: str = HUMAN,
     ) -> Work:
         if status not in FINISHED:
             raise ValueError(f"cannot finish work as `{status}`")
-        values = (status, now, reason, *result_columns(result), id)
+        failed = int(status == FAILED and not lost)
+        values = (status, now, reason, *result_columns(result), failed, id)
         with self.transaction():
             if token is None:
                 rows = self._query(statements.FINISH, values)
@@ -270,10 +300,13 @@ class SqliteStore:
             work = self._existing(id)
             if token is not None and (work.status != CLAIMED or not _is_holder(token, work)):
                 raise _stale(work)
-            finished = work.status in FINISHED
-            attempts = 0 if finished else max(0, work.attempts - uncounted)
-            failures = 0 if finished else work.failures + failed
-            self._query(statements.REOPEN, (now, reason, not_before, attempts, failures, id))
+            if work.status in FINISHED:
+                counted = before = (work.attempts, work.failures)
+            else:
+                before = (work.attempts_before, work.failures_before)
+                attempts = max(work.attempts_before, work.attempts - uncounted)
+                counted = (attempts, work.failures + failed)
+            self._query(statements.REOPEN, (now, reason, not_before, *counted, *before, id))
             if work.status == DONE:
                 self._query(statements.ADD_TO_WAITING, (1, id))
             data = {
@@ -284,6 +317,28 @@ class SqliteStore:
             }
             self._append_event("work.reopened", id, now, data, _actor(actor, token))
             return self._existing(id)
+
+    def move_work(
+        self, id: str, agent: str, now: float, *, start_from: str, actor: str = HUMAN
+    ) -> Work:
+        with self.transaction():
+            before = self._existing(id)
+            reason = f"moved from {before.agent}"
+            rows = self._query(statements.MOVE_WORK, (agent, start_from, now, reason, id))
+            if not rows:
+                raise ValueError(f"cannot move {id}: it is {before.status}")
+            data = {**_work_data(work := to_work(rows[0])), "from": before.agent}
+            self._append_event("work.moved", id, now, data, actor)
+            return work
+
+    def rename_agent(self, old: str, new: str, now: float, actor: str = HUMAN) -> list[str]:
+        with self.transaction():
+            works = self._works(statements.RENAME_AGENT_OF_WORK, (new, old))
+            for work in works:
+                data = {**_work_data(work), "from": old}
+                self._append_event("work.moved", work.id, now, data, actor)
+            self._query(statements.RENAME_RECIPIENT, (new, old))
+            return sorted(work.id for work in works)
 
     # Sessions and runs
 
@@ -311,6 +366,14 @@ class SqliteStore:
     def _sessions(self, sql: str, *values: str, limit: int | None = None) -> list[Session]:
         rows = self._query(sql, (*values, _NO_LIMIT if limit is None else limit))
         return [to_session(row) for row in rows]
+
+    def session_keys(self) -> list[SessionKey]:
+        return [SessionKey(*row) for row in self._query(statements.SESSION_KEYS)]
+
+    def sessions_by_id(self, ids: Sequence[str]) -> list[Session]:
+        rows = self._query(statements.sessions_by_id(ids), ids)
+        sessions = {session.id: session for session in map(to_session, rows)}
+        return [sessions[id] for id in ids if id in sessions]
 
     def find_sessions(self, reference: str) -> list[Session]:
         session = self.session(reference)
@@ -438,9 +501,21 @@ class SqliteStore:
         rows = self._query(statements.MAIL_BY_ID, (id,))
         return to_mail(rows[0]) if rows else None
 
-    def inbox(self, names: Sequence[str], *, unread: bool = False) -> list[Mail]:
-        rows = self._query(statements.inbox(names, unread=unread), names)
+    def inbox(
+        self,
+        names: Sequence[str],
+        *,
+        unread: bool = False,
+        limit: int | None = None,
+        before: int | None = None,
+    ) -> list[Mail]:
+        sql = statements.inbox(names, unread=unread, before=before is not None)
+        older = () if before is None else (before,)
+        rows = self._query(sql, (*names, *older, _NO_LIMIT if limit is None else limit))
         return [to_mail(row) for row in rows]
+
+    def count_inbox(self, names: Sequence[str], *, unread: bool = False) -> int:
+        return int(self._query(statements.count_inbox(names, unread=unread), names)[0][0])
 
     def mark_mail(
         self, ids: Sequence[int], now: float, *, archive: bool = False, actor: str = HUMAN
@@ -506,8 +581,24 @@ class SqliteStore:
         """Add an event to the open transaction, so that it commits with the change it reports."""
         self._query(statements.INSERT_EVENT, (now, type, actor, subject, json.dumps(data)))
 
-    def events(self, after: int = 0, limit: int = 1000) -> list[Event]:
-        return [to_event(row) for row in self._query(statements.EVENTS_AFTER, (after, limit))]
+    def events(
+        self,
+        after: int = 0,
+        limit: int = 1000,
+        *,
+        types: Sequence[str] = (),
+        since: float = 0.0,
+        newest: bool = False,
+    ) -> list[Event]:
+        sql = statements.list_events(types, newest=newest)
+        rows = self._query(sql, (*_event_values(after, types, since), limit))
+        return [to_event(row) for row in (reversed(rows) if newest else rows)]
+
+    def count_events(self, after: int = 0, *, types: Sequence[str] = (), since: float = 0.0) -> int:
+        if not types and not since:
+            return int(self._query(statements.COUNT_ALL_EVENTS, (after,))[0][0])
+        sql = statements.count_events(types)
+        return int(self._query(sql, _event_values(after, types, since))[0][0])
 
     def last_event(self) -> int:
         return int(self._query(statements.LAST_EVENT)[0][0])
@@ -536,6 +627,15 @@ class SqliteStore:
     def get_note(self, key: str) -> str:
         rows = self._query(statements.GET_NOTE, (key,))
         return str(rows[0][0]) if rows else ""
+
+
+def _check_statuses(status: Sequence[str]) -> None:
+    if unknown := set(status) - set(_STATUSES):
+        raise ValueError(f"unknown work status `{unknown.pop()}`")
+
+
+def _event_values(after: int, types: Sequence[str], since: float) -> tuple[object, ...]:
+    return (after, since, *(word for type in types for word in (type, type, type)))
 
 
 def _is_holder(token: ClaimToken | None, work: Work) -> bool:
@@ -568,27 +668,6 @@ def _session_data(session: Session) -> dict[str, object]:
         "reason": session.reason,
         "generation": session.generation,
     }
-
-
-class WriteWatch:
-    """`Wakeups` by inotify: in WAL mode, every commit writes to a file beside the database.
-
-    The kernel reports a write before SQLite has committed it, and also writes that are rolled back.
-    """
-
-    def __init__(self, directory: str) -> None:
-        from gascity.watch import WRITES, Watch  # here, because most commands never wait
-
-        self._watch = Watch()
-        self._watch.add(directory, WRITES)
-        self.fd = self._watch.fd
-
-    def drain(self) -> None:
-        self._watch.read()
-
-    def close(self) -> None:
-        self._watch.close()
-        self.fd = -1
 
 
 if TYPE_CHECKING:

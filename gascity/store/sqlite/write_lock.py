@@ -15,10 +15,12 @@ SQLite's own lock does that.
 import _thread
 import fcntl
 import os
+import struct
 
 from gascity.store.port import StoreError
 
 TIMEOUT = 10.0  # seconds
+_STOPPED_TIMEOUT = 2.0  # if the holder was stopped by a signal: it will not release the lock
 
 
 class WriteLock:
@@ -51,15 +53,33 @@ class WriteLock:
 
         _thread.start_new_thread(wait, ())
         try:
-            in_time = acquired.acquire(timeout=timeout)
+            in_time = acquired.acquire(timeout=min(timeout, _STOPPED_TIMEOUT))
+            holder = 0 if in_time else self._stopped_holder()
+            if not in_time and not holder and timeout > _STOPPED_TIMEOUT:
+                in_time = acquired.acquire(timeout=timeout - _STOPPED_TIMEOUT)
         except BaseException:
             if not outcome.acquire(False):
                 self.release()
             raise
         if not in_time and outcome.acquire(False):
+            if holder:
+                message = f"process {holder}, which is stopped, holds {self.path}"
+                raise StoreError("store-busy", message)
             raise StoreError(
                 "store-busy", f"another process has held {self.path} for {timeout:g} seconds"
             )
+
+    def _stopped_holder(self) -> int:
+        """Return the process that holds the lock if a signal has stopped it; else 0."""
+        layout = "hhqqi4x"  # struct flock on Linux; elsewhere the answer makes no sense
+        try:
+            asked = struct.pack(layout, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+            pid = struct.unpack(layout, fcntl.fcntl(self.file, fcntl.F_GETLK, asked))[4]
+            with open(f"/proc/{pid}/stat", "rb") as file:
+                state = file.read().rpartition(b")")[2].split()[0]
+        except (OSError, struct.error, IndexError):
+            return 0
+        return int(pid) if state in (b"T", b"t") else 0
 
     def release(self) -> None:
         """Let the next process write."""
