@@ -4,9 +4,10 @@ Each file on its own was checked when it was decoded.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from gascity.model.city import Agent
+from gascity.model.fields import PLAIN_WORK
 from gascity.model.layers import CITY_DEFAULTS, PACK_DEFAULTS, Setting
 from gascity.model.names import (
     NameCandidate,
@@ -40,7 +41,7 @@ def agent_problems(
     provider = providers.get(agent.provider)
     if provider is not None and not _all_known(agent, provider):
         problems += _options(agent, provider)
-    if agent.settings.default_sling_formula not in (None, "", "mol-do-work"):
+    if agent.settings.default_sling_formula not in (None, "", PLAIN_WORK):
         problems.append(_formula(agent))
     return problems
 
@@ -104,8 +105,8 @@ def _options(agent: Agent, provider: Provider) -> Iterator[Problem]:
             yield warning("option-not-taken", message, place, _known_options(key, provider))
 
 
-def _pairs(value: object) -> Iterator[tuple[str, object]]:
-    yield from value.items() if isinstance(value, Mapping) else ()
+def _pairs(value: object) -> Iterable[tuple[str, object]]:
+    return value.items() if isinstance(value, Mapping) else ()
 
 
 def _set_by(settings: Setting, key: str) -> Setting:
@@ -153,7 +154,7 @@ def _bad_choice(
 def _formula(agent: Agent) -> Problem:
     setting = agent.setting("default_sling_formula")
     message = f"formulas are not supported: `{setting.value}` is ignored, work runs as plain work"
-    return warning("formula-not-run", message, setting.place, 'set it to "mol-do-work"')
+    return warning("formula-not-run", message, setting.place, f'set it to "{PLAIN_WORK}"')
 
 
 def reference_problems(sources: Sources, agents: Sequence[Agent]) -> Iterator[Problem]:
@@ -166,10 +167,11 @@ def reference_problems(sources: Sources, agents: Sequence[Agent]) -> Iterator[Pr
     for agent in agents:
         candidate = NameCandidate(agent.name, agent.rank, agent)
         by_bare.setdefault(agent.name.bare, []).append(candidate)
-    for agent in dependent:
-        yield from _dependencies(agent, by_bare)
     has_v1_tables = any(problem.code == "agent-table" for problem in sources.problems)
+    # The agent may be in what could not be read, which has a problem of its own.
     incomplete = has_v1_tables or unread(sources.imports)
+    for agent in dependent:
+        yield from _dependencies(agent, by_bare, incomplete)
     for session in sessions:
         name = session.settings.template
         resolved = resolve(name, by_bare.get(parse_name(name).bare, []))
@@ -180,7 +182,7 @@ def reference_problems(sources: Sources, agents: Sequence[Agent]) -> Iterator[Pr
 
 
 def _dependencies(
-    agent: Agent, by_bare: Mapping[str, list[NameCandidate[Agent]]]
+    agent: Agent, by_bare: Mapping[str, list[NameCandidate[Agent]]], incomplete: bool
 ) -> Iterator[Problem]:
     setting = agent.setting("depends_on")
     for name in agent.settings.depends_on:
@@ -191,6 +193,8 @@ def _dependencies(
         resolved = resolve(name, near_by) if "." not in name else Resolved()
         if resolved.found is None:
             resolved = resolve(name, local)
+        if resolved.found is None and not resolved.candidates and incomplete:
+            continue
         if resolved.found is None:
             problem = _no_agent(name, resolved, setting.place, by_bare)
             yield problem if agent.layer != "pack" else problem.softened()

@@ -5,6 +5,7 @@ the agent's own directory, then patches (of packs, the city, the rig, this machi
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import count
 from typing import NamedTuple
 
 from gascity.compose.checks import agent_problems, reference_problems, unknown_provider
@@ -62,6 +63,9 @@ class _Shared(NamedTuple):
         return self.own_names | self.packs.names[scope] if scope else self.own_names
 
 
+CITY_PREFIX = "w"  # of work items outside rigs, unless [workspace] sets one
+
+
 def compose(sources: Sources, known: Iterable[str]) -> City:
     """Compose a city. `known` are the names of all built-in providers, loaded or not."""
     problems: list[Problem] = []
@@ -81,12 +85,13 @@ def compose(sources: Sources, known: Iterable[str]) -> City:
     if sources.only is None:
         problems += reference_problems(sources, agents)
         problems += _errors_without_agent(sources, agents)
+    rigs = _rigs(sources.rigs, workspace.prefix, problems)
     return City(
         root=sources.root,
         name=_city_name(sources, workspace),
         pack=sources.pack,
         agents=agents,
-        rigs=tuple(_rig(rig) for rig in sources.rigs),
+        rigs=rigs,
         providers=providers,
         configured=configured,
         default_provider=shared.default_provider,
@@ -96,7 +101,7 @@ def compose(sources: Sources, known: Iterable[str]) -> City:
         workspace=workspace,
         session=SessionSettings(sources.session),
         security=SecuritySettings(sources.security),
-        layers=CityLayers(sources.workspace, sources.session, sources.security),
+        layers=CityLayers(sources.workspace, sources.session, sources.security, sources.notify),
         pack_providers=packs.changed,
         named_sessions=(
             *_imported_sessions(sources),
@@ -433,10 +438,45 @@ def _bound_session(session: NamedSession, binding: str, rig: str | None = None) 
     return session._replace(settings=settings)
 
 
-def _rig(source: RigSource) -> Rig:
-    settings = RigSettings(source.layers)
-    prefix = settings.prefix or derived_prefix(source.name)
-    return Rig(source.name, source.path, prefix, source.git, settings, source.layers)
+def _rigs(
+    sources: Sequence[RigSource], city: str | None, problems: list[Problem]
+) -> tuple[Rig, ...]:
+    """Return the rigs, each with its own prefix; `city` is the one set for work outside rigs."""
+    rigs = [(source, RigSettings(source.layers)) for source in sources]
+    taken = {city.lower(): "the city"} if city else {}
+    prefixes: dict[str, str] = {}
+    for source, settings in rigs:  # prefixes that the user chose come first
+        prefix = settings.prefix
+        if prefix and prefix.lower() in taken:
+            problems.append(_same_prefix(source, prefix, taken[prefix.lower()]))
+        elif prefix:
+            taken[prefix.lower()] = f"rig `{source.name}`"
+            prefixes[source.name] = prefix
+    taken.setdefault(CITY_PREFIX, "the city")
+    for source, _ in rigs:
+        if source.name not in prefixes:
+            prefix = next(p for p in _prefix_candidates(source.name) if p not in taken)
+            taken[prefix] = f"rig `{source.name}`"
+            prefixes[source.name] = prefix
+    return tuple(
+        Rig(source.name, source.path, prefixes[source.name], source.git, settings, source.layers)
+        for source, settings in rigs
+    )
+
+
+def _same_prefix(source: RigSource, prefix: str, other: str) -> Problem:
+    layer = next(layer for layer in reversed(source.layers) if "prefix" in layer.values)
+    message = f"rig `{source.name}` and {other} have the same prefix `{prefix}`"
+    return Problem("duplicate-name", message, layer.place("prefix"), "change one of them")
+
+
+def _prefix_candidates(name: str) -> Iterator[str]:
+    """Yield the default prefix, then longer ones for a rig whose default is taken."""
+    first = derived_prefix(name)
+    yield first
+    word = "".join(char for char in name.lower() if char.isalnum())
+    yield from (word[:length] for length in range(3, len(word) + 1))
+    yield from (f"{first}{number}" for number in count(2))
 
 
 def derived_prefix(name: str) -> str:

@@ -228,6 +228,7 @@ def _option(key: str, table: TomlTable, below: Option) -> Option:
         _strings(table.values.get("flag")) or below.flag,
         table.text("pattern") if "pattern" in table.values else below.pattern,
         table.text("only") if "only" in table.values else below.only,
+        bool(table.values.get("saved", below.saved)),
     )
 
 

@@ -6,7 +6,7 @@ gets its own servers if the provider supports that; otherwise agents that differ
 servers with a secret are skipped.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from gascity.mcp.native import NativeServer, native_server, skipped_server
@@ -15,19 +15,17 @@ from gascity.model.city import Agent
 from gascity.model.plan import ServerEntry, Shape
 from gascity.model.problems import Problem
 from gascity.model.provider import Provider
-from gascity.render.server_access import access_problems
 
 FILE, LAUNCH, NONE = "file", "launch", "none"
 _PRIVATE, _PUBLIC = 0o600, 0o644
 
 
 class ServerRequest(NamedTuple):
-    """An agent of the directory, its servers, and the look-up of its launch's variables."""
+    """An agent of the directory and its servers."""
 
     agent: str
     provider: Provider
     servers: tuple[McpServer, ...]
-    resolve: Callable[[str], str | None]
 
 
 class TargetFile(NamedTuple):
@@ -165,11 +163,9 @@ def _draft(request: ServerRequest, providers: Mapping[str, Provider]) -> _Draft:
     return _Draft(request, natives, tuple(files))
 
 
-def _natives(
-    request: ServerRequest, provider: Provider, *, expanded: bool = True
-) -> dict[str, NativeServer]:
+def _natives(request: ServerRequest, provider: Provider) -> dict[str, NativeServer]:
     return {
-        server.name: native_server(server, provider, request.resolve, expanded=expanded)
+        server.name: native_server(server, provider)
         for server in sorted(request.servers, key=lambda server: server.name)
     }
 
@@ -228,7 +224,7 @@ def _by_file(draft: _Draft) -> Delivery:
             if native.entry is not None:
                 server = servers[name]
                 entries[name] = ServerEntry(native.entry, server.file, server.origin)
-                mode = _PRIVATE if native.literal_secret or native.literal else mode
+                mode = _PRIVATE if native.literal_secret else mode
         if entries:
             targets.append(TargetFile(file.path, file.shape, entries, mode))
     return _delivery(draft, FILE)._replace(targets=tuple(targets))
@@ -237,16 +233,13 @@ def _by_file(draft: _Draft) -> Delivery:
 def _by_launch(draft: _Draft) -> Delivery:
     import json
 
-    request, file = draft.request, draft.files[0]
-    facts = request.provider.facts.mcp
-    natives = _natives(request, request.provider, expanded=facts.launch_expands)
-    entries = {name: native.entry for name, native in natives.items() if native.entry is not None}
+    own, facts = draft.files[0], draft.request.provider.facts.mcp
+    entries = {name: each.entry for name, each in own.natives.items() if each.entry is not None}
     document: object = entries
-    for key in reversed(file.shape.key if facts.launch_key is None else facts.launch_key):
+    for key in reversed(own.shape.key if facts.launch_key is None else facts.launch_key):
         document = {key: document}
     content = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
-    launched = _Draft(request, natives, (file._replace(natives=natives),))
-    return _delivery(launched, LAUNCH)._replace(content=content)
+    return _delivery(draft._replace(files=(own,)), LAUNCH)._replace(content=content)
 
 
 def _in_conflict(draft: _Draft, other: str, path: str) -> Delivery:
@@ -280,38 +273,8 @@ def _delivery(draft: _Draft, mode: str) -> Delivery:
 
 def server_problems(provider: Provider, agent: Agent, delivery: Delivery) -> list[Problem]:
     """Return warnings about the servers of an agent that its headless runs cannot call."""
+    from gascity.render.server_access import access_problems
+
     takes_any = bool(provider.facts.mcp.target)
     lost = tuple(server.name for server in delivery.skipped)
     return access_problems(provider, agent, delivery.projected if takes_any else lost)
-
-
-class LaunchArguments(NamedTuple):
-    """Arguments and variables of a launch beside the provider's own."""
-
-    args: tuple[str, ...]
-    env: Mapping[str, str]
-    servers: tuple[str, ...] = ()  # that the launch gets, by name
-
-
-def launch_arguments(
-    provider: Provider, delivery: Delivery, workdir: str, file: str
-) -> LaunchArguments:
-    """Return the arguments that mark the directory as trusted and pass the servers.
-
-    `file` is the path of the launch's own servers, if it has any.
-    """
-    from gascity.render.arguments import fill_placeholders
-
-    facts = provider.facts
-    args, env = facts.trust.args, dict(facts.trust.env)
-    if delivery.mode == LAUNCH:
-        args += facts.mcp.launch_args
-        env |= facts.mcp.launch_env
-    elif delivery.targets:
-        env |= facts.mcp.env
-    values = {"workdir": workdir, "file": file, "json": delivery.content}
-    return LaunchArguments(
-        tuple(fill_placeholders(arg, values) for arg in args),
-        {name: fill_placeholders(text, values) for name, text in env.items()},
-        delivery.projected,
-    )

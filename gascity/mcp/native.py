@@ -2,71 +2,60 @@
 
 Providers differ in how a value refers to a variable of the environment (`${NAME}`, `$NAME`,
 `{env:NAME}`), in which keys they expand such references, and whether literal text can be escaped.
-`_Writer` writes each value so that the provider reads back exactly what was meant: a reference
-stays a reference where the provider expands it, otherwise its value is written out; text that the
+`_Writer` writes each value so that the provider reads back exactly what was meant; text that the
 provider would expand by accident is escaped, or the server is skipped.
+
+The value of a reference is never written. Where the provider does not expand references, a shell
+starts the program and expands them (`_started_by_shell`): the variables reach it in the
+environment. A server for which that is not possible, such as one over HTTP, is skipped.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
 from gascity.mcp.types import STDIO, McpServer
 from gascity.model.problems import Place, Problem, warning
 from gascity.model.provider import Provider
-from gascity.model.secrets import EnvReference, is_secret, parts
+from gascity.model.secrets import EnvReference, escaped, names_in, parts
 from gascity.model.settings import NativeServerKeys
 
-Resolve = Callable[[str], str | None]
+NOT_POSSIBLE = "reference-not-possible"
+_SHELL = "/bin/sh"
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SHELL_SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%+=:,./-_")
 
 
 class NativeServer(NamedTuple):
     """A server as an entry of a provider's file; without an entry, the reason it is skipped.
 
-    `references` are the variables that a launch must have. `literal`: a variable's value is
-    written out in the entry. `literal_secret`: so is a secret.
+    `references` are the variables that a launch must have. `literal_secret`: the definition
+    contains a secret, and so does the entry.
     """
 
     entry: dict[str, object] | None
     literal_secret: bool = False
-    literal: bool = False
     references: tuple[str, ...] = ()
     problems: tuple[Problem, ...] = ()
     reason: str = ""
     code: str = ""
 
 
-def native_server(
-    server: McpServer, provider: Provider, resolve: Resolve, *, expanded: bool = True
-) -> NativeServer:
-    """Translate a server; one that the provider cannot use is skipped with a reason.
-
-    `expanded` is False where the provider expands no references at all.
-    """
+def native_server(server: McpServer, provider: Provider) -> NativeServer:
+    """Translate a server; one that the provider cannot use is skipped with a reason."""
     unsupported = _unsupported(server, provider)
     if unsupported is not None:
         return unsupported
-    writer = _Writer(_syntax_of(provider) if expanded else _LITERAL, resolve)
+    writer = _Writer(_syntax_of(provider))
     try:
         entry = _entry(server, provider, writer)
     except NotWritableError as error:
         return _not_writable(server, provider, error)
     return NativeServer(
         entry,
-        literal_secret=bool(server.secrets or writer.secrets),
-        literal=bool(writer.literals),
+        literal_secret=bool(server.secrets),
         references=tuple(dict.fromkeys(writer.references)),
-        problems=tuple(
-            warning(
-                "literal-reference",
-                f"server `{server.name}`: `{provider.name}` cannot refer to `{name}` there, so "
-                "its value is written out",
-                Place(server.file),
-            )
-            for name in dict.fromkeys(writer.literals)
-        ),
     )
 
 
@@ -101,9 +90,9 @@ def _unsupported(server: McpServer, provider: Provider) -> NativeServer | None:
 
 def _not_writable(server: McpServer, provider: Provider, error: "NotWritableError") -> NativeServer:
     name = provider.name
-    if error.code == "missing-env":
-        reason = f"`{error.name}` is not set, and `{name}` cannot look it up itself"
-        hint = "set it, or give the agent an `env` entry of that name"
+    if error.code == NOT_POSSIBLE:
+        reason = f"`{name}` cannot refer to the variable `{error.name}` in its `{error.key}`"
+        hint = "values of variables are never written to files; use another provider"
     else:
         reason = f"`{name}` would expand text in its `{error.key}`, which cannot be escaped"
         hint = "put the text in a variable, and refer to it with ${NAME}"
@@ -118,6 +107,7 @@ def _entry(server: McpServer, provider: Provider, writer: "_Writer") -> dict[str
     keys = {STDIO: facts.stdio, "http": facts.http, "sse": facts.sse}[server.transport]
     entry = dict(keys.set)
     if server.transport == STDIO:
+        server = _started_by_shell(server, provider, keys, writer)
         _put_command(entry, server, keys, writer)
         _put_env(entry, server, keys, writer)
     else:
@@ -133,12 +123,7 @@ def _put_command(
 ) -> None:
     shell = keys.args_quote == "sh"
     command = writer.text("command", server.command, shell=shell)
-    # For finding secrets: `--token X` and `--token=X` name X by the flag.
-    flags = ("", *server.args)
-    args = [
-        writer.text("args", arg, arg if "=" in arg else flag, shell=shell)
-        for flag, arg in zip(flags, server.args, strict=False)
-    ]
+    args = [writer.text("args", arg, shell=shell) for arg in server.args]
     if keys.command_and_args:
         entry[keys.command_and_args] = [command, *args]
         return
@@ -157,7 +142,7 @@ def _put_env(
         if keys.env_names and parts(value) == [EnvReference(name)]:
             names.append(name)
         else:
-            values[name] = writer.text("env", value, name)
+            values[name] = writer.text("env", value)
     writer.references += names
     entry |= {keys.env_names: names} if keys.env_names and names else {}
     entry |= {keys.env or "env": values} if values else {}
@@ -178,7 +163,7 @@ def _put_headers(
             names[name] = _variable(value)
             writer.references.append(names[name])
         else:
-            values[name] = writer.text("headers", value, name)
+            values[name] = writer.text("headers", value)
     entry |= {keys.env_headers: names} if keys.env_headers and names else {}
     entry |= {keys.headers or "headers": values} if values else {}
 
@@ -189,6 +174,71 @@ def _variable(value: str) -> str:
         case [EnvReference(name)]:
             return name
     return ""
+
+
+def _started_by_shell(
+    server: McpServer, provider: Provider, keys: NativeServerKeys, writer: "_Writer"
+) -> McpServer:
+    """Return the server, started by a shell if the provider cannot express its references.
+
+    The shell expands them. Their variables reach it in the environment: by the provider's list of
+    names, by references in `env`, or because the provider passes its whole environment on.
+    """
+    unexpressed = {key: name for key, name in _references(server) if not writer.can_refer(key)}
+    if not unexpressed:
+        return server
+    names = list(dict.fromkeys(name for _, name in _references(server)))
+    # Variables that only pass on one of the launch reach the program without the shell.
+    passed_on = {name for name, value in server.env.items() if _variable(value) == name}
+    own = {name: value for name, value in server.env.items() if name not in passed_on}
+    exported = {name: value for name, value in own.items() if name in names or names_in(value)}
+    rest = {name: value for name, value in own.items() if name not in exported}
+    if keys.env_names or writer.can_refer("env"):
+        rest |= {name: f"${{{name}}}" for name in names}
+    elif provider.facts.mcp.passes_environment:
+        writer.references += names
+    else:
+        raise NotWritableError(NOT_POSSIBLE, *next(iter(unexpressed.items())))
+    server = server._replace(env=rest)
+    texts = (server.command, *server.args, *exported.values())
+    if not exported and not any(names_in(text) for text in texts):
+        return server
+    if not all(map(_VARIABLE.fullmatch, exported)):
+        raise NotWritableError(NOT_POSSIBLE, *next(iter(unexpressed.items())))
+    script = escaped(_script(server, exported))
+    try:
+        writer.text("args", script)
+    except NotWritableError:  # the provider would expand the references in the script
+        raise NotWritableError(NOT_POSSIBLE, *next(iter(unexpressed.items()))) from None
+    return server._replace(command=_SHELL, args=("-c", script))
+
+
+def _references(server: McpServer) -> Iterator[tuple[str, str]]:
+    """Yield the references of a program: the key and the variable."""
+    texts = (("command", (server.command,)), ("args", server.args), ("env", server.env.values()))
+    for key, values in texts:
+        yield from ((key, name) for value in values for name in names_in(value))
+
+
+def _script(server: McpServer, exported: Mapping[str, str]) -> str:
+    """Return a script that starts a program with these variables beside its environment.
+
+    All references are expanded before the first variable is set: one may have the name of another.
+    """
+    values = (*exported.values(), server.command, *server.args)
+    words = " ".join(
+        _shell_word(
+            [
+                (f"${{{part.name}}}", True) if isinstance(part, EnvReference) else (part, False)
+                for part in parts(value)
+            ]
+        )
+        for value in values
+    )
+    if not exported:
+        return f"exec {words}"
+    variables = " ".join(f'{name}="${{{at}}}"' for at, name in enumerate(exported, 1))
+    return f'set -- {words}; export {variables}; shift {len(exported)}; exec "$@"'
 
 
 def _timeout(key: str, seconds: float) -> int | float:
@@ -208,9 +258,6 @@ class _Syntax(NamedTuple):
     keys: frozenset[str]
     expands: re.Pattern[str] | None
     escape: Mapping[str, str]
-
-
-_LITERAL = _Syntax("", frozenset(), None, {})  # where nothing is expanded
 
 
 def _syntax_of(provider: Provider) -> _Syntax:
@@ -249,51 +296,39 @@ class NotWritableError(Exception):
 
 
 class _Writer:
-    """Writes the values of one server, and records references and what it wrote out."""
+    """Writes the values of one server, and records the references."""
 
-    def __init__(self, syntax: _Syntax, resolve: Resolve) -> None:
+    def __init__(self, syntax: _Syntax) -> None:
         self.syntax = syntax
-        self.resolve = resolve
         self.references: list[str] = []
-        self.literals: list[str] = []
-        self.secrets: set[str] = set()
 
-    def text(self, key: str, value: str, name: str = "", *, shell: bool = False) -> str:
+    def can_refer(self, key: str) -> bool:
+        """Return whether the provider expands references in a key."""
+        return bool(self.syntax.reference) and key in self.syntax.keys
+
+    def text(self, key: str, value: str, *, shell: bool = False) -> str:
         """Return a value in the provider's syntax; with `shell`, as one word for a shell.
 
-        `name` is that of the variable or header, which may mark the value as a secret. Raises
-        NotWritableError for text that would be expanded, and for unset variables whose value is
-        needed.
+        Raises NotWritableError for references that the provider does not expand, and for other
+        text that it would.
         """
-        pieces = [self._piece(key, name, part) for part in parts(value)]
+        pieces = [self._piece(key, part) for part in parts(value)]
         self._check_expansion(key, pieces)
         if not shell:
             return "".join(text for text, _ in pieces)
-        if not any(is_reference for _, is_reference in pieces):
-            return _shell_quoted("".join(text for text, _ in pieces))
-        return f'"{"".join(text if by_name else _in_quotes(text) for text, by_name in pieces)}"'
+        return _shell_word(pieces)
 
-    def _piece(self, key: str, name: str, part: str | EnvReference) -> tuple[str, bool]:
-        """Return a part as written, and whether it is still a reference."""
-        expands = key in self.syntax.keys
+    def _piece(self, key: str, part: str | EnvReference) -> tuple[str, bool]:
+        """Return a part as written, and whether it is a reference."""
         if isinstance(part, EnvReference):
-            if expands and self.syntax.reference:
-                self.references.append(part.name)
-                return self.syntax.reference.replace("NAME", part.name), True
-            part = self._value_of(key, name, part.name)
-        if expands:
+            if not self.can_refer(key):
+                raise NotWritableError(NOT_POSSIBLE, key, part.name)
+            self.references.append(part.name)
+            return self.syntax.reference.replace("NAME", part.name), True
+        if key in self.syntax.keys:
             for text, protected in self.syntax.escape.items():
                 part = part.replace(text, protected)
         return part, False
-
-    def _value_of(self, key: str, name: str, variable: str) -> str:
-        value = self.resolve(variable)
-        if value is None:
-            raise NotWritableError("missing-env", key, variable)
-        self.literals.append(variable)
-        if value and (is_secret(variable) or is_secret(name)):
-            self.secrets.add(value)
-        return value
 
     def _check_expansion(self, key: str, pieces: list[tuple[str, bool]]) -> None:
         """Raise NotWritableError if the provider would expand anything but our references."""
@@ -308,6 +343,13 @@ class _Writer:
         for match in expands.finditer("".join(text for text, _ in pieces)):
             if match.span() not in references:
                 raise NotWritableError("would-expand", key)
+
+
+def _shell_word(pieces: Sequence[tuple[str, bool]]) -> str:
+    """Return texts as one shell word; those marked as references stay unquoted."""
+    if not any(is_reference for _, is_reference in pieces):
+        return _shell_quoted("".join(text for text, _ in pieces))
+    return f'"{"".join(text if by_name else _in_quotes(text) for text, by_name in pieces)}"'
 
 
 def _shell_quoted(text: str) -> str:

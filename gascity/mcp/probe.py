@@ -202,7 +202,7 @@ def _probe_stdio(
         process = subprocess.Popen(
             call.command,
             cwd=cwd,
-            env={**environ, **dict(call.env)},
+            env={**environ, "PWD": cwd, **dict(call.env)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -7,7 +7,7 @@ value if it is valid TOML already, else the whole text first.
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Set
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from gascity.mcp.types import HTTP, SSE, STDIO, McpServer
 from gascity.model.layers import DEFINITION, Layer
@@ -22,10 +22,12 @@ from gascity.model.secrets import (
 )
 from gascity.model.settings import ServerDefinition
 from gascity.model.tables import MCP_SERVER
-from gascity.render.templates import TemplateContext, expand, expand_table, template_line
 from gascity.source.decode import decode, for_others
 from gascity.source.disk import Disk, bad_utf8, is_below
 from gascity.toml.read import TomlError, has_bom, parse
+
+if TYPE_CHECKING:
+    from gascity.render.templates import TemplateContext
 
 _SUFFIXES = (".template.toml", ".toml")
 # Compiled when needed: most servers have neither an address nor headers.
@@ -79,7 +81,12 @@ def read_server_files(disk: Disk, home: ServerDirectory) -> list[ServerFile]:
     found: dict[str, ServerFile] = {}
     for entry in disk.names(directory):
         suffix = next((suffix for suffix in _SUFFIXES if entry.endswith(suffix)), "")
-        if not suffix or entry[0] in "._" or disk.is_directory(f"{directory}/{entry}"):
+        if entry[0] in "._":
+            continue
+        if disk.is_directory(f"{directory}/{entry}"):
+            disk.problems.append(_is_directory(f"{home.directory}/{entry}"))
+            continue
+        if not suffix:
             continue
         stem = entry.removesuffix(suffix)
         file = f"{home.directory}/{entry}"
@@ -88,6 +95,13 @@ def read_server_files(disk: Disk, home: ServerDirectory) -> list[ServerFile]:
         else:
             found[stem] = _read_file(disk, home, stem, file, suffix == _SUFFIXES[0])
     return [found[stem] for stem in sorted(found)]
+
+
+def _is_directory(path: str) -> Problem:
+    name = path.rpartition("/")[2]
+    message = f"`{name}` is a directory, which is not read: a server is a TOML file"
+    hint = f"move its files to {path.rpartition('/')[0]}, or start its name with an underscore"
+    return warning("not-a-file", message, Place(path), hint)
 
 
 def _duplicate(first: ServerFile, file: str) -> ServerFile:
@@ -138,7 +152,7 @@ def expand_server(
     disk: Disk,
     home: ServerDirectory,
     file: ServerFile,
-    context: TemplateContext,
+    context: "TemplateContext",
     secrets: Mapping[str, str],
 ) -> ServerResult:
     """Expand a template for one agent.
@@ -149,6 +163,8 @@ def expand_server(
         return ServerResult(None)
     if file.table is None:
         return _expand_text(disk, home, file, context, secrets)
+    from gascity.render.templates import expand_table
+
     table = expand_table(file.table, file.file, context, lambda *at: _place_in_value(file, *at))
     if any(problem.is_error for problem in table.problems):
         return ServerResult(None, table.problems)
@@ -165,10 +181,12 @@ def _expand_text(
     disk: Disk,
     home: ServerDirectory,
     file: ServerFile,
-    context: TemplateContext,
+    context: "TemplateContext",
     secrets: Mapping[str, str],
 ) -> ServerResult:
     """Expand the whole text of a template, then parse it."""
+    from gascity.render.templates import expand, template_line
+
     expanded = expand(file.text, file.file, context)
     if expanded.text is None:
         return ServerResult(None, expanded.problems)
@@ -338,13 +356,12 @@ def _shape_problems(file: str, definition: ServerDefinition, keys: Set[str]) -> 
 
 def _key_problems(file: str, definition: ServerDefinition) -> Iterator[Problem]:
     """Yield invalid names of variables and headers."""
-    # Placed at the table: the line of an entry would show its value, which may be a secret.
     for name in definition.env:
         if not re.match(_VARIABLE, name):
             message = f"`{name}` is not a valid variable name"
-            yield Problem("bad-name", message, Place(file, ("env",)))
+            yield Problem("bad-name", message, Place(file, ("env", name)))
     for name, value in definition.headers.items():
-        place = Place(file, ("headers",))
+        place = Place(file, ("headers", name))
         if not re.match(_HEADER, name):
             yield Problem("bad-name", f"`{name}` is not a valid header name", place)
         elif any(char in value for char in "\r\n"):

@@ -18,7 +18,6 @@ from gascity.model.provider import Provider
 from gascity.model.secrets import agent_secrets, filled
 from gascity.prompts import Prompts
 from gascity.providers.registry import provider_files
-from gascity.render.templates import TemplateContext
 from gascity.render.variables import functions, variables
 from gascity.source.disk import Disk
 from gascity.source.providers import read_provider
@@ -27,8 +26,14 @@ from gascity.source.providers import read_provider
 class ServerResolver:
     """Resolves the servers of a city's agents; each directory is read once for all of them."""
 
-    def __init__(self, prompts: Prompts) -> None:
+    def __init__(self, prompts: Prompts, valid: dict[str, ServerFile] | None = None) -> None:
+        """`valid` has the last valid version of each file, which replaces an invalid one.
+
+        It is updated; `notes` says which files are replaced, and why. None: report errors only.
+        """
         self.prompts = prompts
+        self.notes: list[str] = []
+        self._valid = valid
         self._read: dict[str, tuple[ServerDirectory, list[ServerFile]]] = {}
 
     def of(self, agent: Agent) -> AgentServers:
@@ -74,8 +79,21 @@ class ServerResolver:
             home = ServerDirectory(
                 directory, asset_dir.pack, asset_dir.origin, asset_dir.is_own(agent)
             )
-            self._read[directory] = (home, read_server_files(self.prompts.disk, home))
+            files = read_server_files(self.prompts.disk, home)
+            self._read[directory] = (home, [self._last_valid(file) for file in files])
         return self._read[directory]
+
+    def _last_valid(self, file: ServerFile) -> ServerFile:
+        """Return the file, or its last valid version if it has errors."""
+        if self._valid is None:
+            return file
+        if not file.has_errors:
+            self._valid[file.file] = file
+        elif file.file in self._valid:
+            error = next(problem for problem in file.problems if problem.is_error)
+            self.notes.append(f"{file.file}: {error.message}; its last valid version stays in use")
+            return self._valid[file.file]
+        return file
 
     def _results(
         self, agent: Agent, chosen: list[tuple[ServerDirectory, ServerFile]]
@@ -92,6 +110,8 @@ class ServerResolver:
         supported = provider is not None and bool(provider.facts.mcp.target)
         for i, (home, file) in enumerate(chosen):
             if file.template:
+                from gascity.render.templates import TemplateContext
+
                 context = TemplateContext(known, calls, home.pack in self.prompts.lenient)
                 expanded = expand_server(self.prompts.disk, home, file, context, secrets)
                 # Problems of the expansion matter only if the provider gets the result.

@@ -145,6 +145,7 @@ class CityLayers(NamedTuple):
     workspace: tuple[Layer, ...]
     session: tuple[Layer, ...]
     security: tuple[Layer, ...]
+    notify: tuple[Layer, ...] = ()
 
 
 class City(NamedTuple):

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import NamedTuple
 
+PLAIN_WORK = "mol-do-work"  # the formula that means: the text is the work
+
 
 class Merge(Enum):
     """How the value of a layer combines with the values of the layers below it."""
@@ -212,7 +214,7 @@ AGENT = table(
         Field(
             "default_sling_formula",
             _S,
-            'Formula for work slung to it; "mol-do-work" is plain work.',
+            f'Formula for work slung to it; "{PLAIN_WORK}" is plain work.',
         ),
         Field(
             "option_defaults",
@@ -222,6 +224,11 @@ AGENT = table(
             Merge.OVERLAY,
         ),
         Field("options", Kind.ANY_MAP, "Passed to the provider unchanged.", {}, Merge.OVERLAY),
+        Field("temperature", Kind.NUMBER, "Sampling temperature of the model.", minimum=0),
+        Field("top_p", Kind.NUMBER, "Nucleus sampling of the model.", minimum=0),
+        Field("steps", _I, "Maximum number of turns before it must answer.", minimum=1),
+        Field("variant", _S, "Variant of the model, as the provider spells it."),
+        Field("color", _S, "Color in user interfaces: `#rrggbb` or a word."),
         # Permissions
         Field("tools.allow", _L, "Tools it may use: name, name(glob), server/tool or *."),
         Field("tools.deny", _L, "Tools it must not use; layers only add to it.", (), Merge.GROW),
@@ -264,9 +271,19 @@ AGENT = table(
             20,
             minimum=0,
         ),
+        Field(
+            "limits.delegation_self",
+            _B,
+            "Let its sessions sling work to their own agent, without --wait.",
+            False,
+        ),
         # Launch
         Field("start_command", _S, "Shell command to run instead of the provider."),
-        Field("args", _L, "Arguments of the provider's command; replaces its own."),
+        Field(
+            "args",
+            _L,
+            "Arguments of the provider's command; in headless runs after `headless.args`.",
+        ),
         Field(
             "prompt_mode",
             _S,

@@ -11,6 +11,11 @@ from collections.abc import Mapping
 AGENT_IGNORED: Mapping[str, str] = {
     "lifecycle": "headless runs end by themselves, and terminals run until they are stopped",
     "options": "no provider takes free options; use option_defaults or args",
+    "temperature": "providers take it only from agent files, which are not written yet",
+    "top_p": "providers take it only from agent files, which are not written yet",
+    "steps": "providers take it only from agent files, which are not written yet",
+    "variant": "use option_defaults.effort",
+    "color": "it is not used",
     "process_names": "processes are identified by their id",
     "tools.exposure": "MCP servers are always offered as tools",
     "capabilities.allow": "tools do not report their capabilities",
@@ -23,7 +28,6 @@ PROVIDER_IGNORED: Mapping[str, str] = {
     "supports_hooks": "hooks come from the provider's overlay",
     "resume_style": "flags and subcommands are passed in the same way",
     "fork_flag": "sessions never fork a conversation",
-    "mcp.passes_environment": "servers get the variables that their definition names",
 }
 # Of other tables: descriptive keys, which published files have for their readers.
 OTHER_IGNORED: Mapping[str, Mapping[str, str]] = {

@@ -244,7 +244,12 @@ class SettingsRecord:
         return {name: getattr(self, name) for name in names}
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self.as_dict() == other.as_dict()
+        if type(self) is not type(other):
+            return False
+        # Equal layers give equal values, and comparing them is much cheaper than computing every
+        # field: a reload compares all agents of a city.
+        same = self._path == other._path and self._layers == other._layers
+        return same or self.as_dict() == other.as_dict()
 
     __hash__ = None  # type: ignore[assignment]
 

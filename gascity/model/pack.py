@@ -107,6 +107,7 @@ class Sources(NamedTuple):
     workspace: tuple[Layer, ...]
     session: tuple[Layer, ...]
     security: tuple[Layer, ...]
+    notify: tuple[Layer, ...]
     defaults: tuple[Layer, ...]
     patches: tuple[Patch, ...]
     local_patches: tuple[Patch, ...]

@@ -38,6 +38,7 @@ class Option(NamedTuple):
     flag: tuple[str, ...] = ()
     pattern: str | None = None
     only: str = ""  # the kind of run that takes it; any
+    saved: bool = False  # the program saves it in the user's own settings
 
     @property
     def values(self) -> tuple[str, ...]:

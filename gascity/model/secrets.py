@@ -113,12 +113,20 @@ def _masked(value: object, secret: bool) -> object:
             pairs = value.items()
             return {name: _masked(item, secret or is_secret(str(name))) for name, item in pairs}
         case list() | tuple():
-            return [_masked(item, secret) for item in value]
+            return [_masked_entry(item, secret) for item in value]
         case str() if secret and not _is_reference(value):
             return HIDDEN
         case str() | None:
             return value
     return HIDDEN if secret else value
+
+
+def _masked_entry(item: object, secret: bool) -> object:
+    """Mask an item of a list; the `key` of a table in a list is its name, not a secret."""
+    shown = _masked(item, secret)
+    if not secret and isinstance(item, Mapping) and isinstance(shown, dict) and "key" in item:
+        shown["key"] = _masked(item["key"], secret=False)
+    return shown
 
 
 def _is_reference(value: str) -> bool:

@@ -15,6 +15,7 @@ from gascity.model.tables import (
     IMPORT,
     MCP_SERVER,
     NAMED_SESSION,
+    NOTIFY,
     PACK,
     PROVIDER,
     RIG,
@@ -62,6 +63,7 @@ class AgentLimits(SettingsRecord):
     cost_per_day: float | None = None
     delegation_depth: int = 1
     delegation_budget: int = 20
+    delegation_self: bool = False
 
 
 class AgentSettings(SettingsRecord):
@@ -114,6 +116,11 @@ class AgentSettings(SettingsRecord):
     default_sling_formula: str | None = None
     option_defaults: Mapping[str, str]
     options: Mapping[str, object]
+    temperature: float | None = None
+    top_p: float | None = None
+    steps: int | None = None
+    variant: str | None = None
+    color: str | None = None
     tools: AgentTools
     capabilities: Filter
     skills_filter: Filter
@@ -224,7 +231,6 @@ class ProviderMcp(SettingsRecord):
     escape: Mapping[str, str]
     launch_args: tuple[str, ...]
     launch_key: tuple[str, ...] | None
-    launch_expands: bool = True
     launch_env: Mapping[str, str]
     launch_always: bool = False
     grant: Literal["open", "flag", "args", "file"] | None = None
@@ -248,6 +254,17 @@ class ProviderTrust(SettingsRecord):
 
     args: tuple[str, ...]
     env: Mapping[str, str]
+    asks: bool = False
+
+
+class ProviderLogin(SettingsRecord):
+    """Nested table `login` of a provider."""
+
+    _table = PROVIDER
+
+    files: tuple[str, ...]
+    env: tuple[str, ...]
+    keychain: bool = False
 
 
 class ProviderTools(SettingsRecord):
@@ -342,6 +359,7 @@ class ProviderFacts(SettingsRecord):
         "agents": ProviderAgents,
         "mcp": ProviderMcp,
         "trust": ProviderTrust,
+        "login": ProviderLogin,
         "tools": ProviderTools,
         "conversation": ProviderConversation,
         "terminal": ProviderTerminal,
@@ -364,6 +382,7 @@ class ProviderFacts(SettingsRecord):
     instructions_file: str = "AGENTS.md"
     instructions_also: tuple[str, ...]
     supports_hooks: bool = False
+    hook_output: Literal["text", "context", "event-context", "inject-steps"] = "text"
     interactive: bool = True
     resume_flag: str | None = None
     resume_style: Literal["flag", "subcommand"] = "flag"
@@ -381,6 +400,7 @@ class ProviderFacts(SettingsRecord):
     agents: ProviderAgents
     mcp: ProviderMcp
     trust: ProviderTrust
+    login: ProviderLogin
     tools: ProviderTools
     conversation: ProviderConversation
     terminal: ProviderTerminal
@@ -448,6 +468,7 @@ class WorkspaceSettings(SettingsRecord):
     env: Mapping[str, str]
     max_active_sessions: int = 8
     cost_per_day: float | None = None
+    suspended_on_start: bool = False
 
 
 class SessionSettings(SettingsRecord):
@@ -467,6 +488,18 @@ class SecuritySettings(SettingsRecord):
     _table = SECURITY
 
     require_enforcement: bool = False
+
+
+class NotifySettings(SettingsRecord):
+    """Settings of one notify: [notify]."""
+
+    _table = NOTIFY
+
+    on: tuple[str, ...]
+    command: tuple[str, ...]
+    desktop: bool = False
+    webhook: str | None = None
+    min_interval: float
 
 
 class ServerDefinition(SettingsRecord):

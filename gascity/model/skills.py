@@ -44,7 +44,7 @@ def read_skill_text(name: str, text: str, file: str) -> SkillText:
     """Read the SKILL.md of the directory `name`; `file` is its displayed path."""
     front = read_front_matter(text)
     if front is None:
-        return SkillText("", {}, (_no_front_matter(name, file),))
+        return SkillText("", {}, (_no_front_matter(name, text, file),))
     described = front.values.get("description")
     return SkillText(
         " ".join(described.split()) if isinstance(described, str) else "",
@@ -67,7 +67,14 @@ def _problems(name: str, front: FrontMatter, file: str) -> Iterator[Problem]:
         yield from _others(front, file)
 
 
-def _no_front_matter(name: str, file: str) -> Problem:
+def _no_front_matter(name: str, text: str, file: str) -> Problem:
+    if text.removeprefix("\ufeff").partition("\n")[0].rstrip() == "---":
+        return Problem(
+            "skill-without-description",
+            f"the front matter of skill `{name}` is not closed, so it has no description",
+            Place(file, line=1, col=1),
+            "add a line `---` after its last field",
+        )
     return Problem(
         "skill-without-description",
         f"skill `{name}` has no front matter and therefore no description",

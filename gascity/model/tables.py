@@ -21,7 +21,9 @@ WORKSPACE = table(
             minimum=-1,
         ),
         Field("cost_per_day", Kind.NUMBER, "Maximum cost of the city per day.", minimum=0),
+        Field("suspended_on_start", _B, "Start no sessions in this city.", False),
     ),
+    aliases={"suspended": "suspended_on_start"},
 )
 SESSION = table(
     "session",
@@ -57,6 +59,27 @@ SECURITY = table(
             _B,
             "Report tool limits that a provider cannot enforce as errors.",
             False,
+        ),
+    ),
+)
+NOTIFY = table(
+    "notify",
+    (
+        Field(
+            "on",
+            _L,
+            "What to notify of: work that failed or is done, sessions that wait for a user.",
+            ("failed", "waiting"),
+            choices=("failed", "waiting", "done"),
+        ),
+        Field("command", _L, "Program to run, with the event as JSON on standard input.", ()),
+        Field("desktop", _B, "Show a desktop notification.", False),
+        Field("webhook", _S, "URL to POST the event to, as JSON; may contain `${NAME}`."),
+        Field(
+            "min_interval",
+            _D,
+            "Minimum time between two notifications; events in between are sent together.",
+            "30s",
         ),
     ),
 )
@@ -184,7 +207,7 @@ PROVIDER = table(
         Field("display_name", _S, "Product name."),
         Field("base", _S, "Provider to inherit from: `claude`, `builtin:claude`."),
         Field("command", _S, "Program to run."),
-        Field("args", _L, "Arguments of an interactive session.", ()),
+        Field("args", _L, "Arguments of its command; in headless runs after `headless.args`.", ()),
         Field("env", Kind.STRING_MAP, "Environment variables of every launch.", {}, Merge.OVERLAY),
         Field("path_check", _S, "Program to look for on PATH instead of the command."),
         Field("process_names", _L, "Names of its process.", ()),
@@ -206,6 +229,13 @@ PROVIDER = table(
         Field("instructions_file", _S, "Instructions file it reads.", "AGENTS.md"),
         Field("instructions_also", _L, "Other instructions files it reads.", ()),
         Field("supports_hooks", _B, "It can run hook commands.", False),
+        Field(
+            "hook_output",
+            _S,
+            "What its hooks print to add text to the conversation.",
+            "text",
+            choices=("text", "context", "event-context", "inject-steps"),
+        ),
         Field("interactive", _B, "It can run interactively in a terminal.", True),
         Field("resume_flag", _S, "Flag or subcommand to resume a conversation."),
         Field("resume_style", _S, "What resume_flag is.", "flag", choices=("flag", "subcommand")),
@@ -262,7 +292,7 @@ PROVIDER = table(
         Field("mcp.expands", _L, "Forms of variable references that it expands itself.", ()),
         Field("mcp.expands_in", _L, "Keys in which it expands them.", ()),
         Field("mcp.reference", _S, "How it refers to an environment variable."),
-        Field("mcp.passes_environment", _B, "Servers inherit its environment.", True),
+        Field("mcp.passes_environment", _B, "Programs of servers inherit its environment.", True),
         Field(
             "mcp.env",
             Kind.STRING_MAP,
@@ -279,7 +309,6 @@ PROVIDER = table(
         ),
         Field("mcp.launch_args", _L, "Arguments that pass servers to one launch.", ()),
         Field("mcp.launch_key", _L, "Key path for a launch (default: mcp.key)."),
-        Field("mcp.launch_expands", _B, "It also expands servers of a launch.", True),
         Field(
             "mcp.launch_env",
             Kind.STRING_MAP,
@@ -313,6 +342,10 @@ PROVIDER = table(
         *_wire("sse"),
         Field("trust.args", _L, "Arguments that skip its trust prompts.", ()),
         Field("trust.env", Kind.STRING_MAP, "Environment that skips them.", {}, Merge.OVERLAY),
+        Field("trust.asks", _B, "A terminal asks for trust in each new directory.", False),
+        Field("login.files", _L, "Files that exist after a login, from `~` or a variable.", ()),
+        Field("login.env", _L, "Variables that replace a login.", ()),
+        Field("login.keychain", _B, "On macOS, the login may be in the keychain.", False),
         Field("tools.allow_flag", _S, "Flag to allow tools."),
         Field("tools.deny_flag", _S, "Flag to deny tools."),
         Field("tools.separator", _S, "Separator of several tools after one flag."),
@@ -386,6 +419,7 @@ OPTION = table(
         Field("pattern", _S, "Pattern of values outside the choices."),
         Field("choices", Kind.TABLES, "Values with their flag_args or env.", ()),
         Field("only", _S, "Runs that accept its flags.", choices=("headless", "interactive")),
+        Field("saved", _B, "The program saves the value in the user's own settings.", False),
         Field("omit", _B, "Remove the option of the base.", False),
     ),
 )
@@ -405,6 +439,7 @@ CITY_TABLES: Mapping[str, Table | None] = {
     "session": SESSION,
     "templates": TEMPLATES,
     "security": SECURITY,
+    "notify": NOTIFY,
     "implicit_agents": None,
     "agent_defaults": None,
     "agents": None,
@@ -509,20 +544,14 @@ PACK_FILE_NOT_ACTED_ON: Mapping[str, str] = {
     "defaults": "[defaults.rig.imports] belongs in city.toml",
 }
 WORKSPACE_NOT_ACTED_ON: Mapping[str, str] = {
-    "includes": "use [imports], as `city migrate` does",
-    "default_rig_includes": "use [defaults.rig.imports], as `city migrate` does",
-    "global_fragments": "use append_fragments in [agent_defaults], as `city migrate` does",
     "install_agent_hooks": "hooks come from the provider's overlay",
     "isolation": "set isolation in [agent_defaults]",
     "start_command": "set start_command in [agent_defaults]",
     "color": "it is not used",
     "session_template": "sessions are named after their agent",
-    "suspended": "use suspended_on_start of rigs, or suspended of agents",
-    "suspended_on_start": "use suspended_on_start of rigs, or suspended of agents",
     "timezone": "orders are not run",
 }
 RIG_NOT_ACTED_ON: Mapping[str, str] = {
-    "includes": "use [rigs.imports], as `city migrate` does",
     "default_sling_target": "`city sling` names its agent",
     "default_sling_targets": "`city sling` names its agent",
     "dolt_host": _STORE,

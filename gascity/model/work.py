@@ -45,6 +45,8 @@ SUCCEEDED, RUN_FAILED, TIMED_OUT, LOST, LIMITED, STOPPED_BY_CITY, NEVER_RAN = (
     "never-ran",
 )
 
+SELF_RESTART = "self-restart"  # request of a session for its own restart; users send `restart`
+
 HUMAN = "human"  # the user, as sender and recipient of mail and as actor of events
 HIGHEST, NORMAL, LOWEST = 0, 2, 4  # priorities
 
@@ -96,6 +98,7 @@ class NewWork(NamedTuple):
     parent: str = ""  # the item its sender was working on
     depth: int = 0  # number of ancestors
     key: str = ""  # idempotency key: the same key again returns the same item
+    start_from: str = ""  # a work item or branch whose commits it starts from
 
 
 class Work(NamedTuple):
@@ -126,6 +129,19 @@ class Work(NamedTuple):
     sender: str = HUMAN
     parent: str = ""
     depth: int = 0
+    start_from: str = ""  # a work item or branch; empty: the rig's default branch
+    attempts_before: int = 0  # those before the last retry by a user
+    failures_before: int = 0
+
+    @property
+    def attempts_since_retry(self) -> int:
+        """The attempts that count against the limits."""
+        return self.attempts - self.attempts_before
+
+    @property
+    def failures_since_retry(self) -> int:
+        """The failures that count against the limits."""
+        return self.failures - self.failures_before
 
 
 class Session(NamedTuple):
@@ -158,7 +174,8 @@ class Session(NamedTuple):
     crashes: int = 0  # consecutive
     retry_at: float | None = None  # end of its back-off
     drain_by: float | None = None
-    # A request: start, stop, drain, restart, clear, delete; while stopping: why it stops.
+    # A request: start, stop, drain, restart, self-restart, clear, delete; while stopping: why it
+    # stops; while draining: `drain` if the session asked for it.
     asked: str = ""
     pending: str = ""  # why a requested restart is delayed
     busy_until: float | None = None  # it reported to be busy until then

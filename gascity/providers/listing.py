@@ -214,7 +214,7 @@ def _output(
         process = subprocess.Popen(
             argv,
             cwd=cwd,
-            env=env,
+            env={**env, "PWD": cwd},  # some programs trust it more than the kernel
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=err,

@@ -264,25 +264,44 @@ def option_flags(provider: Provider, agent: Agent, kind: str) -> OptionFlags:
 def base_args(provider: Provider, agent: Agent, kind: str) -> tuple[str, ...]:
     """Return the arguments of every run of this kind.
 
-    An agent's `args` replace the provider's. An agent with `[tools]` never gets the flags that
-    turn all permission checks off.
+    `args` of the city and of the agent follow the arguments that make a run headless. An agent with
+    `[tools]` never gets the flags that turn all permission checks off.
     """
     args = _configured_args(provider, agent, kind)
     return _without(args, _unrestricted_args(provider)) if is_restricted(agent) else args
 
 
 def _configured_args(provider: Provider, agent: Agent, kind: str) -> tuple[str, ...]:
-    general = provider.facts.args
-    base = (provider.facts.headless.args or general) if kind == HEADLESS else general
-    if not set_by_agent(agent, "args"):
-        return base
-    args = agent.settings.args or ()
-    chain = agent.setting("args").chain()
-    keys = [setting.key for setting in chain if setting.kind not in (DEFAULT, PROVIDER_LAYER)]
-    # `args` replaces the provider's arguments; `args_append` alone extends those of this kind.
-    if "args" in keys or args[: len(general)] != general:
-        return args
-    return (*base, *args[len(general) :])
+    headless = provider.facts.headless.args if kind == HEADLESS else ()
+    if not headless:
+        return agent.settings.args or ()
+    own = _args_beside_headless(provider, agent)
+    # Arguments that already make the run headless are the whole command line.
+    return own if headless[0] in own else (*headless, *own)
+
+
+def _args_beside_headless(provider: Provider, agent: Agent) -> tuple[str, ...]:
+    """Return the `args` that also apply to headless runs.
+
+    A provider table that sets `headless.args` says what a headless run gets: its own `args`, and
+    those below it, are for terminals.
+    """
+    complete = [(at.file, at.at) for at in provider.layers if "headless.args" in at.values]
+    args: tuple[str, ...] = ()
+    for setting in reversed(agent.setting("args").chain()):
+        layer = setting.layer
+        if layer is None or (layer.kind == PROVIDER_LAYER and (layer.file, layer.at) in complete):
+            args = ()
+            continue
+        written = layer.values[setting.key]
+        words = tuple(written) if isinstance(written, (list, tuple)) else ()
+        if setting.key.endswith("_append"):
+            args += words
+        elif setting.key.endswith("_remove"):
+            args = tuple(arg for arg in args if arg not in words)
+        else:
+            args = words
+    return args
 
 
 def _mode(provider: Provider, agent: Agent, kind: str) -> tuple[str, Problem | None]:

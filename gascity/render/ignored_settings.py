@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 
+from gascity.model.capabilities import GRANTS, WORDS
 from gascity.model.city import Agent, City
 from gascity.model.fields import AGENT
 from gascity.model.ignored_keys import (
@@ -11,12 +12,11 @@ from gascity.model.ignored_keys import (
     SCOPE_TABLES,
 )
 from gascity.model.layers import DEFAULT, PACK_DEFAULTS, PACK_PATCH, PROVIDER_LAYER, Layer, Setting
-from gascity.model.names import near
+from gascity.model.names import did_you_mean, near
 from gascity.model.problems import Place, Problem, warning
 from gascity.model.provider import Provider
 from gascity.render.flags import UNENFORCEABLE
 
-GRANTS = "city."  # capabilities that allow a session to change the city; the controller reads them
 _PACK_LAYERS = (PACK_DEFAULTS, PACK_PATCH)
 _ADVISORY = "it is advisory only; `[security] require_enforcement = true` makes this an error"
 
@@ -30,6 +30,7 @@ def ignored_settings(city: City, agent: Agent) -> Iterator[Problem]:
         if name in written and name.partition(".")[0] not in SCOPE_TABLES:
             yield from _ignored(agent, name, reason)
     yield from ignored_scope(agent)
+    yield from _unknown_grants(agent)
     yield from _ignored_here(city, agent)
 
 
@@ -49,6 +50,17 @@ def _restricts(value: object) -> bool:
     if isinstance(value, tuple):
         return not value or any(not str(word).startswith(GRANTS) for word in value)
     return True
+
+
+def _unknown_grants(agent: Agent) -> Iterator[Problem]:
+    """Yield a problem for each word that looks as if it granted something, but grants nothing."""
+    for name in ("capabilities.allow", "capabilities.deny"):
+        setting = agent.setting(name)
+        for word in setting.value if isinstance(setting.value, tuple) else ():
+            if str(word).startswith(GRANTS) and word not in WORDS:
+                message = f"`{word}` in `{name}` has no effect: there is no such capability"
+                hint = did_you_mean(word, WORDS) or f"use one of {', '.join(WORDS)}"
+                yield warning("not-acted-on", message, _place_of_item(setting, word), hint)
 
 
 def _is_set(setting: Setting) -> bool:
@@ -81,14 +93,44 @@ def _ignored_here(city: City, agent: Agent) -> Iterator[Problem]:
     if not provider.facts.interactive:
         for name in ("nudge", "ready_prompt_prefix", "ready_delay_ms"):
             yield from _ignored(agent, name, f"provider `{provider.name}` has no terminal")
-    if settings.wake_mode == "resume" and not _can_resume(provider, agent):
-        reason = f"provider `{provider.name}` cannot resume a conversation"
-        yield _not_acted_on('wake_mode = "resume"', reason, agent.setting("wake_mode").place)
-    elif settings.wake_mode == "resume" and not _can_resume_terminal(provider, agent):
+    yield from ignored_wake_mode(provider, agent)
+    yield from _saved_options(provider, agent)
+
+
+def _saved_options(provider: Provider, agent: Agent) -> Iterator[Problem]:
+    """Yield options that the provider's program keeps for later runs, also those of the user."""
+    for option in provider.options.values():
+        own = option.key if option.key in AGENT.fields else "option_defaults"
+        value = agent.settings.option_defaults.get(option.key)
+        name = "option_defaults" if value else own
+        setting = agent.setting(name)
+        if option.saved and _is_set(setting) and (value or name != "option_defaults"):
+            yield warning(
+                "saved-option",
+                f"`{provider.name}` saves `{option.key}` of `{agent.name}` in your own settings: "
+                "later runs that set none use it too",
+                setting.place,
+                f"set `{option.key}` for all agents of `{provider.name}` and in your own runs",
+            )
+
+
+def ignored_wake_mode(
+    provider: Provider, agent: Agent, *, terminals: bool = True
+) -> Iterator[Problem]:
+    """Yield `wake_mode = "resume"` if the provider cannot resume a conversation.
+
+    With `terminals`, also if it can, but not in a terminal.
+    """
+    if agent.settings.wake_mode != "resume" or agent.settings.start_command:
+        return
+    setting = 'wake_mode = "resume"'
+    reason = f"provider `{provider.name}` cannot resume a conversation"
+    if _can_resume(provider, agent):
+        if not terminals or _can_resume_terminal(provider, agent):
+            return
+        setting += " in terminals"
         reason = f"provider `{provider.name}` cannot be told which conversation a terminal has"
-        yield _not_acted_on(
-            'wake_mode = "resume" in terminals', reason, agent.setting("wake_mode").place
-        )
+    yield _not_acted_on(setting, reason, agent.setting("wake_mode").place)
 
 
 def _can_resume_terminal(provider: Provider, agent: Agent) -> bool:
@@ -157,14 +199,18 @@ def _of_pack(agent: Agent, setting: Setting) -> bool:
 
 def _dead(agent: Agent, setting: Setting, pattern: str, what: str, similar: list[str]) -> Problem:
     """Return the problem at the pattern itself, in the layer that wrote it."""
-    place = setting.place
-    for step in setting.chain():
-        written = step.layer.values.get(step.key) if step.layer is not None else ()
-        if isinstance(written, tuple) and pattern in written and step.place is not None:
-            path = (*step.place.path, written.index(pattern))
-            place = Place(step.place.file, path, of_value=True)
-            break
+    place = _place_of_item(setting, pattern)
     names = " or ".join(f"`{name}`" for name in similar)
     hint = f"did you mean {names}?" if names else None
     whose = f" of `{agent.name}`" if what != "agent" else ""
     return warning("dead-pattern", f"`{pattern}` matches no {what}{whose}", place, hint)
+
+
+def _place_of_item(setting: Setting, item: str) -> Place | None:
+    """Return the place of an item of a list, in the layer that wrote it."""
+    for step in setting.chain():
+        written = step.layer.values.get(step.key) if step.layer is not None else ()
+        if isinstance(written, tuple) and item in written and step.place is not None:
+            path = (*step.place.path, written.index(item))
+            return Place(step.place.file, path, of_value=True)
+    return setting.place

@@ -24,6 +24,7 @@ _LAST_LINES = 20
 _MAX_NAME, _MAX_NAMES = 100, 20  # of denied tools and missing servers
 _CONNECTED = ("connected", "disabled")  # states of MCP servers that are as they should be
 _SHOWN = ("summary", "piece", "error", "tool")
+_PROGRESS = ("summary", "piece", "tool")  # the model has answered
 _RATE_LIMITED = ("429", "529", "rejected", "rate_limit")
 _CONTROL = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?"
@@ -37,7 +38,8 @@ class RunOutput(NamedTuple):
     `usage` are tokens by kind: input, output, cache_read, cache_write, reasoning. `limited` is
     the duration of a rate limit in seconds, 0.0 if it is not known, None if there is no limit.
     `denied` are tools that were refused for lack of a permission, `missing` MCP servers that were
-    not connected, by name with their state.
+    not connected, by name with their state. `retrying` describes the request that the program was
+    sending again when the run ended: the model server's answer, and its message.
     """
 
     summary: str = ""
@@ -48,6 +50,7 @@ class RunOutput(NamedTuple):
     limited: float | None = None
     denied: tuple[str, ...] = ()
     missing: Mapping[str, str] = {}
+    retrying: str = ""
 
 
 def parse(
@@ -83,6 +86,7 @@ def parse(
         _rate_limit(parser, f"{clean(error)}\n{tail}", pattern, now) if failed else None,
         tuple(dict.fromkeys(clean(tool, _MAX_NAME) for tool in parser.denied))[:_MAX_NAMES],
         parser.missing,
+        clean(parser.retrying, _MAX_TAIL),
     )
 
 
@@ -140,6 +144,7 @@ class _Parser:
         self.pieces: list[str] = []
         self.ended = False
         self.summary = self.conversation = self.error = self.status = self.ending = ""
+        self.retry = self.retry_error = ""
         self.failed = False
         self.started = self.skipped = False
         self.usage: dict[str, int] | None = None
@@ -149,6 +154,10 @@ class _Parser:
         self.until = 0.0
         self.denied: list[str] = []
         self.missing: dict[str, str] = {}
+
+    @property
+    def retrying(self) -> str:
+        return f"{self.retry} {self.retry_error}".strip()
 
     def bad_ending(self) -> str:
         """Return why a run that exited with 0 did not succeed; empty if it did.
@@ -177,6 +186,11 @@ class _Parser:
             self.plain.append(text)
             found = re.search(self.format.error, text) if self.format.error else None
             self.error = found[0] if found else self.error
+            found = re.search(self.format.retry, text) if self.format.retry else None
+            self.retry_error = found[0] if found else self.retry_error
+            refused = re.search(self.format.refused, text) if self.format.refused else None
+            if refused:
+                self.failed, self.error = True, refused[0].partition(": ")[2]
         if self.whole is not None and len(self.whole) + len(line) < _MAX_LINE:
             self.whole += line + b"\n"
 
@@ -196,10 +210,14 @@ class _Parser:
                         self.put(key, value)
 
     def put(self, key: str, value: object) -> None:
+        if key in _PROGRESS:
+            self.retry = self.retry_error = ""
         match key:
-            case "summary" | "conversation" | "error" | "status" | "ending":
+            case "summary" | "conversation" | "error" | "status" | "ending" | "retry":
                 if isinstance(value, (str, int)) and value != "":
                     setattr(self, key, str(value))
+            case "retry_error":
+                self.retry_error = _text(value)
             case "piece" | "fresh":
                 self.add_piece(key, value)
             case "failed" | "fine":
@@ -245,7 +263,7 @@ def _missing_servers(value: object) -> dict[str, str]:
 
 def _rate_limit(parser: _Parser, text: str, pattern: str, now: float) -> float | None:
     """Return how long a failed run has to wait; None if it failed for another reason."""
-    if parser.status in _RATE_LIMITED:
+    if (parser.status or parser.retry) in _RATE_LIMITED:
         return max(parser.wait, parser.until - now if now else 0.0, 0.0)
     match = re.search(pattern, text) if pattern else None
     if match is None:

@@ -17,6 +17,8 @@ class OutputRule(NamedTuple):
     usage, cost    of the whole run; more_usage, more_cost: of a part of it, takes precedence
     failed, error  whether the run failed, and the message; status: the model server's answer
     fine           no value: an earlier failure was overcome
+    retry          the model server's answer to a request that the program sends again, and
+    retry_error    its message; both are over with the next text or tool call of the model
     ending         how the run ended; a success only if the format lists it
     denied         a tool that was refused for lack of a permission
     servers        list of MCP servers with `name` and `status`; any but "connected" is missing
@@ -32,14 +34,18 @@ class OutputFormat(NamedTuple):
     """An output format: its rules, and the endings that mean success.
 
     A run of a format with `endings` that ends in any other way failed, whatever its exit code.
-    `explained` has texts for other endings. `error` finds the error of a run in lines that are not
-    JSON. `whole`: the output is one JSON object over several lines.
+    `explained` has texts for other endings. `error` and `retry` find the error of a run, and a
+    request that is being retried, in lines that are not JSON. A line that matches `refused` means
+    that a permission was missing and that the run failed. `whole`: the output is one JSON object
+    over several lines.
     """
 
     rules: tuple[OutputRule, ...] = ()
     endings: tuple[str, ...] = ()
     explained: Mapping[str, str] = {}
     error: str = ""
+    retry: str = ""
+    refused: str = ""
     whole: bool = False
 
 
@@ -51,11 +57,15 @@ _CLAUDE = (
     ),
     OutputRule(
         {"type": "system", "subtype": "api_retry"},
-        {"status": "error_status", "wait_ms": "retry_delay_ms"},
+        {"retry": "error_status", "retry_error": "error", "wait_ms": "retry_delay_ms"},
     ),
     OutputRule(
         {"type": "rate_limit_event", "rate_limit_info.status": "rejected"},
         {"status": "rate_limit_info.status", "until": "rate_limit_info.resetsAt"},
+    ),
+    OutputRule(  # such as error_max_turns, which may come with `is_error` false
+        {"type": "result", "subtype": "error*"},
+        {"failed": "type", "error": "subtype"},
     ),
     OutputRule(
         {"type": "result"},
@@ -72,11 +82,7 @@ _CLAUDE = (
         },
     ),
     OutputRule({"type": "system", "subtype": "init"}, {"servers": "mcp_servers"}),
-    OutputRule(  # such as error_max_turns, which may come with `is_error` false
-        {"type": "result", "subtype": "error*"},
-        {"failed": "type", "error": "subtype"},
-    ),
-    OutputRule({"type": "result", "subtype": "error*"}, {"error": "errors.*"}),
+    OutputRule({"type": "result", "subtype": "error*"}, {"failed": "type", "error": "errors.*"}),
 )
 _GEMINI = (
     OutputRule({"type": "init"}, {"conversation": "session_id"}),
@@ -136,6 +142,7 @@ _CODEX = (
     ),
     OutputRule({"type": "turn.completed"}, {"usage": "usage", "ending": "type"}),
     OutputRule({"type": "error"}, {"error": "message"}),
+    OutputRule({"type": "error", "message": "Reconnecting*"}, {"retry_error": "message"}),
     OutputRule({"type": "turn.failed"}, {"failed": "type", "error": "error.message"}),
 )
 _COPILOT = (
@@ -144,6 +151,7 @@ _COPILOT = (
         {"type": "tool.execution_complete", "data.error.code": "denied"},
         {"denied": "data.error.message"},  # does not name the tool
     ),
+    OutputRule({"type": "model.call_failure"}, {"retry": "data.statusCode"}),
     OutputRule({"type": "session.error"}, {"error": "data.message", "status": "data.statusCode"}),
     OutputRule(
         {"type": "result"},
@@ -166,7 +174,7 @@ _KIMI = (
     OutputRule({"role": "meta"}, {"conversation": "session_id"}),
     OutputRule(
         {"role": "meta", "type": "turn.step.retrying"},
-        {"status": "status_code", "wait_ms": "delay_ms"},
+        {"retry": "status_code", "retry_error": "error_message", "wait_ms": "delay_ms"},
     ),
     OutputRule({"role": "assistant"}, {"summary": "content"}),
     OutputRule({"role": "meta", "type": "session.resume_hint"}, {"ending": "type"}),
@@ -258,7 +266,9 @@ FORMATS: Mapping[str, OutputFormat] = {
     "claude-stream-json": _STREAM_JSON,
     "cursor-stream-json": _STREAM_JSON,
     "qwen-stream-json": _STREAM_JSON,
-    "gemini-stream-json": OutputFormat(_GEMINI, ("success",)),
+    "gemini-stream-json": OutputFormat(
+        _GEMINI, ("success",), retry=r"Attempt \d+ failed.*?(?=\. Retrying|$)"
+    ),
     # A step ends with "tool-calls"; as the last one it means that no model saw their results.
     "opencode-json": OutputFormat(_OPENCODE, ("stop",), {"tool-calls": _STOPPED}),
     "codex-json": OutputFormat(
@@ -273,7 +283,9 @@ FORMATS: Mapping[str, OutputFormat] = {
     "cline-json": OutputFormat(_CLINE, ("completed",)),
     "vibe-stream-json": OutputFormat(_VIBE),  # nothing but the exit code says how a run ended
     "auggie-json": OutputFormat(_AUGGIE, ("result",), whole=True),
-    "antigravity-json": OutputFormat(_ANTIGRAVITY, ("SUCCESS",), whole=True),
+    "antigravity-json": OutputFormat(
+        _ANTIGRAVITY, ("SUCCESS",), refused=r"^jetski: .*auto-denied", whole=True
+    ),
 }
 
 # Kinds of tokens, and their names in the formats.

@@ -3,8 +3,8 @@
 A prompt is one text, with the file and line that every piece of it comes from. A TOML file is
 expanded value by value, or as a whole text before it is parsed.
 
-The template engine is imported only when a template is rendered, because most commands only need
-the records here, and plain prompts need no engine.
+Import this module, and the template engine, only where a template is rendered: most prompts are
+plain text.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -12,11 +12,19 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from gascity.model.problems import KeyPath, Place, Problem, warning
+from gascity.render.prompt_text import (
+    APPENDED,
+    FRAGMENT,
+    GENERATED,
+    PROMPT,
+    PromptPiece,
+    RenderedPrompt,
+    plain_prompt,
+)
 
 if TYPE_CHECKING:
     from gascity.gotemplate import Span, Template, TemplateError, TemplateSet, UndefinedName
 
-PROMPT, FRAGMENT, APPENDED, GENERATED = "prompt", "fragment", "appended", "generated"
 _PROMPT_NAME = "\x00prompt"  # cannot collide with a fragment's name
 _BUILTIN_FILE = "built-in"
 _SEPARATOR = "\n\n"
@@ -35,29 +43,6 @@ class TemplateFile(NamedTuple):
         for suffix in (".template.md", ".md.tmpl"):
             name = name.removesuffix(suffix)
         return name
-
-
-class PromptPiece(NamedTuple):
-    """Characters `start` to `end` of a prompt, and where they come from."""
-
-    start: int
-    end: int
-    file: str
-    line: int
-    kind: str
-
-
-class RenderedPrompt(NamedTuple):
-    """A prompt, as far as it could be rendered, and its problems.
-
-    `unrelated` are problems of fragment files that this prompt does not need.
-    """
-
-    text: str
-    pieces: tuple[PromptPiece, ...] = ()
-    problems: tuple[Problem, ...] = ()
-    fragments: frozenset[str] = frozenset()
-    unrelated: tuple[Problem, ...] = ()
 
 
 class AppendedFragment(NamedTuple):
@@ -83,12 +68,6 @@ class PromptSource(NamedTuple):
     builtin: Callable[[str], str]
     builtin_names: Sequence[str]
     parsed: "dict[str, Template | None]"
-
-
-def plain_prompt(file: str, text: str) -> RenderedPrompt:
-    """Return a prompt that is not a template."""
-    pieces = (PromptPiece(0, len(text), file, 1, PROMPT),) if text else ()
-    return RenderedPrompt(text, pieces)
 
 
 def render_prompt(source: PromptSource) -> RenderedPrompt:

@@ -12,6 +12,7 @@ from gascity.model.names import may_sling
 from gascity.model.settings import ProviderFacts
 
 _PROGRAM = "city"
+_PACK_PROGRAM = "gc"  # the name under which all commands of published prompts are answered
 BUILTIN_FRAGMENTS = ("available-agents", "skills", "environment")
 
 
@@ -156,7 +157,7 @@ def functions() -> dict[str, Callable[..., object]]:
     """Return the template functions beside Go's own (`templateFirst` is part of the engine)."""
     return {
         "basename": lambda text: str(text).rpartition("/")[2],
-        "cmd": lambda: _PROGRAM,
+        "cmd": lambda: _PACK_PROGRAM,
         "session": str,
         "q": quote,
     }

@@ -9,6 +9,7 @@ from gascity.model.layers import DEFINITION, Layer
 from gascity.model.names import is_name
 from gascity.model.pack import CATALOGUES, AgentDir
 from gascity.model.problems import ERROR, KeyPath, Place, Problem, warning
+from gascity.model.profile import PROFILES
 from gascity.model.tables import AGENT_NOT_ACTED_ON
 from gascity.source.decode import Decoded, decode, for_others
 from gascity.source.disk import Disk, bad_utf8, is_below, is_utf8
@@ -103,6 +104,8 @@ def read_agent(disk: Disk, path: str, name: str, pack: str, *, own: bool) -> Age
     fallback = False
     if "agent.toml" in entries:
         layers, fallback = _definition(disk, f"{path}/agent.toml", shown, name, pack, problems)
+    if not entries.isdisjoint(PROFILES):
+        layers[:0] = _profile(disk, path, name, entries, pack, layers, problems)
     has_explicit = bool(layers) and "prompt" in layers[0].values
     layers[:0] = _convention(disk, path, shown, entries, pack, problems, has_explicit)
     has_prompt = check_prompt(disk, layers, pack, problems)
@@ -183,6 +186,40 @@ def _definition(
     decoded = decode_agent(disk, raw, path, (), pack, handled=_NAME_KEY)
     problems += decoded.problems
     return [decoded.layer(DEFINITION, file)], raw.get("fallback") is True
+
+
+def _profile(
+    disk: Disk,
+    path: str,
+    name: str,
+    entries: set[str],
+    pack: str,
+    layers: list[Layer],
+    problems: list[Problem],
+) -> list[Layer]:
+    """Read profile.md: settings and prompt in one file. agent.toml may set what it does not."""
+    from gascity.source.profiles import profile_layer, profile_settings
+
+    profile, *others = [entry for entry in (*PROFILES, *PROMPTS) if entry in entries]
+    file = disk.shown(f"{path}/{profile}")
+    for other in others:
+        message = f"{profile} and {other} both define the prompt"
+        problems.append(Problem("two-definitions", message, Place(file, line=1, col=1)))
+    data = disk.read(f"{path}/{profile}", within=pack)
+    if data is None or not is_utf8(data):
+        return []
+    found = profile_settings(data.decode(), file, name)
+    problems += found.problems
+    decoded = decode_agent(disk, found.table, f"{path}/{profile}", (), pack)
+    problems += decoded.problems
+    layer = profile_layer(file, decoded.layer(DEFINITION, file), found.written)
+    for key in layer.values.keys() & (layers[0].values.keys() if layers else ()):
+        place = layers[0].place(key)
+        message = f"`{key}` is set in {profile} and in agent.toml"
+        problems.append(Problem("set-twice", message, place, "keep one of them"))
+    if not found.has_prompt or "prompt" in layer.values:
+        return [layer]
+    return [_by_file("prompt", file), layer]
 
 
 def decode_agent(
@@ -279,14 +316,14 @@ def _resolve_path(
         )
         del out.values[key]
     elif not disk.exists(target):
-        out.problems.append(
-            Problem(
-                "missing-file",
-                f"{disk.shown(target)} does not exist",
-                place,
-                _elsewhere(disk, root, written),
-            )
+        problem = Problem(
+            "missing-file",
+            f"{disk.shown(target)} does not exist",
+            place,
+            _elsewhere(disk, root, written),
         )
+        # git keeps no empty directories, so a clone may lack a directory of overlays.
+        out.problems.append(problem.softened() if key == "overlay_dir" else problem)
         del out.values[key]
     elif not is_below(real := os.path.realpath(target), os.path.realpath(root)):
         out.problems.append(
@@ -358,8 +395,8 @@ def check_prompt(disk: Disk, layers: list[Layer], pack: str, problems: list[Prob
 
 def no_prompt(shown: str, name: str, entries: set[str]) -> Problem:
     hint = f"write {shown}/prompt.md"
-    if "profile.md" in entries:
-        hint = f"rename {shown}/profile.md to prompt.md"
+    if not entries.isdisjoint(PROFILES):
+        hint = "write a section `## Role`"
     message = f"agent `{name}` has no prompt, description or start_command"
     return Problem("no-prompt", message, Place(shown), hint)
 

@@ -56,6 +56,7 @@ def entry_names(disk: Disk, directory: str, kind: str) -> list[str]:
 
 def read_skills(disk: Disk, directory: str, pack: str) -> Iterator[Skill]:
     """Read the skills below a directory, sorted by name; links must stay inside the pack."""
+    _report_broken_links(disk, directory, pack)
     lowered: dict[str, str] = {}
     for name in entry_names(disk, directory, "skills"):
         path = f"{directory}/{name}"
@@ -66,6 +67,13 @@ def read_skills(disk: Disk, directory: str, pack: str) -> Iterator[Skill]:
             clash = Problem("case-clash", message, Place(path), "rename one of them")
             skill = skill._replace(problems=(*skill.problems, clash))
         yield skill
+
+
+def _report_broken_links(disk: Disk, directory: str, pack: str) -> None:
+    for name in disk.names(disk.absolute(directory)):
+        path = disk.absolute(f"{directory}/{name}")
+        if os.path.islink(path) and not os.path.exists(path):
+            disk.follow_directory(path, disk.absolute(pack))  # adds the problem
 
 
 def read_skill(disk: Disk, name: str, path: str, pack: str) -> Skill:

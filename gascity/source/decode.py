@@ -104,17 +104,24 @@ def decode(
             out.problems.append(Problem("missing-key", message, Place(file, at)))
     env = out.values.get("env")
     if isinstance(env, dict) and table.name in _ENV_HINTS:
-        bare = [key for key, value in env.items() if "$" in value and re.search(_BARE, value)]
-        if bare:
-            out.problems.append(_bare_reference(bare, Place(file, (*at, "env")), table.name))
+        for key, value in env.items():
+            if "$" in value and re.search(_BARE, value):
+                message = f"`env.{key}`: `$NAME` is not expanded"  # not its value: maybe a secret
+                place = Place(file, (*at, "env", key))
+                hint = _ENV_HINTS[table.name]
+                out.problems.append(warning("bare-reference", message, place, hint))
+    if table.name == "notify":
+        _check_webhook(out, file, at)
     return out
 
 
-def _bare_reference(names: list[str], place: Place, table: str) -> Problem:
-    """Warn of `$NAME`. Only the keys are named, because values may be secrets."""
-    keys = ", ".join(f"`{key}`" for key in names)
-    message = f"`env`: `$NAME` is not expanded: {keys}"
-    return warning("bare-reference", message, place, _ENV_HINTS[table])
+def _check_webhook(out: Decoded, file: str, at: KeyPath) -> None:
+    webhook = out.values.get("webhook")
+    if isinstance(webhook, str) and not webhook.startswith(("https://", "http://", "${")):
+        del out.values["webhook"]
+        place = Place(file, (*at, "webhook"), of_value=True)
+        hint = "write `https://host/path`, or `${NAME}` for a variable that contains it"
+        out.problems.append(Problem("bad-url", "`webhook` is not a valid address", place, hint))
 
 
 def _take_valid(
@@ -194,6 +201,11 @@ def _take(
         return
     if known[0].kind is Kind.DURATION and "off" in known[0].choices:
         value = "off" if isinstance(value, str) and value in _NO_TIME else value
+    if known[0].kind is Kind.STRING_MAP and isinstance(value, dict):
+        in_map = list(_map_problems(key, value, place))
+        if in_map:
+            out.problems += in_map
+            return
     error = _value_error(known[0], known[1], value)
     if error is None and key in out.values:
         first = out.written.get(key, key)
@@ -341,8 +353,6 @@ def _value_error(field: Field, edit: Edit, value: object) -> _ValueError | None:
             return "bad-value", f"should be at least {field.minimum}, not {value}", None
         case list():
             return _bad_items(field, edit, kind, value)
-        case dict() if kind is Kind.STRING_MAP:
-            return _bad_map(value)
         case dict() if "\\x00" in repr(value):
             return "bad-value", _NUL, None
     return None
@@ -380,16 +390,20 @@ def _bad_items(field: Field, edit: Edit, kind: Kind, items: list[object]) -> _Va
     return None
 
 
-def _bad_map(value: Mapping[str, object]) -> _ValueError | None:
-    for key, item in value.items():
+def _map_problems(key: str, value: Mapping[str, object], place: Place) -> Iterator[Problem]:
+    """Yield a problem for each value of a map that is not a string, at its own line."""
+    for name, item in value.items():
+        error: _ValueError | None = None
         if not isinstance(item, str):
             text = str(item).lower() if isinstance(item, bool) else str(item)
-            is_public = isinstance(item, (int, float)) and not is_secret(key)
-            hint = f'write {key} = "{text}"' if is_public else None
-            return "bad-type", f"should contain strings, but `{key}` is {describe(item)}", hint
-        if "\0" in item or "\0" in key:
-            return "bad-value", _NUL, None
-    return None
+            is_public = isinstance(item, (int, float)) and not is_secret(name)
+            hint = f'write {name} = "{text}"' if is_public else None
+            error = "bad-type", f"should be a string, not {describe(item)}", hint
+        elif "\0" in item or "\0" in name:
+            error = "bad-value", _NUL, None
+        if error is not None:
+            at = place._replace(path=(*place.path, name))
+            yield _value_problem(f"{key}.{name}", error, at)
 
 
 def _cast_hint(kind: Kind, value: object) -> str | None:

@@ -21,6 +21,15 @@ INSTALL = "run `city pack install` to fetch and pin it"
 _RESTORE = "the pack is not used; run `city pack install` to restore the pinned content"
 _LOCAL_URL = "file:"
 _GC_PACKS = "/.gc/system/packs/"  # where the `gc` program unpacks the packs it ships
+# Where those packs are published.
+_PUBLISHED = {
+    "bd": "https://github.com/gastownhall/gascity.git//examples/bd",
+    "core": "https://github.com/gastownhall/gascity.git//internal/bootstrap/packs/core",
+    "dolt": "https://github.com/gastownhall/gascity.git//examples/bd/dolt",
+    "gascity": "https://github.com/gastownhall/gascity-packs.git//gascity",
+    "gastown": "https://github.com/gastownhall/gascity-packs.git//gastown",
+    "maintenance": "https://github.com/gastownhall/gascity.git//examples/gastown/packs/maintenance",
+}
 _ABSENT = {
     "import-not-locked": "not in packs.lock:",
     "import-not-installed": "not in this machine's cache:",
@@ -148,7 +157,7 @@ class PackFinder:
             path = os.path.normpath(os.path.join(importer.root, os.path.expanduser(source)))
         _, is_gc, name = path.partition(_GC_PACKS)
         if is_gc and not self.disk.is_directory(path):
-            return self._gc_pack(name, entry.place)
+            return self._gc_pack(name, entry)
         if importer.remote is None or source.startswith("//"):
             return PackLocation(ImportingPack(path))
         if is_below(path, importer.tree):
@@ -160,19 +169,22 @@ class PackFinder:
         place = place._replace(path=(*place.path[:-1], "version"))
         self.disk.note(warning("not-acted-on", message, place))
 
-    def _gc_pack(self, name: str, place: Place) -> PackLocation:
-        """Return the built-in pack of the same name as one that `gc` ships, if there is one."""
+    def _gc_pack(self, name: str, entry: ImportEntry) -> PackLocation:
+        """Find a pack that `gc` unpacks: built into city, or in the repository it is from."""
         if name in self.disk.names(self.builtin):
             return PackLocation(ImportingPack(f"{self.builtin}/{name}"))
-        self.disk.problems.append(
-            warning(
-                "import-of-another",
-                f"the pack `{name}` is unpacked there by another program, so it is left out",
-                place,
-                "import it from its repository, or remove the import",
-            )
-        )
-        return PackLocation()
+        source = _PUBLISHED.get(name)
+        if source is None:
+            message = f"the pack `{name}` is unpacked there by another program, so it is left out"
+            hint = "import it from its repository, or remove the import"
+            self.disk.note(Problem("import-of-another", message, entry.place, hint))
+            return PackLocation()
+        from gascity.model.repositories import parse_remote
+
+        message = f"the pack `{name}` is unpacked there by another program; {source} is used"
+        hint = f'write source = "{source}"'
+        self.disk.note(warning("import-of-another", message, entry.place, hint))
+        return self._pinned(entry, parse_remote(source), entry.settings.version or "")
 
     def _same_repository(
         self, entry: ImportEntry, source: str, importer: ImportingPack

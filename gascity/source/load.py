@@ -83,6 +83,7 @@ def _load(
         workspace=_stack(manifests, "workspace"),
         session=_stack(manifests, "session"),
         security=_stack(manifests, "security"),
+        notify=_stack(manifests, "notify"),
         defaults=tuple(m.defaults for m in manifests if m.defaults),
         patches=tuple(p for m in manifests if m not in local for p in m.patches),
         local_patches=tuple(p for m in local for p in m.patches),

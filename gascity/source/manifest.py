@@ -37,6 +37,13 @@ _TARGET_KEYS = frozenset(("name", "agent", "dir", "rig"))
 # These tables apply to every agent, so an error in one of them breaks every agent.
 _CITY_WIDE = frozenset(("workspace", "session", "security", "agent_defaults"))
 _RIG_TABLES = frozenset(("imports", "patches", "overrides"))
+# Keys of v1 by table: what `city migrate` converts them to.
+_V1_INCLUDES = {
+    "workspace": {"includes": "[imports]", "default_rig_includes": "[defaults.rig.imports]"},
+    "rig": {"includes": "[rigs.imports]"},
+    "pack": {"includes": "[imports]"},
+}
+_GLOBAL_FRAGMENTS = "global_fragments"
 _MISPLACED = {
     "city": "the city's own settings are in [workspace]",
     "pack": "[pack] belongs in pack.toml",
@@ -118,6 +125,7 @@ class _ManifestReader:
                 if key in _CITY_WIDE:
                     self.manifest.errors += self._take_errors(before)
         self._agent_tables()
+        self._v1_includes()
         self._defaults()
         self._patches()
         self._providers()
@@ -156,6 +164,10 @@ class _ManifestReader:
         self, table: Table, raw: TomlTable, handled: frozenset[str] = frozenset()
     ) -> Decoded:
         reasons = NOT_ACTED_ON.get(table.name)
+        if self.pack == self.disk.root:
+            handled |= _V1_INCLUDES.get(table.name, {}).keys()
+        if table.name == "workspace":
+            handled |= {_GLOBAL_FRAGMENTS}
         decoded = decode(
             table, raw.values, self.file, raw.at, not_acted_on=reasons, handled=handled
         )
@@ -186,6 +198,38 @@ class _ManifestReader:
                     )
                 )
 
+    def _v1_includes(self) -> None:
+        """Report packs that a file of the city includes as in v1: they are not read."""
+        if self.pack != self.disk.root:
+            return
+        tables: list[tuple[str, KeyPath, object]] = [
+            ("workspace", ("workspace",), self.raw.values.get("workspace")),
+            ("pack", ("pack",), self.raw.values.get("pack")),
+        ]
+        rigs = self.raw.values.get("rigs")
+        for index, rig in enumerate(rigs if isinstance(rigs, list) else ()):
+            tables.append(("rig", ("rigs", index), rig))
+        for name, at, table in tables:
+            for key, new in _V1_INCLUDES[name].items():
+                if isinstance(table, dict) and table.get(key):
+                    self.problems.append(
+                        Problem(
+                            "v1-includes",
+                            f"`{key}` is not read: packs are imported by name now",
+                            Place(self.file, (*at, key)),
+                            f"run `city migrate` to convert it to {new}",
+                        )
+                    )
+
+    def _global_fragments(self) -> tuple[str, ...]:
+        """Return `[workspace] global_fragments` of v1, which are defaults of every agent."""
+        workspace = self.raw.table("workspace") if self.kind != "pack" else None
+        if workspace is None or _GLOBAL_FRAGMENTS not in workspace.values:
+            return ()
+        newer = "append_fragments of [agent_defaults]"
+        self._older_spelling(_GLOBAL_FRAGMENTS, newer, ("workspace", _GLOBAL_FRAGMENTS))
+        return workspace.words(_GLOBAL_FRAGMENTS, "a list of fragment names") or ()
+
     def _defaults(self) -> None:
         """Decode `[agent_defaults]` over `[agents]`, its older name."""
         values: dict[str, object] = {}
@@ -202,6 +246,11 @@ class _ManifestReader:
             self.problems += decoded.problems
             values |= decoded.values
             written |= {key: f"{name}.{decoded.written.get(key, key)}" for key in decoded.values}
+        if fragments := self._global_fragments():
+            own = values.get("append_fragments", ())
+            assert isinstance(own, tuple)
+            values["append_fragments"] = tuple(dict.fromkeys((*fragments, *own)))
+            written.setdefault("append_fragments", f"workspace.{_GLOBAL_FRAGMENTS}")
         errors = self._take_errors(before)
         if values or errors:
             kind = PACK_DEFAULTS if self.kind == "pack" else CITY_DEFAULTS

@@ -41,13 +41,10 @@ def test_an_agent_needs_something_to_say(
     assert agent_of(town, "a").broken is bool(codes)
 
 
-def test_a_profile_is_not_a_prompt_and_the_hint_names_it(city: CityBuilder) -> None:
+def test_a_profile_without_sections_has_no_prompt_and_the_hint_says_so(city: CityBuilder) -> None:
     town = city({"agents/a/profile.md": "You are a.\n"})
     (problem,) = town.all_problems
-    assert (problem.code, problem.hint) == (
-        "no-prompt",
-        "rename agents/a/profile.md to prompt.md",
-    )
+    assert (problem.code, problem.hint) == ("no-prompt", "write a section `## Role`")
 
 
 def test_a_broken_agent_leaves_the_others_alone(city: CityBuilder) -> None:

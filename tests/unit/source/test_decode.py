@@ -4,7 +4,7 @@ import pytest
 
 from gascity.model.fields import AGENT, Edit, Field, Kind, table
 from gascity.model.problems import Place
-from gascity.model.tables import IMPORT, MCP_SERVER, PROVIDER, WORKSPACE
+from gascity.model.tables import IMPORT, MCP_SERVER, NOTIFY, PROVIDER, WORKSPACE
 from gascity.source.decode import decode, decode_provider
 from gascity.toml.read import describe
 
@@ -107,16 +107,6 @@ def test_lists_are_kept_as_tuples(key: str) -> None:
         ),
         pytest.param("map_remove", {}, "a list of strings, not a table", None, id="edit-of-a-map"),
         pytest.param("map", [], "a table of strings, not a list", None, id="list-for-map"),
-        pytest.param(
-            "map", {"N": 3}, "but `N` is the number 3", 'write N = "3"', id="number-in-a-map"
-        ),
-        pytest.param(
-            "map",
-            {"N": {}},
-            "should contain strings, but `N` is a table",
-            None,
-            id="table-in-a-map",
-        ),
         pytest.param("rows", {}, "an array of tables, not a table", None, id="table-for-tables"),
         pytest.param(
             "rows", ["a"], "an array of tables, but contains a string", None, id="word-row"
@@ -134,6 +124,21 @@ def test_a_value_of_the_wrong_type_is_reported_with_a_way_out(
     assert message in problem.message
     assert problem.hint == hint
     assert problem.place == Place("x.toml", (key,), of_value=True)
+    assert decoded.values == {}
+
+
+def test_every_wrong_value_of_a_map_is_reported_at_its_own_place() -> None:
+    values = {"N": 3, "OK": "fine", "T": {}, "API_KEY": 5, "NUL": "a\0b"}
+    decoded = decode(THINGS, {"map": values}, "x.toml")
+    assert [(p.code, p.message, p.hint) for p in decoded.problems] == [
+        ("bad-type", "`map.N` should be a string, not the number 3", 'write N = "3"'),
+        ("bad-type", "`map.T` should be a string, not a table", None),
+        ("bad-type", "`map.API_KEY` should be a string, not the number 5", None),
+        ("bad-value", "`map.NUL` must not contain a NUL character", None),
+    ]
+    assert [p.place and p.place.path for p in decoded.problems] == [
+        ("map", name) for name in ("N", "T", "API_KEY", "NUL")
+    ]
     assert decoded.values == {}
 
 
@@ -346,3 +351,21 @@ def test_options_of_a_provider_are_checked_one_by_one() -> None:
 )
 def test_a_value_is_named_in_words(value: object, words: str) -> None:
     assert describe(value) == words
+
+
+@pytest.mark.parametrize(
+    ("webhook", "valid"),
+    [
+        ("https://host/path", True),
+        ("http://127.0.0.1:8000", True),
+        ("${HOOK}", True),
+        ("${BASE}/path", True),
+        ("host/path", False),
+        ("file:///etc/passwd", False),
+        ("", False),
+    ],
+)
+def test_a_webhook_is_a_web_address_or_a_reference(webhook: str, valid: bool) -> None:
+    decoded = decode(NOTIFY, {"webhook": webhook}, "city.toml", ("notify",))
+    assert [problem.code for problem in decoded.problems] == ([] if valid else ["bad-url"])
+    assert ("webhook" in decoded.values) is valid

@@ -266,11 +266,23 @@ def test_a_broken_included_file_leaves_the_rest(city: CityBuilder) -> None:
     assert any(p.is_error and p.place and p.place.file == "a.toml" for p in town.all_problems)
 
 
-def test_a_pack_that_another_program_unpacks_is_left_out_with_a_warning(city: CityBuilder) -> None:
-    town = city({"city.toml": '[imports.core]\nsource = ".gc/system/packs/core"\n'})
-    problem = problem_of(town, "import-of-another")
-    assert not problem.is_error
-    assert "`core`" in problem.message
+@pytest.mark.parametrize("name", ["bd", "core", "dolt", "gascity", "gastown", "maintenance"])
+def test_a_pack_that_gc_unpacks_is_imported_from_its_public_repository(
+    city: CityBuilder, name: str
+) -> None:
+    town = city({"city.toml": f'[imports.x]\nsource = ".gc/system/packs/{name}"\n'})
+    hint = problem_of(town, "import-of-another")
+    assert not hint.is_error
+    assert "https://github.com/gastownhall/" in (hint.hint or "")
+    assert problem_of(town, "import-not-locked").is_error  # until `city pack install`
+    (imported,) = town.pack.imports
+    assert imported.remote is not None
+    assert imported.remote.path.endswith(name)
+
+
+def test_an_unknown_pack_that_another_program_unpacks_is_an_error(city: CityBuilder) -> None:
+    town = city({"city.toml": '[imports.x]\nsource = ".gc/system/packs/x"\n'})
+    assert problem_of(town, "import-of-another").is_error
 
 
 @pytest.mark.parametrize("order", ["ab", "ba"])

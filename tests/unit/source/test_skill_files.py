@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gascity.source.catalogues import Skill, files_of, read_files, read_skill
+from gascity.source.catalogues import Skill, files_of, read_files, read_skill, read_skills
 from gascity.source.disk import Disk
 from tests.support.trees import build_tree
 
@@ -90,6 +90,15 @@ def test_a_link_to_nothing_and_a_pipe_are_warnings(pack: Path) -> None:
     os.mkfifo(pack / "skills/knots/pipe")
     assert codes(pack) == [("warning", "dangling-link"), ("warning", "not-a-file")]
     assert {"gone", "pipe"}.isdisjoint(listed(pack))
+
+
+def test_a_link_to_nothing_among_the_skills_is_a_warning(pack: Path) -> None:
+    (pack / "skills/gone").symlink_to("nowhere")
+    disk = Disk(str(pack))
+    assert "gone" not in [skill.name for skill in read_skills(disk, "skills", "")]
+    assert [(p.code, p.place and p.place.file) for p in disk.problems] == [
+        ("dangling-link", "skills/gone")
+    ]
 
 
 def test_a_template_in_a_skill_is_a_warning_at_its_file(pack: Path) -> None:
