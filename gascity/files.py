@@ -13,7 +13,8 @@ file is synced to disk first, so that a power cut cannot leave an empty file und
 
 `update_file` and `write_file` use one fixed temporary name per path: callers hold a lock, and the
 next call removes what a killed process left. The other two put the process id into the name.
-Several files that must change together: `gascity.workdir.write.transaction`.
+A new directory with all its files: `create_directory`. Several files that must change together:
+`gascity.workdir.write.transaction`.
 """
 
 import errno
@@ -35,6 +36,18 @@ def locked(directory: str) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
+
+
+def is_locked(directory: str) -> bool:
+    """Return whether another process holds the lock of a directory."""
+    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(handle)
+    return False
 
 
 @contextmanager
@@ -74,6 +87,24 @@ def create_file(path: str, data: bytes, mode: int = 0o644) -> bool:
     finally:
         os.unlink(temporary)
     return True
+
+
+def create_directory(path: str, files: Mapping[str, bytes]) -> None:
+    """Create a directory with these files, by name: all of them or nothing.
+
+    Only one process may create it at a time. Removes what a killed one left beside it.
+    """
+    temporary = os.path.join(os.path.dirname(path), f".{os.path.basename(path)}{TEMPORARY_SUFFIX}")
+    remove_tree(temporary)
+    try:
+        for name, data in files.items():
+            create_file(os.path.join(temporary, name), data)
+        os.rename(temporary, path)
+    except BaseException as error:
+        remove_tree(temporary)
+        if isinstance(error, OSError):
+            raise OSError(error.errno, error.strerror, path) from error
+        raise
 
 
 def replace_file(path: str, data: bytes) -> None:

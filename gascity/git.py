@@ -260,6 +260,12 @@ def _short(repo: str, name: str, environ: Environ) -> str:
     return run(["symbolic-ref", "--quiet", name], repo, environ, allowed=(0, 1)).line or name
 
 
+def branch_names(repo: str, environ: Environ) -> list[str]:
+    """Return the local branches of a repository."""
+    arguments = ["for-each-ref", "--format=%(refname:lstrip=2)", "refs/heads"]
+    return run(arguments, repo, environ).line.splitlines()
+
+
 def tracked(root: str, environ: Environ, paths: Iterable[str] | None = None) -> frozenset[str]:
     """Return the files in git's index below a directory, relative to it; with `paths`, only
     those among or below them."""

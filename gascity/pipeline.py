@@ -15,7 +15,7 @@ Rendering prompts (`prompts`), resolving MCP servers (`mcp`) and planning workin
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from gascity.compose.asset_dirs import (
@@ -23,18 +23,16 @@ from gascity.compose.asset_dirs import (
     AssetDir,
     agent_asset_dirs,
     all_asset_dirs,
-    city_asset_dirs,
 )
 from gascity.compose.city import compose
 from gascity.model.city import Agent, City
 from gascity.model.names import allowed, near, parse_name, resolve, several
-from gascity.model.pack import CATALOGUES, Import
 from gascity.model.problems import CityError, Problem
-from gascity.paths import cache_home, config_home
+from gascity.paths import cache_home, config_home, git_top, main_repository
 from gascity.providers.registry import provider_files
 from gascity.resources import data_dir
-from gascity.source.catalogues import Skill, entry_names, read_skills
-from gascity.source.disk import Disk
+from gascity.source.catalogues import Skill, read_skills
+from gascity.source.disk import Disk, is_below
 from gascity.source.load import load
 from gascity.source.providers import ExternalPaths
 
@@ -73,21 +71,53 @@ def open_city(
     return compose(sources, external.provider_files)
 
 
-def open_agent(root: str, environ: Mapping[str, str], reference: str) -> tuple[City, Agent]:
+def open_agent(
+    root: str, environ: Mapping[str, str], reference: str, directory: str = ""
+) -> tuple[City, Agent]:
     """Open one agent and the part of its city that defines it.
 
-    The cost does not grow with the city. Raises CityError if the reference matches no agent or
-    several.
+    The cost does not grow with the city. The agents of the rig that contains `directory` come
+    first. Raises CityError if the reference matches no agent or several.
     """
     city = open_city(root, environ, only=parse_name(reference).bare)
-    agent = find_agent(city, reference)
+    agent = find_agent(city, reference, rig_at(city, directory) if directory else None)
     if agent is None:
         raise CityError(*_not_found(root, environ, reference))
     return city, agent
 
 
-def find_agent(city: City, reference: str) -> Agent | None:
-    """Return the agent a reference names, in the rig it names; None if there is none."""
+def rig_at(city: City, directory: str) -> str | None:
+    """Return the rig that contains a directory, also if it is in one of the rig's worktrees.
+
+    The innermost rig wins. The city's own state directory belongs to no rig, although it may lie
+    inside one.
+    """
+    if not any(rig.path for rig in city.rigs):
+        return None
+    directory = os.path.realpath(directory)
+    top = git_top(directory)
+    inside = (main_repository(top) if top else None) or directory
+    if is_below(inside, f"{os.path.realpath(city.root)}/.gc"):
+        return None
+    paths = {
+        os.path.realpath(os.path.join(city.root, rig.path)): rig.name
+        for rig in city.rigs
+        if rig.path
+    }
+    around = [path for path in paths if is_below(inside, path)]
+    return paths[max(around, key=len)] if around else None
+
+
+def find_agent(city: City, reference: str, rig_first: str | None = None) -> Agent | None:
+    """Return the agent a reference names, in the rig it names; None if there is none.
+
+    A reference without a rig means an agent of `rig_first` if that rig has one; `/name` means the
+    city's.
+    """
+    if rig_first is not None and "/" not in reference:
+        agent = find_agent(city, f"{rig_first}/{reference}")
+        if agent is not None:
+            return agent
     match = resolve(reference, city.named())
     if match.candidates:
         raise CityError(several(reference, match.candidates))
@@ -204,46 +234,3 @@ def _effective(
             shadows = (overridden.skill.path, *overridden.shadows) if overridden else ()
             best[skill.name] = ResolvedSkill(skill, asset_dir.origin, shadows)
     return [best[name] for name in sorted(best)]
-
-
-class AddedEntry(NamedTuple):
-    """A catalogue entry of an import that agents of other packs get."""
-
-    kind: str
-    name: str
-    agents: list[str]
-
-
-class ImportAdditions(NamedTuple):
-    """What one import provides to agents of other packs."""
-
-    binding: str
-    adds: list[AddedEntry]
-
-
-def list_additions(city: City, disk: Disk) -> list[ImportAdditions]:
-    """Return what each import of the city provides to agents of other packs."""
-    return [
-        ImportAdditions(each.binding, list(_additions(city, disk, each)))
-        for each in city.pack.imports
-        if each.pack is not None
-    ]
-
-
-def _additions(city: City, disk: Disk, imported: Import) -> Iterator[AddedEntry]:
-    others = [
-        str(agent.name)
-        for agent in city.agents
-        if agent.name.binding != imported.binding
-        and any(asset_dir.origin == imported.binding for asset_dir in city_asset_dirs(city, agent))
-    ]
-    if not others:
-        return
-    for kind in CATALOGUES:
-        winners: dict[str, str] = {}
-        for asset_dir in city_asset_dirs(city):
-            if kind in asset_dir.catalogues:
-                names = entry_names(disk, asset_dir.path(kind), kind)
-                winners |= dict.fromkeys(names, asset_dir.origin)
-        for name in sorted(name for name, origin in winners.items() if origin == imported.binding):
-            yield AddedEntry(kind.removeprefix("template-"), name, others)

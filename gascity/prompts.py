@@ -1,27 +1,20 @@
 """Render the prompts of a city's agents: read the files, expand templates, report problems."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from gascity.compose.asset_dirs import AssetDir, agent_asset_dirs, lenient_packs
 from gascity.location import default_branch, locate
 from gascity.model.city import Agent, City
 from gascity.model.layers import CITY_DEFAULTS, DEFINITION, PACK_DEFAULTS, Setting
 from gascity.model.machine import Machine as Machine
-from gascity.model.names import AgentName, did_you_mean
+from gascity.model.names import AgentName
 from gascity.model.pack import unread
 from gascity.model.problems import Place, Problem, warning
+from gascity.model.profile import is_profile
 from gascity.pipeline import list_skills
-from gascity.render.templates import (
-    AppendedFragment,
-    PromptSource,
-    RenderedPrompt,
-    TemplateFile,
-    parse_fragment,
-    plain_prompt,
-    render_prompt,
-)
+from gascity.render.prompt_text import RenderedPrompt, moved_lines, plain_prompt
 from gascity.render.variables import (
     BUILTIN_FRAGMENTS,
     SessionContext,
@@ -36,6 +29,7 @@ from gascity.source.disk import Disk
 
 if TYPE_CHECKING:
     from gascity.gotemplate import Template
+    from gascity.render.templates import AppendedFragment, TemplateFile
 
 _FRAGMENTS = "template-fragments"
 _INHERITED = (PACK_DEFAULTS, CITY_DEFAULTS)
@@ -98,9 +92,24 @@ class Prompts:
         problems = tuple(self.disk.take_problems(before))
         if text is None:
             return RenderedPrompt("", (), problems)
+        if is_profile(file):
+            return self._of_profile(agent, file, text)
         if not is_template(file):
             return plain_prompt(file, text)._replace(problems=tuple(_ineffective_append(agent)))
-        return self.expand(agent, file, text, _pack_of(setting, agent), self._appended(agent))
+        return self.expand(agent, file, text, pack_of(setting, agent), self._appended(agent))
+
+    def _of_profile(self, agent: Agent, file: str, text: str) -> RenderedPrompt:
+        """Render the prompt in a profile; its pieces and problems have the lines of the file."""
+        from gascity.model.profile import profile_prompt, read_profile
+
+        prompt = profile_prompt(read_profile(text))
+        if is_template(file):
+            pack = pack_of(agent.setting("prompt"), agent)
+            rendered = self.expand(agent, file, prompt.text, pack, self._appended(agent))
+        else:
+            append = tuple(_ineffective_append(agent))
+            rendered = plain_prompt(file, prompt.text)._replace(problems=append)
+        return moved_lines(rendered, file, prompt.lines)
 
     def expand(
         self,
@@ -108,9 +117,11 @@ class Prompts:
         file: str,
         text: str,
         pack: str,
-        appended: Sequence[AppendedFragment] = (),
+        appended: "Sequence[AppendedFragment]" = (),
     ) -> RenderedPrompt:
         """Expand a template that belongs to `pack` with an agent's variables and fragments."""
+        from gascity.render.templates import PromptSource, TemplateFile, render_prompt
+
         session, problems = self.session_context(agent)
         rendered = render_prompt(
             PromptSource(
@@ -141,7 +152,7 @@ class Prompts:
             self._asset_dirs[agent.name] = agent_asset_dirs(self.city, agent)
         return self._asset_dirs[agent.name]
 
-    def fragments(self, agent: Agent, pack: str) -> list[TemplateFile]:
+    def fragments(self, agent: Agent, pack: str) -> "list[TemplateFile]":
         """Return the fragment files an agent sees, lowest precedence first.
 
         If another pack than the agent's own sets the prompt (by a patch), that pack's fragments
@@ -158,7 +169,9 @@ class Prompts:
             for file in self._fragments_of(asset_dir)
         ]
 
-    def _fragments_of(self, asset_dir: AssetDir) -> list[TemplateFile]:
+    def _fragments_of(self, asset_dir: AssetDir) -> "list[TemplateFile]":
+        from gascity.render.templates import TemplateFile
+
         if asset_dir.directory not in self._fragments:
             self._fragments[asset_dir.directory] = [
                 TemplateFile(file, text, asset_dir.pack in self.lenient)
@@ -166,7 +179,9 @@ class Prompts:
             ]
         return self._fragments[asset_dir.directory]
 
-    def _appended(self, agent: Agent) -> list[AppendedFragment]:
+    def _appended(self, agent: Agent) -> "list[AppendedFragment]":
+        from gascity.render.templates import AppendedFragment
+
         chain = agent.setting("append_fragments").chain()
         found = []
         for name in agent.settings.append_fragments:
@@ -192,7 +207,7 @@ class Prompts:
         return session._replace(work_dir=location.workdir), problems
 
 
-def _pack_of(setting: Setting, agent: Agent) -> str:
+def pack_of(setting: Setting, agent: Agent) -> str:
     """Return the root of the pack whose file sets this."""
     if setting.layer is None or setting.kind == DEFINITION:
         return agent.home.pack
@@ -225,103 +240,3 @@ def _ineffective_append(agent: Agent) -> Iterator[Problem]:
             setting.place,
             f"rename {file} to {file.removesuffix('.md')}.template.md",
         )
-
-
-class PromptFindings(NamedTuple):
-    """The problems of one prompt, and the fragments it includes, also in branches not taken."""
-
-    problems: tuple[Problem, ...]
-    fragments: frozenset[str]
-
-
-def check_prompt(prompts: Prompts, agent: Agent) -> PromptFindings:
-    """Render the prompt of an agent and return what is wrong with it."""
-    rendered = prompts.of(agent)
-    problems = [*rendered.problems, *rendered.unrelated]
-    failed = any(problem.is_error for problem in rendered.problems)
-    if is_template(agent.settings.prompt) and not failed:
-        problems += _undefined_variables(prompts, agent)
-    return PromptFindings(tuple(problems), rendered.fragments | _included_by(prompts, agent))
-
-
-def _undefined_variables(prompts: Prompts, agent: Agent) -> Iterator[Problem]:
-    """Yield variables that no session defines, also in branches that were not taken."""
-    from gascity.gotemplate import references
-
-    if _pack_of(agent.setting("prompt"), agent) in prompts.lenient:
-        return
-    template = _parsed_prompt(prompts, agent)
-    known = variables(prompts.city, agent, SessionContext())
-    used = [each for each in references(template) if each.kind == "variable"] if template else []
-    guarded = {each.name for each in used if each.tentative}  # `{{ if .X }}{{ .X }}{{ end }}`
-    for variable in used:
-        if variable.name not in guarded and variable.name not in known:
-            place = Place(variable.file, line=variable.line, col=variable.col + 1)
-            yield _undefined_variable(variable.name, place, known)
-
-
-def _undefined_variable(name: str, place: Place, known: Mapping[str, str]) -> Problem:
-    hint = did_you_mean(name, known) or "give the agent an `env` entry of that name"
-    return Problem("undefined-variable", f"`.{name}` is not defined", place, hint)
-
-
-def _parsed_prompt(prompts: Prompts, agent: Agent) -> "Template | None":
-    file = agent.settings.prompt or ""
-    if file not in prompts.parsed:
-        text = read_text(prompts.disk, file)
-        source = TemplateFile(file, text) if text is not None else None
-        prompts.parsed[file] = parse_fragment(source, functions(), []) if source else None
-    return prompts.parsed[file]
-
-
-def unused_fragments(
-    prompts: Prompts, agents: Sequence[Agent], included: Collection[str]
-) -> Iterator[Problem]:
-    """Yield the city's own fragments that no prompt includes and no setting appends.
-
-    `included` are those that the prompts of the agents include.
-    """
-    included = set(included)
-    own: dict[str, Template] = {}
-    for agent in agents:
-        own |= _own_fragments(prompts, agent)
-    for template in own.values():
-        included |= _includes(template)
-    for template in own.values():
-        whole = {} if template.blank else {template.name: template}
-        for name, definition in {**whole, **template.defines}.items():
-            if name not in included:
-                line = definition.nodes[0].line if definition.nodes else 1
-                yield warning(
-                    "unused-fragment",
-                    f"no prompt includes fragment `{name}`",
-                    Place(definition.file, line=line, col=1),
-                    "include it, append it, or remove it",
-                )
-
-
-def _included_by(prompts: Prompts, agent: Agent) -> set[str]:
-    """Return the fragments that an agent's prompt includes or its settings append."""
-    names = set(agent.settings.append_fragments)
-    template = _parsed_prompt(prompts, agent) if is_template(agent.settings.prompt) else None
-    return names | _includes(template) if template else names
-
-
-def _own_fragments(prompts: Prompts, agent: Agent) -> dict[str, "Template"]:
-    """Return the parsed fragment files that the user can edit, by file."""
-    found = {}
-    for source in prompts.fragments(agent, agent.home.pack):
-        if source.file not in prompts.parsed:
-            prompts.parsed[source.file] = parse_fragment(source, functions(), [])
-        template = prompts.parsed[source.file]
-        if template is not None and not source.lenient:
-            found[source.file] = template
-    return found
-
-
-def _includes(template: "Template") -> set[str]:
-    """Return the fragments that a file includes, also in its definitions."""
-    from gascity.gotemplate import references
-
-    parts = (template, *template.defines.values())
-    return {each.name for part in parts for each in references(part) if each.kind == "fragment"}

@@ -21,11 +21,12 @@ from gascity.workdir.write.directory import make_workdir
 from gascity.workdir.write.execute import ExecuteResult, Progress, execute
 from gascity.workdir.write.journal import JournalEntry, PathChange
 from gascity.workdir.write.ledger import Ledger, SyncState
-from gascity.workdir.write.recover import UndoResult, managed_files, recover, undo
+from gascity.workdir.write.recover import managed_files, recover
 
 # Git and worktrees are imported where they are used: most applies need none of them.
 if TYPE_CHECKING:
     from gascity.git import GitError
+    from gascity.workdir.write.undo import UndoResult
 
 SESSION_RUN = "-session"  # suffix of the run name of an apply made by a session's start
 
@@ -223,8 +224,10 @@ class Applier:
                 os.unlink(file)
         return ledger
 
-    def undo(self, root: str, run: str) -> UndoResult:
+    def undo(self, root: str, run: str) -> "UndoResult":
         """Undo one apply; remove a worktree that it created unless work would be lost."""
+        from gascity.workdir.write.undo import UndoResult
+
         restored: dict[str, PathChange] = {}
         kept: dict[str, PathChange] = {}
         with self.state.ledgers.locked(root):
@@ -239,7 +242,8 @@ class Applier:
     def _sync(self, ledger: Ledger) -> Ledger:
         return ledger._replace(synced=sync_git_and_markers(self.planner, ledger))
 
-    def _undo(self, root: str, entry: JournalEntry) -> UndoResult:
+    def _undo(self, root: str, entry: JournalEntry) -> "UndoResult":
+        from gascity.workdir.write.undo import undo
         from gascity.workdir.write.worktree_state import is_complete
 
         try:
@@ -285,16 +289,33 @@ def rig_lock(city: str, rig: str) -> str:
 
 
 def remove_worktree(
-    city: str, ledger: Ledger, environ: Mapping[str, str], *, force: bool = False
+    city: str,
+    ledger: Ledger,
+    environ: Mapping[str, str],
+    *,
+    force: bool = False,
+    delete_branch: bool = False,
+    safe: str = "",
 ) -> list[str]:
-    """Remove a recorded worktree; return the reasons to keep it, if there are any."""
+    """Remove a recorded worktree; return the reasons to keep it, if there are any.
+
+    `safe` is a commit that exists elsewhere with its history (default: the rig's base commit).
+    """
     from gascity.workdir.write import worktree
     from gascity.workdir.write.worktree_state import rig_base
 
     managed, covered = managed_files(ledger)
-    base, lock = rig_base(ledger.rig, environ), rig_lock(city, ledger.rig)
+    base, lock = safe or rig_base(ledger.rig, environ), rig_lock(city, ledger.rig)
     return worktree.remove(
-        ledger.rig, ledger.root, managed, covered, environ, lock=lock, force=force, base=base
+        ledger.rig,
+        ledger.root,
+        managed,
+        covered,
+        environ,
+        lock=lock,
+        force=force,
+        base=base,
+        delete_branch=delete_branch,
     )
 
 

@@ -21,7 +21,7 @@ from gascity.model.ignored_keys import HUD
 from gascity.model.names import IMPLICIT, AgentName, did_you_mean
 from gascity.model.problems import Place, Problem, once_each, warning
 from gascity.pipeline import agent_skills, list_skills
-from gascity.prompts import Machine, PromptFindings, Prompts, check_prompt, unused_fragments
+from gascity.prompts import Machine, Prompts
 from gascity.providers.registry import provider_files
 from gascity.render.flags import (
     HEADLESS,
@@ -37,20 +37,13 @@ from gascity.render.ignored_settings import (
 from gascity.runtimes import headless_runtime, runtime_names
 from gascity.source.disk import Disk
 from gascity.source.pack_extras import read_pack_extras
+from gascity.workdir.check_prompts import PromptFindings, check_prompt, unused_fragments
 from gascity.workdir.wanted import CityContent, collect
 
-# Problems of this machine, or reported elsewhere; they matter when something is planned.
-_NOT_HERE = ("shared-directory", "rig-missing")
+# A problem of this machine, which matters when something is planned.
+_NOT_HERE = ("rig-missing",)
 
 Interface = tuple[object, ...]
-
-
-class _AnyVariable(dict[str, str]):
-    """An environment in which every variable is set: which are set matters only at launch."""
-
-    def get(self, name: str, default: object = None) -> str:
-        del name, default
-        return ""
 
 
 class AgentFindings(NamedTuple):
@@ -120,7 +113,7 @@ def check_city(city: City, disk: Disk, machine: Machine) -> CityFindings:
     shared += (problem for extra in extras for problem in extra.problems)
     sites = _group_sites(city, disk, agents)
     shared += (problem for _, problem in nested_problems([s for group in sites for s in group]))
-    for agent, problems in _workdir_problems(CityContent.of(prompts, _AnyVariable()), sites):
+    for agent, problems in _workdir_problems(CityContent.of(prompts, {}), sites):
         found[agent.home.directory] += problems
     for problem in disk.problems[before:]:
         place = problem.place.file if problem.place else ""

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from io import BytesIO
 
-from gascity import files, git
+from gascity import files
 from gascity import paths as city_paths
 from gascity.model.plan import DOCUMENT, PathRecord, digest
 from gascity.source.disk import is_below
@@ -95,6 +95,8 @@ def exclude_in_checkout(root: str, paths: Iterable[str], environ: Mapping[str, s
     exist are removed too. Everything else stays byte for byte, and comes after our blocks, so that
     a user's `!` pattern wins.
     """
+    from gascity import git
+
     home = f"{git.common_dir(root, environ)}/info"
     lines = patterns(paths, prefix_of(root, environ))
     if not lines and not os.path.isdir(home):
@@ -107,6 +109,8 @@ def exclude_in_checkout(root: str, paths: Iterable[str], environ: Mapping[str, s
 
 def prefix_of(root: str, environ: Mapping[str, str]) -> str:
     """Return a directory relative to the top of its work tree: empty, or ending in `/`."""
+    from gascity import git
+
     return git.run(["rev-parse", "--show-prefix"], root, environ).line
 
 
@@ -196,6 +200,8 @@ def write_session_excludes(
 
 def _global_excludes(root: str, environ: Mapping[str, str]) -> str:
     """Return the path of the user's global excludes file."""
+    from gascity import git
+
     arguments = ["config", "--type=path", "--get", "core.excludesFile"]
     configured = git.run(arguments, root, environ, allowed=(0, 1)).line
     return os.path.join(root, configured or f"{city_paths.config_home(environ)}/git/ignore")
@@ -206,6 +212,8 @@ def session_git_environment(file: str, environ: Mapping[str, str]) -> dict[str, 
 
     Without a file, the user's own excludes stay in effect.
     """
+    from gascity import git
+
     existing = environ.get("GIT_CONFIG_COUNT", "")
     first = int(existing) if existing.isdecimal() else 0
     settings = [("core.excludesFile", file), git.SPARSE] if file else [git.SPARSE]

@@ -40,7 +40,6 @@ from gascity.providers.registry import provider_files
 from gascity.render.variables import SessionContext
 from gascity.source.disk import Disk, read_plain
 from gascity.workdir.decide.context import Choices, DiskState, PlanDecision
-from gascity.workdir.decide.steps import decide
 from gascity.workdir.wanted import CityContent, Requirements, collect
 from gascity.workdir.write.directory import Directory
 from gascity.workdir.write.ledger import Ledger, Ledgers
@@ -134,6 +133,8 @@ class Planner:
         self._providers = frozenset((*provider_files()[0], *self.city.providers))
         self._file_contents: dict[str, bytes] = {}
         self._names = frozenset(str(agent.name) for agent in self.city.agents)
+        # What an import or a table that cannot be read wants is not known, so nothing is removed.
+        self.incomplete = any(problem.is_error for problem in self.city.problems)
         broken = [agent.name for agent in self.city.agents if agent.broken]
         self._broken = frozenset(map(str, broken))
         self._broken_anywhere = frozenset(name.without_rig for name in broken)
@@ -214,6 +215,8 @@ class Planner:
         choices: Choices,
         selected: frozenset[str] | None,
     ) -> DirectoryPlan:
+        from gascity.workdir.decide.steps import decide  # lists of servers decide nothing
+
         ledger = self.ledgers.read(root)
         with Directory(root) as directory:
             requirements = self._requirements(root, sites, ledger, directory)
@@ -224,7 +227,9 @@ class Planner:
             records = {
                 path: record
                 for path, record in ledger.paths.items()
-                if blocked.isdisjoint(record.agents) and not self._is_broken(record.agents)
+                if blocked.isdisjoint(record.agents)
+                and not self._is_broken(record.agents)
+                and (path in wanted or not self.incomplete)
             }
             uncovered = _no_longer_covering(records, wanted, sites)
             free = {
@@ -239,7 +244,8 @@ class Planner:
         plan = DirectoryPlan(root, sites, ledger, requirements, decision)
         plan.read = disk.read
         plan.worktree = self._worktree_step(root, sites, requirements.blocked)
-        if ledger.rig and not sites and not self._is_broken(ledger.claimants):
+        unused = ledger.rig and not sites and not self.incomplete
+        if unused and not self._is_broken(ledger.claimants):
             plan.removal = self._removal_step(root, ledger)
         return plan
 
@@ -510,18 +516,25 @@ class PlanningScope(NamedTuple):
 
 
 def open_scope(
-    root: str, environ: Mapping[str, str], machine: Machine, reference: str | None = None
+    root: str,
+    environ: Mapping[str, str],
+    machine: Machine,
+    reference: str | None = None,
+    directory: str = "",
 ) -> PlanningScope:
-    """Open the city, or only one agent if it has a directory of its own."""
+    """Open the city, or only one agent if it has a directory of its own.
+
+    A reference means first an agent of the rig around `directory`.
+    """
     if reference is None:
         city = open_city(root, environ)
         agents = tuple(agent for agent in city.agents if not agent.broken)
         return PlanningScope(_planner(city, environ, machine), agents, None)
-    city, agent = open_agent(root, environ, reference)
+    city, agent = open_agent(root, environ, reference, directory)
     planner = _planner(city, environ, machine)
     if _may_share_directory(planner, agent):
         city = open_city(root, environ)
-        agent = find_agent(city, reference) or agent
+        agent = find_agent(city, str(agent.name)) or agent
         planner = _planner(city, environ, machine)
     return PlanningScope(planner, (agent,), frozenset((str(agent.name),)))
 
@@ -543,14 +556,6 @@ def _may_share_directory(planner: Planner, agent: Agent) -> bool:
     return bool(claimants - {str(agent.name)})
 
 
-class Expected(NamedTuple):
-    """Servers and skills that a provider should find in an agent's directory."""
-
-    workdir: str
-    servers: frozenset[str]
-    skills: frozenset[str]
-
-
 def requirements_of(
     scope: PlanningScope, agent: Agent, place: tuple[str, Sequence[Site]] | None = None
 ) -> tuple[str, Requirements]:
@@ -567,24 +572,3 @@ def _first_directory(planner: Planner, agent: Agent) -> tuple[str, Sequence[Site
     root = os.path.realpath(site.workdir)
     directories = planner.directories(other for other in planner.city.agents if not other.broken)
     return root, [site, *(other for other in directories.get(root, ()) if other is not site)]
-
-
-def expected_of(scope: PlanningScope, agent: Agent) -> Expected:
-    """Return the servers and skills that the agent's provider should list in its directory."""
-    root, requirements = requirements_of(scope, agent)
-    name = str(agent.name)
-    delivery = requirements.deliveries.get(name)
-    directory = _skill_directory(scope.planner.city, agent)
-    skills = {
-        path.removeprefix(directory).partition("/")[0]
-        for path, wanted in requirements.wanted.items()
-        if directory and path.startswith(directory) and name in wanted.agents
-    }
-    servers = frozenset(delivery.projected) if delivery else frozenset()
-    return Expected(root, servers, frozenset(skills))
-
-
-def _skill_directory(city: City, agent: Agent) -> str:
-    provider = city.provider_of(agent)
-    directory = provider.facts.skills.directory if provider else ""
-    return f"{directory.rstrip('/')}/" if directory else ""

@@ -4,15 +4,18 @@ import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import count
 from typing import NamedTuple
 
-from gascity.git import GitError
+from gascity.git import GitError, base_of
 from gascity.location import WORKTREE, Site
-from gascity.mcp.delivery import LAUNCH, Delivery, LaunchArguments, launch_arguments
-from gascity.mcp.servers import launch_value
+from gascity.mcp.delivery import LAUNCH, Delivery
+from gascity.mcp.launch import LaunchArguments, launch_arguments
+from gascity.mcp.server_files import ServerFile
+from gascity.mcp.servers import ServerResolver, launch_value
 from gascity.model.city import Agent, City
 from gascity.model.problems import Place, Problem
-from gascity.model.secrets import filled
+from gascity.model.secrets import filled, names_in
 from gascity.prompts import Machine, Prompts
 from gascity.source.disk import Disk
 from gascity.workdir.applier import SESSION_RUN, Applier, ApplyResult, worktree_failed
@@ -55,18 +58,26 @@ class PreparedSession(NamedTuple):
     fingerprint: Mapping[str, str] = {}  # by part
     problems: tuple[Problem, ...] = ()
     notes: tuple[str, ...] = ()
+    blocked: str = ""  # why the directory must not be used
+    references: tuple[str, ...] = ()  # variables that its MCP servers refer to
 
     @property
     def can_start(self) -> bool:
-        return not any(problem.is_error for problem in self.problems)
+        return not self.blocked and not any(problem.is_error for problem in self.problems)
 
 
 class _Worker:
     """Planner and caches for one preparation at a time."""
 
-    def __init__(self, city: City, environ: Mapping[str, str], machine: Machine) -> None:
+    def __init__(
+        self,
+        city: City,
+        environ: Mapping[str, str],
+        machine: Machine,
+        valid_servers: dict[str, ServerFile],
+    ) -> None:
         prompts = Prompts(city, Disk(city.root), machine)
-        self.planner = Planner(CityContent.of(prompts, environ))
+        self.planner = Planner(CityContent.of(prompts, environ, valid_servers))
         self.fingerprints = Fingerprints(self.planner, fixed_sources=True)
         agents = (agent for agent in city.agents if not agent.broken)
         self.shared = {
@@ -88,13 +99,23 @@ class SessionPreparer:
     directory's lock serialises calls for the same directory.
     """
 
-    def __init__(self, city: City, environ: Mapping[str, str], machine: Machine) -> None:
+    def __init__(
+        self,
+        city: City,
+        environ: Mapping[str, str],
+        machine: Machine,
+        valid_servers: dict[str, ServerFile] | None = None,
+    ) -> None:
+        """`valid_servers` has the last valid version of each MCP server's file; it is updated."""
         self.city = city
         self.environ = environ
         self.machine = machine
+        self._valid_servers = {} if valid_servers is None else valid_servers
         self._idle: list[_Worker] = []
         # By working directory: the state of its files when it was prepared.
         self._prepared: dict[str, dict[str, _FileStamp | None]] = {}
+        self._servers: ServerResolver | None = None
+        self._variables: dict[str, frozenset[str]] = {}  # by agent
 
     @contextmanager
     def _worker(self) -> Iterator[_Worker]:
@@ -102,7 +123,7 @@ class SessionPreparer:
         try:
             worker = self._idle.pop()
         except IndexError:
-            worker = _Worker(self.city, self.environ, self.machine)
+            worker = _Worker(self.city, self.environ, self.machine, self._valid_servers)
         try:
             yield worker
         finally:
@@ -123,6 +144,22 @@ class SessionPreparer:
             servers = worker.planner.content.servers.of(agent).servers
             return frozenset(server.name for server in servers)
 
+    def variable_names(self, agent: Agent) -> frozenset[str]:
+        """Return the variables that an agent's `env` and its MCP servers refer to."""
+        name = str(agent.name)
+        if name not in self._variables:
+            if self._servers is None:
+                self._servers = ServerResolver(
+                    Prompts(self.city, Disk(self.city.root), self.machine)
+                )
+            texts = [*agent.settings.env.values()]
+            for server in self._servers.of(agent).servers if not agent.broken else ():
+                texts += [server.command, server.url, *server.args]
+                texts += [*server.env.values(), *server.headers.values()]
+            names = frozenset(name for text in texts for name in names_in(text))
+            self._variables[name] = names
+        return self._variables[name]
+
     def watched_paths(self) -> set[str]:
         """Return every path read so far: if one changes, sessions may need other content."""
         return {path for worker in tuple(self._idle) for path in worker.planner.disk.seen}
@@ -136,6 +173,9 @@ class SessionPreparer:
         if stamps is None or request.workdir != before.workdir:
             return False
         if before.workdir in request.taken:
+            return False
+        resolve = launch_value(agent, {**self.environ, **request.environ})
+        if any(resolve(name) is None for name in before.references):
             return False
         if before.kind == WORKTREE:
             new_branch = f"city/{agent.name.without_rig}/{branch_part(request)}"
@@ -194,10 +234,18 @@ class _Preparation:
         if self.agent.broken:
             return PreparedSession("", "", problems=self.agent.problems), None
         site = self.planner.sites.for_session(self.agent, self.request.alias, self.request.slot)
+        if site.workdir in self.request.blocked and site.kind != WORKTREE:
+            note = self.request.blocked[site.workdir]
+            free = self._free_site()
+            if free is None:
+                return PreparedSession(site.workdir, site.kind, blocked=note), None
+            self.notes.append(note)
+            site = free
         location = SessionWorktree(site, "", "")
         if site.kind == WORKTREE:
             # Check before creating a worktree that would then stay empty.
             problems = self._check(site)
+            problems = (*problems, *self._missing_start(site))
             if any(problem.is_error for problem in problems):
                 return PreparedSession(site.workdir, site.kind, problems=problems), None
             try:
@@ -207,6 +255,27 @@ class _Preparation:
                 return PreparedSession(site.workdir, site.kind, problems=problems), None
             self.notes += location.notes
         return self._apply_and_collect(location)
+
+    def _missing_start(self, site: Site) -> list[Problem]:
+        """Report a branch that the item starts from and that does not exist any more."""
+        start = self.request.start
+        try:
+            if start:
+                base_of(site.rig, start, self.planner.environ)
+        except GitError as error:
+            return [Problem("unknown-branch", f"cannot start from `{start}`: {error.message}")]
+        return []
+
+    def _free_site(self) -> Site | None:
+        """Return a directory of the slot that is not blocked; None if all sessions share one."""
+        for attempt in count(2):
+            request = self.request
+            site = self.planner.sites.for_session(self.agent, request.alias, request.slot, attempt)
+            if site.workdir not in request.blocked:
+                return site
+            if attempt > len(request.blocked) + 1:
+                return None
+        return None
 
     def _check(self, site: Site) -> tuple[Problem, ...]:
         """Return the problems of what the agent needs, without asking git."""
@@ -223,6 +292,7 @@ class _Preparation:
         if not root:
             return PreparedSession("", site.kind, problems=site.problems), None
         result = self._apply(root, [site, *self.worker.other_sites(site, root)])
+        self.notes += self.planner.content.servers.notes
         requirements = result.plan.requirements
         delivery = requirements.deliveries.get(self.name)
         scene = self.planner.session_scene(site, self.request.alias, location.branch)
@@ -252,6 +322,7 @@ class _Preparation:
             ledger.agents.get(self.name, {}) if ledger else {},
             tuple(problems),
             tuple(self.notes),
+            references=delivery.references if delivery is not None else (),
         )
         return prepared, ledger
 
@@ -267,10 +338,16 @@ class _Preparation:
 
     def _missing_variables(self, delivery: Delivery | None) -> list[Problem]:
         """Report environment variables that the launch needs and that are not set."""
-        environ = self.planner.environ
-        own, place = self.agent.settings.env, self.agent.setting("env").place
-        missing = [name for value in own.values() for name in filled(value, environ.get)[1]]
-        problems = [_missing_variable(name, place) for name in dict.fromkeys(missing)]
+        environ = {**self.planner.environ, **self.request.environ}
+        missing = {
+            name: key
+            for key, value in self.agent.settings.env.items()
+            for name in filled(value, environ.get)[1]
+        }
+        problems = [
+            _missing_variable(name, _variable_place(self.agent, key))
+            for name, key in missing.items()
+        ]
         if delivery is None:
             return problems
         problems += [
@@ -317,6 +394,15 @@ def current_branch(workdir: str, environ: Mapping[str, str] = {}) -> str:
 
 def _missing_variable(name: str, place: Place | None) -> Problem:
     return Problem("missing-env", f"`{name}` is not set", place, _SET_VARIABLE)
+
+
+def _variable_place(agent: Agent, name: str) -> Place | None:
+    """Return where a variable of the agent's environment is set."""
+    for setting in agent.setting("env").chain():
+        written = setting.layer.values.get("env") if setting.layer else None
+        if isinstance(written, Mapping) and name in written and setting.place is not None:
+            return setting.place._replace(path=(*setting.place.path, name))
+    return None
 
 
 def _start_problems(problems: Sequence[Problem], blocked: bool) -> Sequence[Problem]:

@@ -26,6 +26,7 @@ from gascity.workdir.write.execute import ApplyState
 from gascity.workdir.write.ledger import Ledger
 from gascity.workdir.write.recover import managed_files, recover
 from gascity.workdir.write.worktree_state import (
+    count_commits,
     current_branch,
     inspect,
     is_complete,
@@ -50,7 +51,11 @@ class WorkdirRequest(NamedTuple):
     workdir: str = ""  # where the session worked last, if it did
     branch: str = ""  # the branch it had there
     resume: bool = False  # stay on that branch
+    work_branch: str = ""  # the branch of an earlier start of the work item; empty: it is new
+    start: str = ""  # the branch that the item starts from; empty: the rig's default branch
     taken: frozenset[str] = frozenset()  # directories of other live sessions
+    blocked: Mapping[str, str] = {}  # directories that must not be used, and why
+    environ: Mapping[str, str] = {}  # variables of the launch that differ from the preparer's
 
 
 class SessionWorktree(NamedTuple):
@@ -80,6 +85,9 @@ def prepare_worktree(planner: Planner, agent: Agent, request: WorkdirRequest) ->
     for site, resumable in _candidates(planner, agent, request):
         root = os.path.realpath(site.workdir)
         if root in request.taken or site.workdir in request.taken:
+            continue
+        if site.workdir in request.blocked:
+            notes.append(request.blocked[site.workdir])
             continue
         with planner.ledgers.locked(root):
             recover(planner.apply_state, root)
@@ -124,17 +132,18 @@ class _Candidate:
     def use(self, request: WorkdirRequest, resumable: bool) -> SessionWorktree | None:
         """Prepare the directory for the session; return None if it cannot be used."""
         branch = self.site.branch_for(branch_part(request))
-        rig_branch = self.planner.sites.default_branch(self.site.agent)
-        rig_base = base_of(self.site.rig, rig_branch, self.environ)
+        start = request.start or self.planner.sites.default_branch(self.site.agent)
+        rig_base = base_of(self.site.rig, start, self.environ)
         base = rig_base.commit if rig_base else ""
         if not is_complete(self.root):
+            fresh = bool(request.work) and not request.resume and not request.work_branch
             branch = request.branch if request.resume else branch
-            return self._create(branch, base, request.resume)
+            return self._create(branch, base, request.resume, fresh)
         if request.resume:
             return self._resume(request, base) if resumable else None
-        return self._switch(branch, base)
+        return self._switch(branch, base, request.work_branch, exact=bool(request.start))
 
-    def _create(self, branch: str, base: str, resume: bool) -> SessionWorktree:
+    def _create(self, branch: str, base: str, resume: bool, fresh: bool) -> SessionWorktree:
         # Record the owner first: otherwise a concurrent apply would see a directory of no agent.
         ledgers = self.planner.ledgers
         before = ledgers.read(self.root)
@@ -151,7 +160,7 @@ class _Candidate:
         rig, environ, lock = self.site.rig, self.environ, self.lock
         try:
             result = worktree.prepare(
-                rig, self.root, branch, base or None, environ, lock=lock, resume=resume
+                rig, self.root, branch, base or None, environ, lock=lock, resume=resume, fresh=fresh
             )
         except GitError:
             ledgers.write(before)
@@ -166,23 +175,32 @@ class _Candidate:
             return None
         return self._ready(branch, base, has_history=True)
 
-    def _switch(self, branch: str, base: str) -> SessionWorktree | None:
+    def _switch(self, branch: str, base: str, own: str, *, exact: bool) -> SessionWorktree | None:
+        """Check out the item's branch; `exact`: it must start at the base."""
         ledger = self.planner.ledgers.read(self.root)
         managed, covered = managed_files(ledger)
         state = inspect(self.root, managed, covered, self.environ, base, count_all=False)
         if not reusable(state):
             self._note(f"kept {self._shown()}: {'; '.join(reasons_not_reusable(state))}")
             return None
-        if state.branch == branch:
-            return self._ready(branch, base, has_history=True)
+        # A branch of this name may be an old item's: of another city, or of a lost store.
+        unused = state.branch == branch and not exact and not self._has_commits(base)
+        if unused or (own and state.branch == own):
+            return self._ready(state.branch, base, has_history=True)
         self._clear_managed(ledger, managed, sorted(covered), base)
         try:
-            result = worktree.switch(self.root, branch, base, self.environ, lock=self.lock)
+            result = worktree.switch(
+                self.root, branch, base, self.environ, lock=self.lock, exact=exact
+            )
         except GitError as error:
             self._note(f"kept {self._shown()}: {error.message}")
             return None
         self._note(result.note)
         return self._ready(result.branch, base)
+
+    def _has_commits(self, base: str) -> bool:
+        """Return whether the branch that is checked out has commits that the base does not have."""
+        return bool(base) and count_commits(self.root, base, self.environ) > 0
 
     def _clear_managed(
         self, ledger: Ledger, managed: frozenset[str], covered: list[str], base: str
@@ -224,12 +242,15 @@ def remove_directory(
     *,
     taken: Callable[[], Collection[str]] = tuple,
     force: bool = False,
+    safe: str = "",
+    delete_branch: bool = False,
 ) -> list[str]:
     """Remove a session's worktree or slot directory; return the reasons to keep it, if any.
 
     The directory that `apply` writes for an agent stays, and so do directories that the user
     chose or that other sessions (`taken`) use; then there are no reasons. `taken` is called under
-    the directory's lock, so that no session can get the directory in between.
+    the directory's lock, so that no session can get the directory in between. `safe` is that of
+    `remove_worktree`.
     """
     root = os.path.realpath(workdir)
     state = ApplyState.of(city)
@@ -242,7 +263,9 @@ def remove_directory(
         ledger = state.ledgers.read(root)
         if ledger.rig:
             try:
-                reasons = remove_worktree(city, ledger, environ, force=force)
+                reasons = remove_worktree(
+                    city, ledger, environ, force=force, safe=safe, delete_branch=delete_branch
+                )
             except GitError as error:
                 reasons = [error.message]
         elif ledger.slot and is_below(root, f"{os.path.realpath(city)}/.gc/work"):
@@ -252,6 +275,51 @@ def remove_directory(
         if not reasons:
             _remove_records(city, state, ledger)
     return reasons
+
+
+def free_branch(
+    city: str,
+    workdir: str,
+    branch: str,
+    environ: Mapping[str, str],
+    *,
+    taken: Callable[[], Collection[str]],
+    safe: str,
+) -> list[str]:
+    """Remove the worktree that has a branch checked out, so that the branch can be deleted.
+
+    A worktree with ignored files, such as build output, stays and is detached instead. Returns
+    reasons to leave it alone: a session works there (`taken`), or there is uncommitted work.
+    `safe` is a commit that keeps what was committed.
+    """
+    root = os.path.realpath(workdir)
+    state = ApplyState.of(city)
+    if not os.path.exists(state.ledgers.file(root)):
+        return [f"it is checked out in {workdir}"]
+    with state.ledgers.locked(root):
+        if current_branch(root, environ) != branch:
+            return []
+        if not {root, workdir}.isdisjoint(taken()):
+            return [f"a session works in {workdir}"]
+        recover(state, root)
+        ledger = state.ledgers.read(root)
+        reasons = remove_worktree(city, ledger, environ, safe=safe)
+        if not reasons:
+            _remove_records(city, state, ledger)
+            return []
+        managed, covered = managed_files(ledger)
+        if not inspect(root, managed, covered, environ, safe, count_all=False).clean:
+            return [f"{workdir}: {reason}" for reason in reasons]
+        worktree.detach(root, environ)
+    return []
+
+
+def uncommitted(city: str, workdir: str, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the files in a worktree that are neither committed nor managed."""
+    root = os.path.realpath(workdir)
+    managed, covered = managed_files(ApplyState.of(city).ledgers.read(root))
+    state = inspect(root, managed, covered, environ, count_all=False)
+    return (*state.dirty, *state.edited)
 
 
 def _remove_slot_directory(ledger: Ledger, force: bool) -> list[str]:

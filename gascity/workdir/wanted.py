@@ -7,7 +7,8 @@ from typing import NamedTuple
 from gascity.compose.asset_dirs import left_out
 from gascity.location import Site
 from gascity.mcp.delivery import NONE, Delivery, ServerRequest, TargetFile, decide_deliveries
-from gascity.mcp.servers import ServerResolver, launch_value, target_owners
+from gascity.mcp.server_files import ServerFile
+from gascity.mcp.servers import ServerResolver, target_owners
 from gascity.mcp.types import AgentServers
 from gascity.model.city import Agent, City
 from gascity.model.document_text import DocumentError
@@ -107,9 +108,16 @@ class CityContent(NamedTuple):
     skills: SkillsRead
 
     @classmethod
-    def of(cls, prompts: Prompts, environ: Mapping[str, str]) -> "CityContent":
+    def of(
+        cls,
+        prompts: Prompts,
+        environ: Mapping[str, str],
+        valid_servers: dict[str, ServerFile] | None = None,
+    ) -> "CityContent":
+        """`valid_servers` are those of ServerResolver."""
         owners = target_owners(prompts.city, prompts.disk)
-        return cls(prompts, Overlays(prompts), ServerResolver(prompts), owners, environ, {})
+        servers = ServerResolver(prompts, valid_servers)
+        return cls(prompts, Overlays(prompts), servers, owners, environ, {})
 
     def for_session(self, scene: SessionContext | None) -> "CityContent":
         """Return the same content rendered with one session's values, if there are any."""
@@ -208,8 +216,7 @@ def collect_servers(
         requirements.servers[name] = effective
         if provider.facts.mcp.target:  # other providers do not use the servers
             requirements.report_blocking(name, effective.problems)
-        resolve = launch_value(site.agent, content.environ)
-        claims.append(ServerRequest(name, provider, effective.servers, resolve))
+        claims.append(ServerRequest(name, provider, effective.servers))
     ask_git = ask_git and any(claim.servers for claim in claims)
     tracked = sites[0].tracked if ask_git else frozenset()
     requirements.deliveries = decide_deliveries(claims, content.owners, tracked)

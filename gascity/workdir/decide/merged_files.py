@@ -32,7 +32,6 @@ from gascity.model.plan import (
     digest,
 )
 from gascity.model.problems import Place, Problem
-from gascity.workdir.decide import json_settings
 from gascity.workdir.decide.context import (
     MODIFIED,
     NO_LONGER_NEEDED,
@@ -225,6 +224,8 @@ def _with_settings(
     base = record.settings if record else None
     if wanted.settings is None and base is None:
         return text, None
+    from gascity.workdir.decide import json_settings
+
     current = theirs = documents.read(text, _JSON)
     if force:
         theirs = _without(current, wanted.settings or {})

@@ -110,6 +110,8 @@ class Ledgers:
 
     def read(self, root: str) -> Ledger:
         """Return the ledger of a directory; an empty one if there is none."""
+        if not os.path.isdir(self.home):
+            return Ledger(root)  # nothing was applied yet; `file` would import hashlib, 2 ms
         file = self.file(root)
         try:
             stat_result = os.stat(file)

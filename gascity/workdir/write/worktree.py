@@ -19,6 +19,7 @@ from typing import NamedTuple
 from gascity import git
 from gascity.files import locked_file, removal_path, remove_tree
 from gascity.git import GitError
+from gascity.location import PREPARED
 from gascity.workdir.write.worktree_state import (
     RigRepository,
     WorktreeRecord,
@@ -37,7 +38,7 @@ from gascity.workdir.write.worktree_state import (
 )
 
 BRANCHES = "city/"  # prefix of branches that city creates and may delete
-_NO_HOOKS = "core.hooksPath=/dev/null"
+NO_HOOKS = "core.hooksPath=/dev/null"
 
 
 class WorktreeResult(NamedTuple):
@@ -59,14 +60,16 @@ def prepare(
     *,
     lock: str,
     resume: bool = False,
+    fresh: bool = False,
 ) -> WorktreeResult:
     """Return a worktree of the rig at `path`; create it if it does not exist.
 
     An existing one is returned as it is, whatever its branch. A new one gets a new branch from
     `base` (default: origin's default branch, else HEAD). If `branch` is in use or has commits of
     its own, the new one is named `branch-2`; with `resume`, a branch that is not in use is checked
-    out again. If only the directory was deleted, it is created again on the branch it had. Raises
-    GitError, and changes nothing, if something else is in the way.
+    out again. If only the directory was deleted, it is created again on the branch it had; with
+    `fresh`, only if that is at `base`: other commits would be an old work item's. Raises GitError,
+    and changes nothing, if something else is in the way.
     """
     given, path = path, _real(path)
     _refuse_checkout(path, rig)
@@ -85,9 +88,11 @@ def prepare(
             arguments = ["for-each-ref", "--format=-%(worktreepath)", f"refs/heads/{branch}"]
             previous = branch if git.run(arguments, rig, environ).line == "-" else ""
         start = base or _default_base(repository)
+        if fresh and previous and _tip(repository, previous) != start:
+            previous = ""
         name, arguments = _branch_arguments(repository, common, branch, previous, start)
         # No hooks: one may leave a process behind that would keep the lock open.
-        config = [_NO_HOOKS, *without_lfs(environ)]
+        config = [NO_HOOKS, *without_lfs(environ)]
         *options, commit = arguments
         repository.change(["worktree", "add", "--quiet", *options, path, commit], config)
     notes = [
@@ -109,6 +114,11 @@ def _is_numbered(name: str, branch: str) -> bool:
     """Return whether a name is the requested branch or `branch-N`."""
     number = name.removeprefix(f"{branch}-")
     return name == branch or (number != name and number.isdecimal())
+
+
+def is_placeholder(branch: str) -> bool:
+    """Return whether a branch is that of a worktree which `apply` created, not of a work item."""
+    return branch.startswith(BRANCHES) and _is_numbered(branch.rpartition("/")[2], PREPARED)
 
 
 def _refuse_checkout(path: str, rig: str) -> None:
@@ -199,6 +209,19 @@ def _free_branch(
     raise AssertionError("the numbers never end")
 
 
+def _tip(repository: RigRepository, branch: str) -> str:
+    return git.commit_of(repository.root, f"refs/heads/{branch}", repository.environ)
+
+
+def _has_commits(repository: RigRepository, branch: str, start: str) -> bool:
+    """Return whether a branch has commits that `start` does not have."""
+    ref = f"refs/heads/{branch}"
+    if not git.commit_of(repository.root, ref, repository.environ):
+        return False
+    arguments = ["rev-list", "--max-count=1", f"{start}..{ref}", "--"]
+    return bool(git.run(arguments, repository.root, repository.environ).out)
+
+
 def _branch_note(name: str, branch: str) -> str:
     return "" if name == branch else f"on `{name}` because `{branch}` is in use"
 
@@ -226,37 +249,58 @@ def _lfs_note(path: str, environ: Mapping[str, str]) -> str:
 
 
 def switch(
-    path: str, branch: str, base: str, environ: Mapping[str, str], *, lock: str
+    path: str,
+    branch: str,
+    base: str,
+    environ: Mapping[str, str],
+    *,
+    lock: str,
+    exact: bool = False,
 ) -> WorktreeResult:
     """Check out a new branch from `base` in an existing, reusable worktree.
 
+    If the branch is checked out already and has no commits of its own, it stays as it is, unless
+    it must start at `base` (`exact`).
+
     The caller has uncovered and restored covered files: git refuses to change them otherwise.
-    Deletes the previous branch if city created it and it has no commits of its own.
+    The previous branch stays until the user deletes it, unless `apply` created it and it has no
+    commits of its own.
     """
     with locked_file(lock) as lock_fd:
         repository = RigRepository(path, environ, lock_fd)
         before, old = git.commit_of(path, "HEAD", environ), current_branch(path, environ)
-        if old == branch:
+        stays = before == base or not (exact or _has_commits(repository, branch, base))
+        if old == branch and stays:
             return WorktreeResult(path, old)
         name, option = _free_branch(repository, git.common_dir(path, environ), branch, base)
-        config = [_NO_HOOKS, *without_lfs(environ)]
+        config = [NO_HOOKS, *without_lfs(environ)]
         repository.change(["checkout", "--quiet", option, name, base, "--"], config)
-        _delete_merged_branch(repository, old)
+        _delete_prepared_branch(repository, old)
     notes = [_branch_note(name, branch), _run_checkout_hook(path, before, environ)]
     return WorktreeResult(path, name, base, False, "; ".join(note for note in notes if note))
 
 
-def _delete_merged_branch(repository: RigRepository, branch: str) -> None:
-    """Delete a branch that city created if another branch or a remote has all its commits."""
+def detach(path: str, environ: Mapping[str, str]) -> None:
+    """Keep a worktree's files and commit, but leave its branch, so that it can be deleted."""
+    git.run(["checkout", "--quiet", "--detach"], path, environ, config=[NO_HOOKS])
+
+
+def _delete_prepared_branch(repository: RigRepository, branch: str) -> None:
+    """Delete a branch that `apply` created if other branches or a remote have all its commits."""
     rig, environ = repository.root, repository.environ
     ref = f"refs/heads/{branch}"
-    if not branch.startswith(BRANCHES) or not git.commit_of(rig, ref, environ):
+    if not is_placeholder(branch) or not git.commit_of(rig, ref, environ):
         return
     elsewhere = ["--not", *other_branches(branch), "--remotes", "--"]
-    if git.run(["rev-list", "--max-count=1", ref, *elsewhere], rig, environ).out:
-        return
-    with suppress(GitError):  # it is checked out elsewhere
-        repository.change(["branch", "--quiet", "-D", branch])
+    if not git.run(["rev-list", "--max-count=1", ref, *elsewhere], rig, environ).out:
+        _delete_branch(repository, branch)
+
+
+def _delete_branch(repository: RigRepository, branch: str) -> None:
+    """Delete a branch that city created, unless it is checked out elsewhere."""
+    if branch.startswith(BRANCHES):
+        with suppress(GitError):
+            repository.change(["branch", "--quiet", "-D", branch])
 
 
 def remove(
@@ -269,12 +313,13 @@ def remove(
     lock: str,
     force: bool = False,
     base: str = "",
+    delete_branch: bool = False,
 ) -> list[str]:
     """Remove a worktree, or return the reasons to keep it and change nothing.
 
     `managed`, `covered` and `base` are those of `worktree_state.inspect`. With `force`, remove it
-    with everything in it, but keep a branch that has commits of its own. Raises GitError if
-    the directory is not a worktree. The rig may no longer exist.
+    with everything in it. The branch of a work item stays unless `delete_branch` asks for it.
+    Raises GitError if the directory is not a worktree. The rig may no longer exist.
     """
     path = _real(path)
     _refuse_checkout(path, rig)
@@ -293,8 +338,10 @@ def remove(
             if reasons:
                 return reasons
         _delete(repository, path, record)
-        if record is not None:
-            _delete_merged_branch(repository, record.branch)
+        if record is not None and delete_branch:
+            _delete_branch(repository, record.branch)
+        elif record is not None:
+            _delete_prepared_branch(repository, record.branch)
     return []
 
 

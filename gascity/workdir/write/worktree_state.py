@@ -88,14 +88,21 @@ def inspect(
         dirty=_dirty(lines, managed, covered),
         edited=_edited(path, lines, git.flagged(path, environ), covered),
         ignored=_ignored(path, lines, managed),
-        in_progress=next(
-            (text for file, text in _IN_PROGRESS if os.path.exists(f"{admin}/{file}")), ""
-        ),
+        in_progress=_in_progress(admin),
         submodules=os.path.isdir(f"{admin}/modules"),
     )
     if not state.commit or (state.branch and not count_all):
         return state
     return _with_counts(path, state, base, environ)
+
+
+def operation_in_progress(path: str, environ: Mapping[str, str]) -> str:
+    """Return the merge, rebase or other operation that is in progress in a working tree, if any."""
+    return _in_progress(git.git_dir(path, environ))
+
+
+def _in_progress(admin: str) -> str:
+    return next((text for file, text in _IN_PROGRESS if os.path.exists(f"{admin}/{file}")), "")
 
 
 def has_repository(path: str) -> bool:

@@ -96,6 +96,37 @@ def test_capabilities_that_grant_commands_are_acted_on(tmp_path: Path) -> None:
     assert of_clerk(tmp_path, '[capabilities]\nallow = ["city.work"]\n') == []
 
 
+@pytest.mark.parametrize(
+    ("key", "word", "hint"),
+    [
+        ("allow", "city.wrk", "did you mean `city.work`?"),
+        ("allow", "city.*", "use one of city.sessions, "),
+        ("deny", "city.admins", "did you mean `city.admin`?"),
+    ],
+)
+def test_a_capability_that_does_not_exist_is_reported_at_the_word(
+    tmp_path: Path, key: str, word: str, hint: str
+) -> None:
+    [problem] = of_clerk(tmp_path, f'[capabilities]\n{key} = ["city.mail", "{word}"]\n')
+    assert (problem.code, problem.is_error) == ("not-acted-on", False)
+    assert problem.message.startswith(f"`{word}` in `capabilities.{key}` has no effect: ")
+    assert problem.hint is not None
+    assert problem.hint.startswith(hint)
+    assert problem.place is not None
+    assert problem.place.path == ("capabilities", key, 1)
+
+
+@pytest.mark.parametrize("text", ['model = "m"', '[option_defaults]\nmodel = "m"'])
+def test_an_option_that_the_program_saves_in_the_users_settings_is_reported(
+    tmp_path: Path, text: str
+) -> None:
+    [problem] = of_clerk(tmp_path, f'provider = "cline"\n{text}\n')
+    assert (problem.code, problem.is_error) == ("saved-option", False)
+    assert problem.place is not None
+    assert problem.place.file == "agents/clerk/agent.toml"
+    assert of_clerk(tmp_path, f'provider = "qwen"\n{text}\n') == []
+
+
 @pytest.mark.parametrize("directory", ["hud", "agents/clerk/hud"])
 def test_a_hud_directory_is_reported(tmp_path: Path, directory: str) -> None:
     [problem] = problems(tmp_path, {f"{directory}/git.md": "Branch.\n"})

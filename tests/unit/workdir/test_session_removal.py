@@ -30,7 +30,7 @@ def test_a_worktree_without_anything_of_its_own_goes_with_all_traces(
     city: Quarters, slot: int
 ) -> None:
     done = city.prepare("dock/cat", slot, work="w-1")
-    assert remove(city, done) == []
+    assert remove(city, done, delete_branch=True) == []
     assert not Path(done.workdir).exists()
     assert branches(city.dock) == ["main"]
     for home in ("ledger", "mcp-managed", "excludes"):

@@ -1,6 +1,7 @@
 """Each item of work starts on a branch of its own, and nothing unfinished is lost for it."""
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -58,7 +59,7 @@ def test_a_clean_worktree_is_used_again_from_todays_base(city: Quarters) -> None
     assert Path(second.workdir, "CLAUDE.md").read_text() == "ours\n"
     assert Path(second.workdir, "notes.md").read_text() == "on city/cat/w-2\n"
     assert seen(second) == []
-    assert branches(city.dock) == ["city/cat/w-2", "main"]  # the first had no commits
+    assert branches(city.dock) == ["city/cat/w-1", "city/cat/w-2", "main"]
     assert git(Path(second.workdir), "show", "HEAD:CLAUDE.md") == "theirs, newer"
 
 
@@ -71,6 +72,42 @@ def test_a_branch_with_commits_stays_and_they_are_counted(city: Quarters) -> Non
     assert second.workdir == first.workdir
     assert count_commits(second.workdir, second.base, os.environ) == 0
     assert "city/cat/w-1" in branches(city.dock)
+
+
+@pytest.mark.parametrize("start", ["city/cat/w-1", "theirs"])
+def test_an_item_starts_from_another_branch(city: Quarters, start: str) -> None:
+    first = city.prepare("dock/cat", work="w-1")
+    made = commit(Path(first.workdir), {"work.txt": "done\n"})
+    git(city.dock, "branch", "theirs", made)
+    second = city.prepare("dock/cat", work="w-2", workdir=first.workdir, start=start)
+    assert (second.workdir, second.branch, second.base) == (first.workdir, "city/cat/w-2", made)
+    assert Path(second.workdir, "work.txt").read_text() == "done\n"
+    third = city.prepare("dock/cat", 2, work="w-3", start=start)
+    assert (third.base, head(Path(third.workdir))) == (made, made)
+    assert git(city.dock, "rev-parse", "city/cat/w-1") == made
+
+
+@pytest.mark.parametrize("place", ["the same directory", "a deleted directory"])
+def test_an_old_branch_of_the_items_name_is_not_taken_for_its_start(
+    city: Quarters, place: str
+) -> None:
+    git(city.dock, "branch", "theirs", "main")
+    first = city.prepare("dock/cat", work="w-1")
+    git(city.dock, "checkout", "--quiet", "theirs")
+    made = commit(city.dock, {"work.txt": "done\n"})
+    git(city.dock, "checkout", "--quiet", "main")
+    if place == "a deleted directory":
+        shutil.rmtree(first.workdir)
+    again = city.prepare("dock/cat", work="w-1", start="theirs")
+    assert (again.base, head(Path(again.workdir))) == (made, made)
+
+
+def test_a_branch_to_start_from_that_is_gone_is_an_error_and_creates_nothing(
+    city: Quarters,
+) -> None:
+    failed = city.try_to_prepare("dock/cat", work="w-1", start="city/cat/gone")
+    assert [problem.code for problem in failed.problems] == ["unknown-branch"]
+    assert not Path(failed.workdir).exists()
 
 
 def test_a_managed_file_is_removed_if_the_base_now_tracks_its_path(city: Quarters) -> None:
@@ -151,10 +188,20 @@ def test_a_resumed_session_leaves_a_directory_that_another_session_uses(
     assert current_branch(second.workdir, os.environ) == "city/cat/w-2"
 
 
+def test_new_work_with_an_old_id_gets_another_branch(city: Quarters) -> None:
+    first = city.prepare("dock/cat", work="w-1")
+    commit(Path(first.workdir), {"work.txt": "done\n"})
+    other = city.prepare("dock/cat", work="w-1")
+    assert (other.workdir, other.branch) == (first.workdir, "city/cat/w-1-2")
+    assert not (Path(other.workdir) / "work.txt").exists()
+    again = city.prepare("dock/cat", work="w-1", work_branch=other.branch)
+    assert (again.workdir, again.branch) == (other.workdir, other.branch)
+
+
 def test_retried_work_keeps_its_branch(city: Quarters) -> None:
     first = city.prepare("dock/cat", work="w-1")
     commit(Path(first.workdir), {"work.txt": "done\n"})
-    again = city.prepare("dock/cat", work="w-1")
+    again = city.prepare("dock/cat", work="w-1", work_branch=first.branch)
     assert (again.workdir, again.branch, again.base) == first[:1] + first[2:4]
     assert count_commits(again.workdir, again.base, os.environ) == 1
 

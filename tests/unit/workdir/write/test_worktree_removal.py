@@ -31,13 +31,35 @@ def digest(text: str) -> str:
     return sha256(text.encode()).hexdigest()
 
 
-def test_a_clean_one_goes_with_its_branch(rig: Rig) -> None:
+def test_a_clean_one_goes_and_its_branch_stays(rig: Rig) -> None:
     rig.prepare()
     build_tree(rig.path, {"AGENTS.md": "ours\n", ".claude/settings.json": "{}"})
     assert rig.remove({"AGENTS.md", ".claude/settings.json"}) == []
     assert not rig.path.exists()
     assert os.listdir(rig.path.parent) == []
     assert rig.recorded() == [str(rig.root)]
+    assert branches(rig.root) == ["city/ann/w1", "main"]
+
+
+def test_its_branch_goes_only_if_that_is_asked_for(rig: Rig) -> None:
+    rig.prepare()
+    commit(rig.path, {"work": ""})
+    assert rig.remove(delete_branch=True) == ["1 commit on no other branch (`city/ann/w1`)"]
+    assert branches(rig.root) == ["city/ann/w1", "main"]
+    assert rig.remove(force=True, delete_branch=True) == []
+    assert branches(rig.root) == ["main"]
+
+
+def test_a_branch_of_the_user_stays_even_then(rig: Rig) -> None:
+    rig.prepare()
+    git(rig.path, "checkout", "--quiet", "-b", "theirs")
+    assert rig.remove(delete_branch=True) == []
+    assert branches(rig.root) == ["city/ann/w1", "main", "theirs"]
+
+
+def test_the_empty_branch_of_an_apply_goes_with_its_worktree(rig: Rig) -> None:
+    rig.prepare("city/ann/prepared")
+    assert rig.remove() == []
     assert branches(rig.root) == ["main"]
 
 
@@ -77,7 +99,7 @@ def test_unpushed_commits_are_kept_and_pushed_ones_may_go(rig: Rig) -> None:
     assert rig.remove() == ["1 commit on no remote (`city/ann/w1`)"]
     git(rig.path, "push", "--quiet", "origin", "HEAD")
     assert rig.remove() == []
-    assert branches(rig.root) == ["main"]
+    assert branches(rig.root) == ["city/ann/w1", "main"]
 
 
 def test_merged_but_unpushed_commits_are_kept_where_there_is_a_remote(rig: Rig) -> None:
@@ -95,7 +117,7 @@ def test_without_a_remote_commits_have_to_be_on_another_branch(rig: Rig) -> None
     assert rig.remove() == ["2 commits on no other branch (`city/ann/w1`)"]
     git(rig.root, "merge", "--quiet", "city/ann/w1")
     assert rig.remove() == []
-    assert branches(rig.root) == ["main"]
+    assert branches(rig.root) == ["city/ann/w1", "main"]
 
 
 def test_force_takes_the_worktree_and_leaves_the_commits(rig: Rig) -> None:
@@ -140,7 +162,7 @@ def test_a_removal_that_was_killed_is_ended_by_the_next(rig: Rig) -> None:
     assert rig.remove() == []
     assert rig.recorded() == [str(rig.root)]
     assert os.listdir(rig.path.parent) == []
-    assert branches(rig.root) == ["main"]
+    assert branches(rig.root) == ["city/ann/w1", "main"]
 
 
 def test_the_rest_of_a_killed_removal_is_deleted_when_the_path_is_used_again(rig: Rig) -> None:
@@ -246,4 +268,4 @@ def test_a_half_made_one_can_be_removed(rig: Rig) -> None:
     half_made(rig, "index")
     assert rig.remove() == []
     assert rig.recorded() == [str(rig.root)]
-    assert branches(rig.root) == ["main"]
+    assert branches(rig.root) == ["city/ann/w1", "main"]

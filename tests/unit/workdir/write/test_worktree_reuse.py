@@ -44,10 +44,16 @@ def test_the_hook_for_a_checkout_is_run_for_the_next_work_too(rig: Rig) -> None:
     assert (rig.path / "hooked").read_text() == f"{before} {after} 1\n"
 
 
-def test_a_branch_left_behind_empty_is_deleted(rig: Rig) -> None:
+def test_the_branch_of_a_work_item_stays_when_its_worktree_is_used_again(rig: Rig) -> None:
     rig.prepare()
     rig.switch("city/ann/w2")
-    assert branches(rig.root) == ["city/ann/w2", "main"]
+    assert branches(rig.root) == ["city/ann/w1", "city/ann/w2", "main"]
+
+
+def test_the_empty_branch_of_an_apply_is_deleted_when_work_starts(rig: Rig) -> None:
+    rig.prepare("city/ann/prepared")
+    rig.switch("city/ann/w1")
+    assert branches(rig.root) == ["city/ann/w1", "main"]
 
 
 def test_a_branch_of_a_person_is_never_deleted(rig: Rig) -> None:
