@@ -16,12 +16,15 @@ to no recorded run were spawned and never committed; they are killed.
 """
 
 import os
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
 from gascity.control import paths
+from gascity.control.blocked_directories import BlockedDirectory, read_blocked, write_blocked
 from gascity.control.finish import RunFinisher, SessionStopper
+from gascity.control.launch import works_alone
 from gascity.control.live_state import NO_RUN, ActiveRun, LiveState
 from gascity.model.work import (
     CLAIMED,
@@ -37,7 +40,9 @@ from gascity.model.work import (
     Run,
     Session,
 )
-from gascity.runtimes.port import RunHandle, RunState, handle_of
+from gascity.runtimes.port import Leftover, RunHandle, RunState, handle_of
+
+_STRAYS, _STRAYS_AGAIN = 5.0, 0.01  # seconds to wait for strays that were killed, and between looks
 
 
 class AdoptionCounts(NamedTuple):
@@ -50,6 +55,7 @@ class AdoptionCounts(NamedTuple):
 
 def adopt(live: LiveState, finisher: RunFinisher, stopper: SessionStopper) -> AdoptionCounts:
     """Adopt all recorded sessions and runs, and kill stray processes."""
+    live.blocked_directories = read_blocked(live.store)
     for session in live.store.sessions():
         live.sessions.put(session)
     runs = live.store.runs(open=True)
@@ -67,13 +73,35 @@ def adopt(live: LiveState, finisher: RunFinisher, stopper: SessionStopper) -> Ad
 
 
 def kill_strays(live: LiveState, known: Sequence[RunHandle]) -> int:
-    """Kill the processes of this city that belong to no known run; return how many runs."""
-    count = 0
-    for runtime in live.runtimes.values():
-        strays = runtime.strays(live.root, known)
-        runtime.kill_all(strays)
-        count += len(strays)
-    return count
+    """Kill the processes of this city that belong to no known run; return how many runs.
+
+    Waits until they are gone: nothing may start beside them. What cannot be killed blocks the
+    directory of its session.
+    """
+    found: set[RunHandle] = set()
+    blocked = {entry.handle[:3] for entry in live.blocked_directories}
+    deadline = time.monotonic() + _STRAYS
+    for name, runtime in live.runtimes.items():
+        while True:
+            strays = [s for s in runtime.strays(live.root, known) if s[:3] not in blocked]
+            if not strays or time.monotonic() > deadline:
+                break
+            found.update(strays)
+            runtime.kill_all(strays)
+            time.sleep(_STRAYS_AGAIN)
+        for stray in strays:
+            _block(live, name, stray)
+    return len(found)
+
+
+def _block(live: LiveState, runtime: str, stray: RunHandle) -> None:
+    session = live.find_session(stray.session) if stray.session else None
+    if session is None or not session.workdir:
+        return
+    process = Leftover(stray.pid, "")
+    entry = BlockedDirectory(session.workdir, session.agent, session.id, runtime, stray, (process,))
+    live.blocked_directories.append(entry)
+    write_blocked(live.store, live.blocked_directories)
 
 
 def _sweep(root: str, runs: list[Run]) -> None:
@@ -111,7 +139,10 @@ def _adopt_run(live: LiveState, finisher: RunFinisher, stopper: SessionStopper, 
             runtime.kill(handle_of(run))
         return
     live.sessions.put(session)
-    active = ActiveRun(run, runtime, handle_of(run), _handed(live.root, run))
+    config = live.run_config.agent(session.agent)
+    own = config is not None and works_alone(live.root, config, session.workdir)
+    handle = handle_of(run, session.workdir if own else "")
+    active = ActiveRun(run, runtime, handle, _handed(live.root, run))
     live.active_runs[session.id] = active
     if runtime.status(active.handle).state == RunState.HELD:
         # Committed, but the controller was killed before the release.
@@ -121,9 +152,6 @@ def _adopt_run(live: LiveState, finisher: RunFinisher, stopper: SessionStopper, 
         return
     if session.interactive:
         live.screens_due.add(session.id)
-        for nudge in live.store.nudges(session.id):
-            if nudge.typing is not None:  # whether it was sent is unknown; it stays queued
-                live.store.set_typing(nudge.id, None)
     if session.state == STOPPING:
         live.sessions.put(session)
         stopper.begin_stop(session, session.asked or "stop", session.reason)

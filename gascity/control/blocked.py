@@ -23,9 +23,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from gascity.control.client import controller_state, is_starting
+from gascity.control.client import controller_state, is_starting, silent_controller
 from gascity.control.decide import reasons
 from gascity.control.decide.types import Blocked, caps_of
+from gascity.model.secrets import filled
 from gascity.model.work import CANCELLED, FAILED, IDLE, OPEN, WAITING, Work
 from gascity.paths import which
 from gascity.store.port import Store
@@ -57,11 +58,16 @@ _found_until: dict[tuple[str, str, str], float] = {}
 # Obstacles to any session of an agent
 
 
-def agent_obstacles(run_config: "RunConfig", config: "AgentRunConfig") -> tuple[Blocked, ...]:
-    """Return what prevents every session of an agent, apart from session and cost limits."""
+def agent_obstacles(
+    run_config: "RunConfig", config: "AgentRunConfig", environ: Mapping[str, str] | None = None
+) -> tuple[Blocked, ...]:
+    """Return what prevents every session of an agent, apart from session and cost limits.
+
+    `environ` is that of a work item, if it differs from the controller's.
+    """
     found = [
         *_settings_obstacles(run_config, config),
-        *_program_obstacles(config, run_config.environ),
+        *_program_obstacles(config, run_config.environ if environ is None else environ),
     ]
     return tuple(found[:1] if found and found[0].code == "suspended" else found)
 
@@ -73,6 +79,8 @@ def _settings_obstacles(run_config: "RunConfig", config: "AgentRunConfig") -> It
         yield Blocked("suspended", f"`{name}` is suspended")
     elif rig is not None and rig.settings.suspended_on_start:
         yield Blocked("suspended", f"rig `{rig.name}` is suspended (suspended_on_start)")
+    elif run_config.city.workspace.suspended_on_start:
+        yield Blocked("suspended", "the city is suspended ([workspace] suspended_on_start)")
     if not agent.accepted:
         yield reasons.not_accepted(name, agent.name.binding or "")
     elif agent.broken:
@@ -104,8 +112,25 @@ def _program_obstacles(config: "AgentRunConfig", environ: Mapping[str, str]) -> 
     program = provider.facts.path_check or provider.facts.command
     if not program:
         yield Blocked("missing-binary", f"provider `{provider.name}` has no command")
-    elif not _is_installed(program, environ, config.city.root):
-        yield Blocked("missing-binary", f"`{program}` is not on PATH; install it, or set `command`")
+    elif missing := missing_program(config, environ):
+        yield missing
+
+
+def missing_program(config: "AgentRunConfig", environ: Mapping[str, str]) -> Blocked | None:
+    """Return the obstacle of a provider whose program is not on the PATH of an environment."""
+    provider = config.provider
+    if provider is None or config.agent.settings.start_command or not provider.launches:
+        return None
+    program = provider.facts.path_check or provider.facts.command
+    if not program or _is_installed(program, environ, config.city.root):
+        return None
+    return Blocked("missing-binary", f"`{program}` is not on PATH; install it, or set `command`")
+
+
+def missing_variables(config: "AgentRunConfig", environ: Mapping[str, str]) -> list[str]:
+    """Return the variables that the agent's own `env` refers to and that are not set."""
+    values = config.agent.settings.env.values()
+    return [name for value in values for name in filled(value, environ.get)[1]]
 
 
 def _is_installed(program: str, environ: Mapping[str, str], root: str) -> bool:
@@ -140,15 +165,18 @@ def blocked_now(
     work: Work,
     now: float,
     live_count: LiveCount | None = None,
+    environ: Mapping[str, str] | None = None,
 ) -> tuple[Blocked, ...]:
     """Return why an item cannot start right now; empty if it is next or just waits its turn.
 
-    The controller passes its live counts. Without a controller they are counted from the store,
-    and its last report is ignored because it may be out of date.
+    The controller passes its live counts, and the item's environment. Without a controller they are
+    counted from the store, and its last report is ignored because it may be out of date.
     """
-    name = config.name
+    name, environ = config.name, run_config.environ if environ is None else environ
     found = [reasons.depends_on_work(item) for item in store.unfinished_dependencies(work.id)]
-    found += agent_obstacles(run_config, config)
+    found += agent_obstacles(run_config, config, environ)
+    if missing := missing_variables(config, environ):
+        found.append(reasons.missing_environment(work.id, f"`{missing[0]}` is not set"))
     found += cost_obstacles(run_config, store, config, now)
     waiting = reasons.backing_off(store.sessions(agent=name), now)
     found += [waiting] if waiting else []
@@ -211,6 +239,8 @@ def blocked_as_shown(
     found = store.unfinished_dependencies(work.id) if work is not None else []
     if not controller_state(root).running:
         agent_reasons = [reasons.no_controller()]
+    elif hung := silent_controller(root):
+        agent_reasons = [reasons.controller_hung(hung), *last_reported(store, agent)]
     else:
         agent_reasons = last_reported(store, agent)
     return (*map(reasons.depends_on_work, found), *agent_reasons)
@@ -231,12 +261,18 @@ def agent_reason(pool: "Pool", queued: int, reported: str, controller_running: b
 class LastingBlocks:
     """Finds queued items that stay blocked, however long one waits, until a user acts.
 
-    `start_failures` has, by agent, why its last start failed. An instance describes one moment.
+    `start_failures` has, by agent, why its last start failed, and `held`, by item, what it lacks.
+    An instance describes one moment.
     """
 
     def __init__(
-        self, run_config: "RunConfig", store: Store, start_failures: Mapping[str, Blocked]
+        self,
+        run_config: "RunConfig",
+        store: Store,
+        start_failures: Mapping[str, Blocked],
+        held: Mapping[str, Blocked] = {},
     ) -> None:
+        self.held = held
         self.run_config = run_config
         self.store = store
         self.start_failures = start_failures
@@ -269,7 +305,10 @@ class LastingBlocks:
     def _of(self, work: Work) -> Blocked | None:
         """Do the same; the results for all its dependencies must be known already."""
         if work.status == OPEN:
-            self._items[work.id] = self._dependency(work) or self._agent(work.agent)
+            reason = self._dependency(work) or self._agent(work.agent)
+            if reason is None or reason.code == "missing-binary":
+                reason = self.held.get(work.id)  # with the item's own variables
+            self._items[work.id] = reason
         else:
             self._items[work.id] = None
         return self._items[work.id]

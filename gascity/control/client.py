@@ -5,29 +5,65 @@ from __future__ import annotations
 import os
 import sys
 
+from gascity.ancestry import command_line, remove_mark, write_mark
 from gascity.control.paths import controller_log, lock_file, run_directory, socket_name
+from gascity.host import is_portable
 from gascity.paths import make_state
+from gascity.sockets import SocketAddress
 
 TYPE_CHECKING = False  # importing `typing` would take longer than the request
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-_PATIENCE = 30.0  # seconds to wait for a reply
+PATIENCE = 2.0  # seconds to wait for a reply; a controller that takes longer does not respond
+LONG_PATIENCE = 30.0  # for requests that take their time, to a controller that has just responded
 _LARGEST = 64 << 20
+_SILENCE = 5.0  # seconds for which a controller that did not respond is not asked again
+
+# Controllers that did not respond to this process: pid and time, by city.
+_silent: dict[str, tuple[int | None, float]] = {}
 
 
 class ControllerState:
-    """State of the controller: running or not, pid, and start time."""
+    """State of the controller: running or not, pid, start time, and whether it responds."""
 
-    def __init__(self, running: bool, pid: int | None = None, since: float | None = None) -> None:
+    def __init__(
+        self,
+        running: bool,
+        pid: int | None = None,
+        since: float | None = None,
+        responding: bool = True,
+    ) -> None:
         self.running = running
         self.pid = pid
         self.since = since
+        self.responding = responding and running
+
+
+def is_outdated(state: ControllerState) -> bool:
+    """Return whether the program was installed again after the controller had started.
+
+    By the time of the file and not by a version: the controller may be of any earlier version, and
+    a build from a clone has the same number as the one before.
+    """
+    import gascity
+
+    if not state.running or state.since is None or not gascity.__file__:
+        return False
+    try:
+        return os.stat(gascity.__file__).st_ctime > state.since
+    except OSError:
+        return False
 
 
 def controller_state(root: str) -> ControllerState:
-    """Ask the kernel which process holds the controller lock, without taking it."""
+    """Return which process holds the controller lock, without taking it."""
+    if is_portable():
+        from gascity.portable.locks import read_holder
+
+        holder = read_holder(lock_file(root))
+        return ControllerState(True, *holder) if holder is not None else ControllerState(False)
     import fcntl
     import struct
 
@@ -49,11 +85,37 @@ def controller_state(root: str) -> ControllerState:
         os.close(handle)
 
 
-def send_request(root: str, request: Mapping[str, object]) -> dict[str, Any] | None:
-    """Send a request and return the reply; None if no controller replies."""
+def silent_controller(root: str) -> int | None:
+    """Return the pid of a controller that just did not respond; None if there is none.
+
+    It is stopped (SIGSTOP), waits for a disk, or is far too busy. `city restart` replaces it.
+    """
+    from time import monotonic
+
+    pid, at = _silent.get(root, (None, 0.0))
+    if pid is None or monotonic() - at > _SILENCE or controller_state(root).pid != pid:
+        return None
+    return pid
+
+
+def not_responding(pid: int | None) -> str:
+    """Return the message about a controller that does not respond."""
+    return f"controller (pid {pid}) is not responding"
+
+
+def send_request(
+    root: str, request: Mapping[str, object], patience: float = 0.0, *, again: bool = False
+) -> dict[str, Any] | None:
+    """Send a request and return the reply; None if no controller replies in two seconds.
+
+    `patience` is another limit. A controller that did not reply is not asked again for some
+    seconds, so that a command waits only once, unless `again` is set.
+    """
     import json
 
-    reply = exchange(root, json.dumps(request).encode() + b"\n")
+    if not again and silent_controller(root) is not None:
+        return None
+    reply = exchange(root, json.dumps(request).encode() + b"\n", patience)
     if not reply:
         return None
     try:
@@ -63,31 +125,34 @@ def send_request(root: str, request: Mapping[str, object]) -> dict[str, Any] | N
     return decoded if isinstance(decoded, dict) else None
 
 
-def exchange(root: str, request: bytes) -> bytes:
-    """Send one line and return the reply; empty if no controller is listening."""
+def exchange(root: str, request: bytes, patience: float = 0.0) -> bytes:
+    """Send one line and return the reply; empty if no controller replies in time."""
     from _socket import AF_UNIX, SOCK_STREAM, socket  # `socket` takes ten times as long to import
+    from time import monotonic
 
-    try:
-        at = os.open(run_directory(root), os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError:
-        return b""
     line = socket(AF_UNIX, SOCK_STREAM)
     try:
-        line.settimeout(_PATIENCE)
-        # Connect through the descriptor: a socket path is limited to 108 bytes.
-        line.connect(f"/proc/self/fd/{at}/{socket_name()}")
+        patience = patience or PATIENCE
+        end = monotonic() + patience
+        line.settimeout(patience)
+        with SocketAddress(run_directory(root), socket_name()) as path:
+            line.connect(path)
         line.sendall(request)
         parts = []
         size = 0
         while size < _LARGEST and (part := line.recv(1 << 16)):
             parts.append(part)
             size += len(part)
+            line.settimeout(max(0.001, end - monotonic()))
+        _silent.pop(root, None)
         return b"".join(parts)
+    except TimeoutError:
+        _silent[root] = controller_state(root).pid, monotonic()
+        return b""
     except OSError:
         return b""
     finally:
         line.close()
-        os.close(at)
 
 
 def ensure_controller(root: str, environ: Mapping[str, str]) -> bool:
@@ -118,17 +183,22 @@ def launch_controller(root: str, environ: Mapping[str, str]) -> int:
     os.close(
         os.open(log, writing | os.O_CLOEXEC, 0o600)
     )  # posix_spawn reports no reason if it cannot open it
-    pid = os.posix_spawn(
-        sys.executable,
-        argv,
-        kept,
-        file_actions=[
-            (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
-            (os.POSIX_SPAWN_OPEN, 1, log, writing, 0o600),
-            (os.POSIX_SPAWN_DUP2, 1, 2),
-        ],
-        setsid=True,
-    )
+    mark = remove_mark()  # or the controller would count as a process of the calling session's run
+    try:
+        pid = os.posix_spawn(
+            sys.executable,
+            argv,
+            kept,
+            file_actions=[
+                (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
+                (os.POSIX_SPAWN_OPEN, 1, log, writing, 0o600),
+                (os.POSIX_SPAWN_DUP2, 1, 2),
+            ],
+            setsid=True,
+        )
+    finally:
+        if mark:
+            write_mark(os.getpid(), mark)
     with open(_starting_file(root), "w", encoding="utf-8") as file:
         file.write(str(pid))
     return pid
@@ -139,11 +209,9 @@ def is_starting(root: str) -> bool:
     try:
         with open(_starting_file(root), encoding="utf-8") as file:
             pid = int(file.read())
-        with open(f"/proc/{pid}/cmdline", "rb") as file:
-            words = file.read().split(b"\0")
     except (OSError, ValueError):
         return False
-    return b"--detached" in words and not controller_state(root).running
+    return b"--detached" in command_line(pid) and not controller_state(root).running
 
 
 def _starting_file(root: str) -> str:

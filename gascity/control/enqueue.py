@@ -1,6 +1,6 @@
 """Enqueue work for an agent, and say why it is blocked."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 from uuid import uuid4
 
@@ -8,26 +8,33 @@ from gascity.control.blocked import LiveCount, blocked_now
 from gascity.control.callers import Caller
 from gascity.control.decide.types import Blocked
 from gascity.control.run_config import AgentRunConfig, RunConfig
+from gascity.git import GitError, base_of, branch_names
+from gascity.location import WORKTREE, locate
 from gascity.model.city import Agent
-from gascity.model.names import may_sling, unknown_rig
-from gascity.model.problems import CityError, Problem
+from gascity.model.names import did_you_mean, may_sling, parse_name, unknown_rig
+from gascity.model.problems import CityError, Place, Problem
 from gascity.model.work import (
+    FINISHED,
     HIGHEST,
     HUMAN,
     LIVE,
     LOWEST,
     MANUAL,
     NORMAL,
+    OPEN,
     STOPPED,
     NewWork,
     Session,
     Work,
+    status_word,
 )
 from gascity.render.flags import permission_mode
 from gascity.render.server_access import access_problems, has_access_problems
+from gascity.source.disk import Disk
 from gascity.store.port import Store
 
 _TITLE = 80
+_SIMILAR = 500  # latest work items among which similar ids are searched
 
 
 class SlingRequest(NamedTuple):
@@ -36,12 +43,17 @@ class SlingRequest(NamedTuple):
     agent: str
     text: str
     rig: str | None = None
+    directory: str = ""  # of the caller: the agents of the rig around it come first
     priority: int = NORMAL
     after: tuple[str, ...] = ()
     session: str = ""  # latest, create, latest-or-create, or a session's name or id
     caller: Caller | None = None
     key: str = ""
     anyway: bool = False  # also to an agent that is only for other agents
+    start_from: str = ""  # a work item or branch
+    wait: bool = False  # the sender waits until it is finished
+    title: str = ""  # empty: the start of the text
+    place: Place | None = None  # of the line that it was read from
 
     @classmethod
     def of(cls, data: Mapping[str, object], caller: Caller | None) -> "SlingRequest":
@@ -52,12 +64,15 @@ class SlingRequest(NamedTuple):
             agent=str(data["agent"]),
             text=str(data["text"]),
             rig=str(rig) if rig else None,
+            directory=str(data.get("directory") or ""),
             priority=priority if isinstance(priority, int) else NORMAL,
             after=tuple(str(item) for item in after) if isinstance(after, list) else (),
             session=str(data.get("session") or ""),
             caller=caller,
             key=str(data.get("key") or ""),
             anyway=bool(data.get("anyway")),
+            start_from=str(data.get("on") or ""),
+            wait=bool(data.get("wait")),
         )
 
 
@@ -71,7 +86,8 @@ class SlingResult(NamedTuple):
     rig: str | None
     warnings: tuple[Problem, ...] = ()
 
-    def as_object(self) -> dict[str, object]:
+    def as_object(self, more: Sequence[Mapping[str, str]] = ()) -> dict[str, object]:
+        """Return the reply to a request; `more` are further reasons why it is blocked."""
         return {
             "work": self.work.id,
             "agent": self.work.agent,
@@ -80,7 +96,7 @@ class SlingResult(NamedTuple):
             "status": self.work.status,
             "position": self.position,
             "permission_mode": self.permission_mode or None,
-            "blocked_by": [reason._asdict() for reason in self.blocked_by],
+            "blocked_by": [*(reason._asdict() for reason in self.blocked_by), *more],
             "warnings": [{"code": each.code, "message": each.message} for each in self.warnings],
         }
 
@@ -91,9 +107,13 @@ def sling(
     request: SlingRequest,
     now: float,
     live: LiveCount | None = None,
+    environ: Mapping[str, str] | None = None,
 ) -> SlingResult:
-    """Enqueue work. CityError if the agent does not exist or the sender may not sling to it."""
-    config = run_config.resolve(request.agent, request.rig)
+    """Enqueue work; `environ` is that of its runs, if it is not the controller's.
+
+    CityError if the agent does not exist or the sender may not sling to it.
+    """
+    config = run_config.resolve(request.agent, request.rig, request.directory)
     if config is None or _hidden_from(request.caller, config):
         raise CityError(_unknown_agent(run_config, request))
     check_mode(config.agent, request.caller, request.anyway)
@@ -102,11 +122,13 @@ def sling(
     if not HIGHEST <= request.priority <= LOWEST:
         limits = f"{HIGHEST} (highest) and {LOWEST} (lowest)"
         raise _refuse("bad-value", f"priority {request.priority} is not between {limits}")
-    depth = _delegated(run_config, store, config, request.caller) if request.caller else 0
+    depth = _delegated(run_config, store, config, request, request.caller) if request.caller else 0
+    if request.start_from:
+        check_start(run_config, store, config, request.start_from, request.after)
     session = _session(store, config, request, now) if request.session else None
     new = NewWork(
         agent=config.name,
-        title=_title(request.text),
+        title=request.title or _title(request.text),
         body=request.text,
         prefix=config.prefix,
         priority=request.priority,
@@ -116,6 +138,7 @@ def sling(
         parent=request.caller.work if request.caller else "",
         depth=depth,
         key=request.key,
+        start_from=request.start_from,
     )
     try:
         work = store.add_work(new, now)
@@ -126,10 +149,105 @@ def sling(
         work,
         store.position(work.id, now),
         permission_mode(config.provider, config.agent) if config.provider else "",
-        blocked_now(run_config, store, config, work, now, live),
+        blocked_now(run_config, store, config, work, now, live, environ),
         config.agent.name.rig,
         _warnings(config),
     )
+
+
+def sling_all(
+    run_config: RunConfig, store: Store, requests: Sequence[SlingRequest], now: float
+) -> list[SlingResult]:
+    """Enqueue several items in one transaction; CityError with all problems, and none is queued."""
+    results: list[SlingResult] = []
+    problems: list[Problem] = []
+    with store.transaction():
+        for request in requests:
+            try:
+                results.append(sling(run_config, store, request, now))
+            except CityError as error:
+                problems += [problem._replace(place=request.place) for problem in error.problems]
+        if problems:
+            raise CityError(*dict.fromkeys(problems))
+    return results
+
+
+class MoveRequest(NamedTuple):
+    """A request to give a queued item to another agent, of a session or of a user."""
+
+    agent: str
+    directory: str = ""  # of the caller
+    caller: Caller | None = None
+    anyway: bool = False
+
+
+def move(run_config: RunConfig, store: Store, work: Work, request: MoveRequest, now: float) -> Work:
+    """Queue an item for another agent; CityError if it runs, or the agent cannot take it.
+
+    If it has commits from an earlier start in the same rig, it continues from them.
+    """
+    if work.status in FINISHED:
+        hint = f"run `city sling {request.agent} TEXT --on {work.id}` to continue its work"
+        raise _refuse("already-settled", f"{work.id} is {work.status}", hint)
+    if work.status != OPEN:
+        hint = f"wait until it ends, or run `city work cancel {work.id}`"
+        raise _refuse("still-running", f"{work.id} is {status_word(work.status)}", hint)
+    config = run_config.resolve(request.agent, None, request.directory)
+    if config is None or _hidden_from(request.caller, config):
+        raise _refuse("unknown-agent", f"there is no agent `{request.agent}`")
+    check_mode(config.agent, request.caller, request.anyway)
+    if config.name == work.agent:
+        return work
+    same_rig = parse_name(work.agent).rig == config.agent.name.rig
+    start = work.branch if same_rig and work.commits else work.start_from
+    if start:
+        check_start(run_config, store, config, start, work.depends_on)
+    sender = request.caller.session if request.caller else HUMAN
+    return store.move_work(work.id, config.name, now, start_from=start, actor=sender)
+
+
+def check_start(
+    run_config: RunConfig,
+    store: Store,
+    config: AgentRunConfig,
+    start: str,
+    after: tuple[str, ...] = (),
+) -> None:
+    """Raise CityError if the agent cannot start from this work item or branch.
+
+    The branch of an item that `after` lists is taken when the new item starts.
+    """
+    city = run_config.city
+    location = locate(city, config.agent, Disk(city.root))
+    if location.kind != WORKTREE:
+        message = f"`{config.name}` does not work in a git worktree and cannot start from `{start}`"
+        raise _refuse("no-worktree", message, "choose an agent of a rig that is a git repository")
+    source = store.work(start)
+    if source is None:
+        _check_branch(run_config, store, location.rig, start)
+        return
+    rig, wanted = parse_name(source.agent).rig, config.agent.name.rig
+    if rig != wanted:
+        place = f"in rig `{rig}`" if rig else "in no rig"
+        message = f"{source.id} is {place}, and `{config.name}` works in rig `{wanted}`"
+        raise _refuse("other-rig", message, "choose an agent of the same rig")
+    if not source.branch and source.id not in after:
+        hint = f"pass --after {source.id} to wait for it"
+        if source.status in FINISHED:
+            hint = "it did not run in a git worktree"
+        raise _refuse("no-branch", f"{source.id} has no branch", hint)
+
+
+def _check_branch(run_config: RunConfig, store: Store, rig: str, name: str) -> None:
+    environ = run_config.environ
+    try:
+        base_of(rig, name, environ)
+    except GitError:
+        known = [work.id for work in store.list_work(limit=_SIMILAR)]
+        known += branch_names(rig, environ)
+        hint = did_you_mean(name, known) or "run `city work list` to see work items and branches"
+        message = f"`{name}` is neither a work item nor a branch of {rig}"
+        raise _refuse("unknown-branch", message, hint) from None
 
 
 def _warnings(config: AgentRunConfig) -> tuple[Problem, ...]:
@@ -209,7 +327,13 @@ def _fresh(store: Store, config: AgentRunConfig, now: float) -> Session:
     )
 
 
-def _delegated(run_config: RunConfig, store: Store, config: AgentRunConfig, caller: Caller) -> int:
+def _delegated(
+    run_config: RunConfig,
+    store: Store,
+    config: AgentRunConfig,
+    request: SlingRequest,
+    caller: Caller,
+) -> int:
     """Return the depth of work that a session slings; CityError if it may not."""
     mine = run_config.agent(caller.agent)
     if mine is None:
@@ -229,7 +353,33 @@ def _delegated(run_config: RunConfig, store: Store, config: AgentRunConfig, call
         words = f"{slung} items were already delegated from {origin}"
         hint = f"raise limits.delegation_budget of `{caller.agent}` ({budget})"
         raise _refuse("delegation-budget", words, hint)
+    _check_cycle(store, mine, config, parent, request.wait)
     return depth
+
+
+def _check_cycle(
+    store: Store, mine: AgentRunConfig, config: AgentRunConfig, parent: Work | None, wait: bool
+) -> None:
+    """Raise CityError if the target is the sender, or works on what this is delegated from.
+
+    Each of the two would wait for the other. With `limits.delegation_self`, an agent with several
+    sessions may sling to itself without waiting.
+    """
+    name, hint = config.name, "sling it to another agent, or do it in this session"
+    if name == mine.name:
+        several = config.pool.maximum is None or config.pool.maximum > 1
+        if mine.agent.settings.limits.delegation_self and several and not wait:
+            return
+        hint += f"; limits.delegation_self of `{name}` allows it without --wait"
+    items: list[Work] = []
+    while parent is not None and parent.agent != name:
+        items.insert(0, parent)
+        parent = store.work(parent.parent) if parent.parent else None
+    if parent is None and name != mine.name:
+        return
+    chain = " → ".join(item.id for item in (*([parent] if parent else ()), *items))
+    message = f"`{name}` is already waiting for this" + (f": {chain}" if chain else "")
+    raise _refuse("delegation-cycle", message, hint)
 
 
 def _hidden_from(caller: Caller | None, config: AgentRunConfig) -> bool:

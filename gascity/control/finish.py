@@ -1,8 +1,9 @@
 """End runs: stop them in stages, and record the outcome of those that have ended."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
+from gascity.control.blocked_directories import BlockedDirectory, write_blocked
 from gascity.control.decide.outcome import (
     FINISH,
     REOPEN,
@@ -28,7 +29,9 @@ from gascity.model.work import (
     FAILED,
     IDLE,
     LIVE,
+    LOST,
     RUN_FAILED,
+    SELF_RESTART,
     STOPPED,
     STOPPED_BY_CITY,
     STOPPING,
@@ -40,13 +43,16 @@ from gascity.model.work import (
     Work,
 )
 from gascity.render.run_output import RunOutput, parse
-from gascity.runtimes.port import RunLogs, RunState, RunStatus
+from gascity.runtimes.port import Leftover, RunLogs, RunState, RunStatus
 from gascity.workdir.prepare_session import count_commits
 
 _AT_ONCE = 1 << 16  # larger logs are read in a worker thread
 _LAST_LINES = 20  # kept as the summary of plain-text output
 _KILL = 2  # the last stage
 _AGAIN = 1.0  # seconds until a run that survived a kill is killed again
+_LEFT_ALONE = 1.0  # seconds for processes of a run that ended by itself; then they are killed
+_UNKILLABLE = 5.0  # seconds after which a process that was killed blocks its directory
+_FIRST_LOOK = 0.01  # seconds until the next look at processes that were killed
 
 
 class SessionStopper:
@@ -60,17 +66,22 @@ class SessionStopper:
         """Carry out a stop or drain."""
         self.live.record_decision(session.id, action.how, action.reason)
         if action.how == "drain":
+            asked = "drain" if session.asked == "drain" else ""
             draining = {"state": DRAINING, "reason": action.reason, "drain_by": action.by}
-            self.live.change(session, "session.draining", **draining, asked="")
+            self.live.change(session, "session.draining", **draining, asked=asked)
+        elif action.timeout:
+            self.begin_stop(session, "timeout", action.reason)
         else:
-            self.begin_stop(session, "timeout" if action.timeout else "stop", action.reason)
+            ours = "drain" if session.asked == "drain" else "stop"
+            self.begin_stop(session, ours, action.reason)
 
     def restart(self, session: Session, action: RestartSession) -> None:
         self.live.record_decision(session.id, "restart", action.reason)
         if session.asked == "clear":
             session = self.live.change(session, conversation="", snippet="")
         if session.id in self.live.active_runs:
-            self.begin_stop(session, "restart", action.reason)
+            ours = SELF_RESTART if session.asked == SELF_RESTART else "restart"
+            self.begin_stop(session, ours, action.reason)
         else:
             self.live.change(session, state=STOPPED, reason=action.reason, asked="", pending="")
 
@@ -148,12 +159,25 @@ class CollectedOutput(NamedTuple):
     commits: int
 
 
+class Survivors(NamedTuple):
+    """Processes that outlived the leader of their run."""
+
+    since: float  # monotonic clock
+    kill_at: float
+
+
 class RunFinisher:
-    """Detects ended runs and records their outcome."""
+    """Detects ended runs and records their outcome.
+
+    A run has ended when every process of it has. Until then its session keeps its directory and
+    its work item, so two attempts at one item are never alive at once.
+    """
 
     def __init__(self, live: LiveState) -> None:
         self.live = live
         self.reading: set[str] = set()  # sessions whose ended run is being read
+        self._survivors: dict[str, Survivors] = {}  # by session
+        self._without_survivors: set[str] = set()  # sessions whose ended run left none
         self._over: list[ActiveRun] = []
         self.to_restart: list[tuple[str, str]] = []  # session, and the item that it had
 
@@ -164,10 +188,33 @@ class RunFinisher:
 
     def reset(self) -> None:
         self.reading.clear()
+        self._survivors.clear()
+        self._without_survivors.clear()
         self._over, self.to_restart = [], []
 
+    def look(self, sessions: Collection[str]) -> None:
+        """Look for survivors of several ended runs with one scan; `check` then needs none.
+
+        A scan that finds any says nothing certain about the other runs. What a scan does not find
+        cannot appear later: only a process of the run could have started it.
+        """
+        runs = {id: self.live.active_runs[id] for id in sessions if id in self.live.active_runs}
+        ended = {
+            id: run
+            for id, run in runs.items()
+            if run.runtime.status(run.handle).state in (RunState.EXITED, RunState.GONE)
+        }
+        for runtime, handles in by_runtime(ended.values()) if len(ended) > 1 else ():
+            try:
+                if any(runtime.leftovers(handles).values()):
+                    continue
+            except OSError:
+                continue
+            clear = set(handles)
+            self._without_survivors |= {id for id, run in ended.items() if run.handle in clear}
+
     def check(self, session: str) -> bool:
-        """Record a session's run if it has ended; return True if its state is unknown."""
+        """Record a session's run if it has ended; return True if it must be checked again."""
         live = self.live
         active = live.active_runs.get(session)
         if active is None:
@@ -184,9 +231,81 @@ class RunFinisher:
                 reason = "state of the run is unknown; leaving it alone"
                 live.change(record, "session.unknown", state=UNKNOWN, reason=reason)
             return True
+        if not self._all_gone(active, record, seen):
+            return True
         live.active_runs.pop(session)
         self._read(active, seen)
         return False
+
+    def look_again_in(self, session: str) -> float | None:
+        """Return the seconds until the next look at a run's survivors; None if it has none."""
+        survivors = self._survivors.get(session)
+        if survivors is None:
+            return None
+        now = self.live.monotonic
+        wait = min(max(_FIRST_LOOK, (now - survivors.since) / 2), _AGAIN)
+        return min(wait, survivors.kill_at - now) if now < survivors.kill_at else wait
+
+    def _all_gone(self, active: ActiveRun, session: Session, seen: RunStatus) -> bool:
+        """Return whether every process of a run is gone, or blocks its directory for good.
+
+        What is left of a run that ended by itself gets a moment to exit; of any other run it is
+        killed at once.
+        """
+        live, runtime, handle = self.live, active.runtime, active.handle
+        if session.id in self._without_survivors:
+            self._without_survivors.discard(session.id)
+            self._survivors.pop(session.id, None)
+            return True
+        try:
+            left = runtime.leftovers([handle])[handle]
+        except OSError:
+            return False  # unknown is not gone
+        if not left:
+            self._survivors.pop(session.id, None)
+            return True
+        now = live.monotonic
+        if session.id not in self._survivors:
+            by_itself = seen.state == RunState.EXITED and session.id not in live.stopping
+            self._survivors[session.id] = Survivors(now, now + _LEFT_ALONE * by_itself)
+        kill_at = self._survivors[session.id].kill_at
+        if now < kill_at:
+            return False
+        runtime.kill(handle)
+        if now - kill_at >= _UNKILLABLE:
+            del self._survivors[session.id]
+            self._block_directory(active, session, left)
+            return True
+        if now - kill_at >= _AGAIN:
+            reason = f"waiting for process {left[0].pid} ({left[0].name}) of its run to exit"
+            if session.reason != reason:
+                live.change(session, reason=reason)
+                live.record_decision(session.work or session.id, "wait", reason)
+        return False
+
+    def _block_directory(
+        self, active: ActiveRun, session: Session, left: Sequence[Leftover]
+    ) -> None:
+        live = self.live
+        blocked = BlockedDirectory(
+            session.workdir,
+            session.agent,
+            session.id,
+            session.runtime,
+            active.handle,
+            tuple(left),
+        )
+        live.blocked_directories.append(blocked)
+        write_blocked(live.store, live.blocked_directories)
+        live.prepared.pop(session.id, None)
+        for subject in filter(None, (session.id, session.work)):
+            live.record_decision(subject, "note", blocked.message)
+        data: dict[str, object] = {
+            "agent": session.agent,
+            "workdir": session.workdir,
+            "pids": [process.pid for process in left],
+        }
+        live.store.record_event("session.directory-blocked", session.id, live.now, data, CONTROLLER)
 
     def _read(self, active: ActiveRun, seen: RunStatus) -> None:
         """Read the run's output; long logs and git in a worker thread."""
@@ -243,6 +362,7 @@ class RunFinisher:
             summary=_with_denials(output),
             usage=output.usage,
             cost=output.cost,
+            retrying=output.retrying,
         )
         config = self.live.run_config.agent(session.agent)
         work = self._work(active)
@@ -274,7 +394,14 @@ class RunFinisher:
     ) -> None:
         live, store = self.live, self.live.store
         if outcome.work == FINISH:
-            live.finish_item(session, work.id, outcome.status, outcome.result, outcome.reason)
+            live.finish_item(
+                session,
+                work.id,
+                outcome.status,
+                outcome.result,
+                outcome.reason,
+                lost=outcome.outcome in (LOST, STOPPED_BY_CITY),
+            )
             live.mark_dirty(*store.dependent_agents(work.id))
         elif outcome.work == REOPEN:
             spent = sum(run.cost or 0.0 for run in store.runs(work=work.id))
@@ -293,15 +420,17 @@ class RunFinisher:
                 actor=CONTROLLER,
             )
             live.record_decision(work.id, "reopen", outcome.reason)
+            live.mark_dirty(work.agent)  # not its session's agent if that was renamed meanwhile
 
     def _finish_session(
         self, session: Session, outcome: RunOutcome, output: RunOutput, ours: str
     ) -> None:
         live = self.live
+        backs_off = outcome.retry_at is not None
         columns: dict[str, object] = {
             **NO_RUN,
             "state": outcome.state,
-            "reason": session.reason if ours else outcome.session_reason,
+            "reason": outcome.session_reason if backs_off or not ours else session.reason,
             "crashes": outcome.crashes,
             "retry_at": outcome.retry_at,
             "drain_by": None,
@@ -318,7 +447,10 @@ class RunFinisher:
             if nudge.about:
                 live.store.drop_nudge(nudge.id)
         live.change(session, "session.ended", **columns)
-        if ours == "restart":
+        # Without an item, a headless session has nothing to run for. One that asked for the restart
+        # gets its item back from the queue, where it may have to wait.
+        again = ours == "restart" and bool(session.interactive or session.work)
+        if again or (ours == SELF_RESTART and session.interactive and not backs_off):
             self.to_restart.append((session.id, session.work))
 
 

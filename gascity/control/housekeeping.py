@@ -1,18 +1,23 @@
-"""Housekeeping: log size limits, processes left by runs, old records."""
+"""Housekeeping: log limits, files of ended runs, blocked directories, old records, backups."""
 
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
-from gascity.control.live_state import CONTROLLER, ActiveRun, LiveState, by_runtime
+from gascity.control.blocked_directories import still_blocked, write_blocked
+from gascity.control.live_state import CONTROLLER, ActiveRun, LiveState
 from gascity.control.paths import controller_log, log_directory
 from gascity.runtimes import local_logs
-from gascity.watch import WRITES, Watch
+from gascity.store import back_up_store, list_backups, store_created
+from gascity.watch import WRITES, open_watch
 
-_LOGS = 1.0  # seconds between checks of growing logs
-_LEFT = 1.0  # seconds from the end of a run to the search for leftover processes
+_LOGS, _FAST_LOGS = 1.0, 0.05  # seconds between checks of growing logs, at most and at least
+_LEFT = 1.0  # seconds from the end of a run to the deletion of its files
 _DAY = 86400.0
 _OWN_LOG = 5_000_000
+_FIRST_BACKUP = _BACKUP_RETRY = 3600.0  # seconds
+_BLOCKED = 10.0  # seconds between looks at processes that cannot be killed
 
 
 class Housekeeping:
@@ -27,9 +32,11 @@ class Housekeeping:
         self.logs_grew = logs_grew
         self.after: list[ActiveRun] = []  # ended runs to clean up after
         self.next_at: float | None = None
-        self.watch = Watch()
+        self.watch = open_watch()
         self._grown: set[str] = set()
         self._pruned = 0.0
+        self.backup_at: float | None = None  # monotonic clock; None: one is being made
+        self._backed_up = -1  # the last event in the last backup
         self._watch_logs()
 
     def _watch_logs(self) -> None:
@@ -53,17 +60,43 @@ class Housekeeping:
         self.schedule(_LOGS)
 
     def add_finished(self, runs: list[ActiveRun]) -> None:
+        for active in runs:  # at once: a run may have printed a lot in its last second
+            self._bound_log(active)
         self.after += runs
         if runs:
             self.schedule(_LEFT)
+        if self.live.blocked_directories:
+            self.schedule(_BLOCKED)
 
     def run(self) -> None:
         """Do everything that is due."""
         self.next_at = None
         self._bound_logs()
         self._sweep()
+        self.free_directories()
         if self.live.now - self._pruned > _DAY:
             self.prune()
+
+    def free_directories(self) -> None:
+        """Free the directories whose last process is gone."""
+        live = self.live
+        if not live.blocked_directories:
+            return
+        before = live.blocked_directories
+        live.blocked_directories = still_blocked(before, live.runtimes)
+        if live.blocked_directories != before:
+            write_blocked(live.store, live.blocked_directories)
+        paths = {entry.path for entry in live.blocked_directories}
+        for entry in before:
+            if entry.path not in paths:
+                data: dict[str, object] = {"agent": entry.agent, "workdir": entry.path}
+                live.store.record_event(
+                    "session.directory-freed", entry.session, live.now, data, CONTROLLER
+                )
+                live.start_failures.pop(entry.agent, None)
+                live.mark_dirty(entry.agent)
+        if live.blocked_directories:
+            self.schedule(_BLOCKED)
 
     def prune(self) -> None:
         """Delete old records and their logs."""
@@ -74,14 +107,46 @@ class Housekeeping:
             with suppress(OSError):
                 os.unlink(path)
 
+    # Backups
+
+    def schedule_backup(self) -> None:
+        """Schedule the next daily backup; the first is due an hour after the store was created."""
+        live = self.live
+        daily = (backup.at for backup in list_backups(live.root) if backup.kind == "daily")
+        last = max(daily, default=None)
+        due = last + _DAY if last is not None else (store_created(live.root) or 0.0) + _FIRST_BACKUP
+        self.backup_at = live.monotonic + max(0.0, due - live.now)
+
+    def back_up(self) -> None:
+        """Have a worker back up the store, unless nothing happened since the last backup."""
+        live = self.live
+        event = live.store.last_event()
+        if event == self._backed_up:
+            self.backup_at = live.monotonic + _DAY
+            return
+        self.backup_at = None
+        live.workers.put(
+            partial(back_up_store, live.root, live.now),
+            lambda _: self._backup_made(event),
+            self._backup_failed,
+        )
+
+    def _backup_made(self, event: int) -> None:
+        self._backed_up = event
+        self.backup_at = self.live.monotonic + _DAY
+
+    def _backup_failed(self, error: Exception) -> None:
+        self.log(f"backup of the store failed: {error}")
+        self.backup_at = self.live.monotonic + _BACKUP_RETRY
+
+    # Logs
+
     def _bound_logs(self) -> None:
         grown, self._grown = self._grown, set()
         self.logs_grew(grown)
         for active in list(self.live.active_runs.values()):
             if active.run.log in grown:
                 self._bound_log(active)
-        for active in self.after:  # it may have grown since the last check
-            self._bound_log(active)
 
     def _bound_log(self, active: ActiveRun) -> None:
         live = self.live
@@ -91,6 +156,8 @@ class Housekeeping:
         gone = active.runtime.logs.truncate(active.run.log, limit)
         if not gone or session is None:
             return
+        # The faster it grows, the sooner the next check: on disk it stays near its limit.
+        self.schedule(max(_FAST_LOGS, _LOGS * limit / (limit + gone)))
         run = active.run._replace(lost_bytes=active.run.lost_bytes + gone)
         if live.active_runs.get(session.id) is active:
             live.active_runs[session.id] = active._replace(run=run)
@@ -99,13 +166,8 @@ class Housekeeping:
         live.store.record_event("session.log-cut", session.id, live.now, data, CONTROLLER)
 
     def _sweep(self) -> None:
-        """Kill processes that ended runs left behind, and delete the runs' files."""
+        """Delete the files of ended runs."""
         after, self.after = self.after, []
-        for runtime, handles in by_runtime(after):
-            left = {handle: count for handle, count in runtime.leftovers(handles).items() if count}
-            if left:
-                self.log(f"killed {sum(left.values())} processes that ended runs left behind")
-                runtime.kill_all(list(left))
         for active in after:
             active.runtime.forget(active.handle)
         for path in (path for active in after for path in active.files):

@@ -108,8 +108,14 @@ def make_run_spec(
         stdin=stdin,
         before=tuple(map(expand, config.agent.settings.pre_start)),
         setup=_setup(config, expand, env),
+        own_directory=works_alone(root, config, prepared.workdir),
     )
     return RunLaunch(spec, tuple(files), invocation.conversation, token)
+
+
+def works_alone(root: str, config: AgentRunConfig, workdir: str) -> bool:
+    """Return whether a directory is one that city gives to one session at a time."""
+    return workdir.startswith(f"{root}/.gc/") and not config.agent.settings.work_dir
 
 
 def _is_saved(config: AgentRunConfig, conversation: str, env: Mapping[str, str]) -> bool:
@@ -195,8 +201,32 @@ def _setup(config: AgentRunConfig, expand: Text, env: Mapping[str, str]) -> tupl
         *map(expand, settings.session_live),
     ]
     longest = config.city.session.setup_timeout
-    bound = f"timeout {longest:g} " if longest and which("timeout", env) else ""
-    return tuple(f"{bound}sh -c {quote(command)}" if bound else command for command in commands)
+    return tuple(
+        with_timeout(command, longest, env) if longest else command for command in commands
+    )
+
+
+# `timeout SECONDS sh -c COMMAND`, where that program does not exist, as on macOS.
+_TIMER = """\
+import subprocess, sys
+child = subprocess.Popen(["sh", "-c", sys.argv[2]], start_new_session=True)
+try:
+    code = child.wait(float(sys.argv[1]))
+except subprocess.TimeoutExpired:
+    import os, signal
+    os.killpg(child.pid, signal.SIGTERM)
+    code = 124
+sys.exit(code if code >= 0 else 128 - code)
+"""
+
+
+def with_timeout(command: str, seconds: float, env: Mapping[str, str]) -> str:
+    """Return a shell command that ends with status 124 if `command` takes longer."""
+    from shlex import quote
+
+    if which("timeout", env):
+        return f"timeout {seconds:g} sh -c {quote(command)}"
+    return f"{quote(sys.executable)} -c {quote(_TIMER)} {seconds:g} {quote(command)}"
 
 
 def runtime_name(session: Session) -> str:

@@ -11,7 +11,9 @@ from contextlib import suppress
 from itertools import count
 from typing import NamedTuple
 
+from gascity.control.blocked_directories import BlockedDirectory
 from gascity.control.decide.types import BACKING_OFF, Blocked, caps_of, is_ending, is_live
+from gascity.control.item_environment import ItemEnvironments
 from gascity.control.run_config import RunConfig
 from gascity.control.workers import Workers
 from gascity.model.names import parse_name
@@ -42,7 +44,8 @@ class PendingStart(NamedTuple):
     session: Session
     work: Work | None
     text: str  # the message; the prompt comes from the prepared directory
-    resume: bool
+    resume: bool  # continue its conversation
+    stays: bool  # in its directory and on its branch; also without a conversation to continue
     about: str = ""  # purpose of a run without a work item
     by: float = 0.0  # when its directory must be ready (monotonic clock)
     nudges: tuple[int, ...] = ()  # delivered with its text
@@ -79,13 +82,14 @@ class LiveState:
     def __init__(
         self,
         root: str,
-        environ: Mapping[str, str],
+        environ: dict[str, str],
         store: Store,
         runtimes: Mapping[str, Runtime],
         run_config: RunConfig,
     ) -> None:
         self.root = root
         self.environ = environ
+        self.environments = ItemEnvironments(environ)
         self.store = store
         self.runtimes = runtimes
         self.run_config = run_config  # replaced by a reload
@@ -100,6 +104,8 @@ class LiveState:
         self.screens_due: set[str] = set()  # sessions whose terminal must be looked at
         self.unreleased: list[tuple[str, ActiveRun]] = []  # spawned, not yet committed
         self.start_failures: dict[str, Blocked] = {}  # by agent: why its last start failed
+        self.unstarted: dict[str, str] = {}  # by agent: the session of that start
+        self.blocked_directories: list[BlockedDirectory] = []
         self.dirty: dict[str, None] = {}
         self.mail_changed = False
         self.stopping_city = False  # all sessions are being stopped
@@ -147,13 +153,21 @@ class LiveState:
     # Claimed items
 
     def finish_item(
-        self, session: Session, item: str, status: str, result: WorkResult | None, reason: str
+        self,
+        session: Session,
+        item: str,
+        status: str,
+        result: WorkResult | None,
+        reason: str,
+        *,
+        lost: bool = False,
     ) -> None:
-        """Finish the item that a session has claimed."""
+        """Finish the item that a session has claimed; `lost`: its run was, so it did not fail."""
         token = ClaimToken(session.id, session.generation)
         self.store.finish(
-            item, status, result, self.now, token=token, reason=reason, actor=CONTROLLER
+            item, status, result, self.now, token=token, reason=reason, lost=lost, actor=CONTROLLER
         )
+        self.environments.forget(item)
         self.record_decision(item, status, reason or "completed")
 
     def release_item(self, token: ClaimToken, item: str, reason: str) -> None:
@@ -185,6 +199,7 @@ class LiveState:
         self.decisions = []
         self.screens_due.clear()
         self.start_failures.clear()
+        self.unstarted.clear()
         self.dirty.clear()
         self.sessions = SessionIndex()
 

@@ -2,7 +2,8 @@
 
 Everything arrives as a readable descriptor, so an idle controller uses no CPU: ended runs by pidfd,
 writes to the store and edits of the city's files by inotify, requests by socket, finished worker
-jobs by pipe, signals by wake-up pipe. Deadlines set the poll timeout.
+jobs by pipe, signals by wake-up pipe. Deadlines set the poll timeout. On systems other than Linux
+other descriptors say the same; looking for edits of files wakes a thread every second there.
 
 One round handles all ready descriptors inside one store transaction. Runs spawned in a round are
 held back by their wrapper until the transaction is committed (`_committed`), and only then are
@@ -29,11 +30,20 @@ from gascity.control.adopt import adopt, kill_strays
 from gascity.control.finish import RunFinisher, SessionStopper
 from gascity.control.housekeeping import Housekeeping
 from gascity.control.launch import write_programs
-from gascity.control.live_state import CONTROLLER, LiveState
+from gascity.control.live_state import CONTROLLER, LiveState, by_runtime
+from gascity.control.lost_store import check_store
+from gascity.control.notify import Notifier
 from gascity.control.observe import StoreEvents
+from gascity.control.poll import open_poll, wakeup_pipe
 from gascity.control.reload import ConfigReloader
 from gascity.control.schedule import Scheduler
-from gascity.control.server import ControlServer, Ownership, RequestHandlers, acquire_lock
+from gascity.control.server import (
+    STORE_DELETED,
+    ControlServer,
+    Ownership,
+    RequestHandlers,
+    acquire_lock,
+)
 from gascity.control.start import SessionStarter
 from gascity.control.terminals import TerminalWatch
 from gascity.model.work import LIVE
@@ -50,6 +60,8 @@ _DEBOUNCE = 0.1  # edits come in bursts
 _SHORTEST_GRACE = 0.01  # 0 means "kill at once" and is reserved for a second stop request
 _MAX_ERRORS, _ERROR_WINDOW = 5, 60.0  # more internal errors than this end the controller
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+# macOS has no CLOCK_BOOTTIME; there CLOCK_MONOTONIC keeps counting during suspend.
+_BOOT_CLOCK: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 Log = Callable[[str], None]
 
@@ -59,6 +71,8 @@ def serve(root: str, environ: Mapping[str, str], machine: Callable[[], Machine],
     lock = acquire_lock(root)
     try:
         os.chdir(root)  # the caller's directory may be deleted
+        environ = dict(environ)  # shared by everything below; `city reload` replaces its PATH
+        check_store(root, environ)
         store = open_store(root)
         runtimes = open_runtimes(root, environ)
         write_programs(root)
@@ -69,7 +83,7 @@ def serve(root: str, environ: Mapping[str, str], machine: Callable[[], Machine],
             runtime.close()
         store.close()
     finally:
-        os.close(lock)
+        lock.release()
 
 
 class Controller:
@@ -78,7 +92,7 @@ class Controller:
     def __init__(
         self,
         root: str,
-        environ: Mapping[str, str],
+        environ: dict[str, str],
         store: Store,
         runtimes: Mapping[str, Runtime],
         machine: Callable[[], Machine],
@@ -96,9 +110,11 @@ class Controller:
         self.store_events = StoreEvents(self.live, self.stopper, self.scheduler.observer)
         self.terminals = TerminalWatch(self.live)
         self.housekeeping = Housekeeping(self.live, log, self.terminals.logs_grew)
-        self.server = ControlServer(root)
+        self.notifier = Notifier(root, environ, store, log)
+        self.notifier.configure(self.reloader.run_config.city)
         self.requests = RequestHandlers(self)
-        self.poll = select.epoll()
+        self.poll = open_poll()
+        self.server = ControlServer(root, self.poll)
         self.run_fds: dict[int, str] = {}  # descriptor that reports the end of a run: its session
         self.wakeups = store.subscribe()
         self.exit_mode = ""  # stop: end the sessions, then exit; keep: exit and leave them running
@@ -123,19 +139,17 @@ class Controller:
             self._close()
 
     def _open(self) -> None:
-        self._signal_fd, wakeup = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._signal_fd, wakeup = wakeup_pipe()
         signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
         for number in _SIGNALS:
             signal.signal(number, lambda *_: None)
         watched = (self.wakeups.fd, self.reloader.watch.fd, self.housekeeping.watch.fd)
-        if min(watched) < 0:
-            self.log("inotify is not available (too many watches?); checking every second instead")
         for fd in (self._signal_fd, self.workers.fd, *watched, self.server.listener.fileno()):
-            if fd >= 0:
-                self.poll.register(fd, select.EPOLLIN)
+            self.poll.watch(fd)
 
     def _close(self) -> None:
         self.workers.close()
+        self.notifier.close()
         self.server.shutdown()
         for fd in self.run_fds:
             os.close(fd)
@@ -156,16 +170,17 @@ class Controller:
             self.starter.next_at(),
             self.reload_at,
             self.housekeeping.next_at,
+            self.housekeeping.backup_at,
             self.terminals.next_at(),
             min(self._check_again.values(), default=None),
         )
         timeouts = [at - now for at in deadlines if at is not None]
-        if self.wakeups.fd < 0:
-            timeouts.append(_RETRY)  # without inotify, look at the store every second
+        if self.wakeups.recheck is not None:
+            timeouts.append(self.wakeups.recheck)
         wake_at = self.scheduler.next_at() if not self.exit_mode else None
         if wake_at is not None:
             timeouts.append(min(wake_at - time.time(), _LONGEST_SLEEP))
-        return {fd for fd, _ in self.poll.poll(max(0.0, min(timeouts)) if timeouts else None)}
+        return self.poll.wait(max(0.0, min(timeouts)) if timeouts else None)
 
     def _update_clocks(self) -> None:
         """Read both clocks for this round, and shift all deadlines if the wall clock was set."""
@@ -194,6 +209,11 @@ class Controller:
                 return
             except StoreError as error:
                 self._log_store_error(error.message)
+                if error.code == "store-missing":
+                    self._interrupted_before_retry()
+                    if self._check_ownership(confirmed=True):
+                        self._leave()
+                        return
             except Exception as error:
                 now = time.monotonic()
                 recent = [at for at in self._error_times if at > now - _ERROR_WINDOW]
@@ -256,6 +276,7 @@ class Controller:
             self.scheduler.mark_all_dirty()
             self.scheduler.reconcile_dirty()
             self.housekeeping.prune()
+            self.housekeeping.schedule_backup()
             self.terminals.run()
         self._committed()
         if any(adopted):
@@ -264,13 +285,32 @@ class Controller:
                 f"{adopted.strays} stray processes killed"
             )
 
-    def _check_ownership(self) -> bool:
+    def _check_ownership(self, *, confirmed: bool = False) -> bool:
         """Exit if the city was deleted or another controller took over; return whether so."""
-        reason, exit_mode = self.ownership.lost()
+        reason, exit_mode = self.ownership.lost(confirmed)
         if reason and not self.exit_mode:
             self.log(reason)
             self.exit(exit_mode)
+            if reason == STORE_DELETED:
+                self._rescue_store()
         return bool(reason)
+
+    def _leave(self) -> None:
+        """Drop everything: nothing can be recorded any more. End the runs of a deleted city."""
+        if self.exit_mode == "stop":
+            for runtime, handles in by_runtime(list(self.live.active_runs.values())):
+                runtime.kill_all(handles)
+            kill_strays(self.live, ())
+        self._reset()
+        self.exit("keep")
+
+    def _rescue_store(self) -> None:
+        """Save what the open store holds. The user decides what becomes the new one."""
+        try:
+            path = self.store.rescue(time.time())
+            self.log(f"saved its content to {path}; `city doctor --fix` restores it")
+        except StoreError as error:
+            self.log(f"its content could not be saved: {error.message}")
 
     def _round(self, ready: set[int]) -> None:
         self._update_clocks()
@@ -278,18 +318,20 @@ class Controller:
         if self._signal_fd in ready:
             self._handle_signals(os.read(self._signal_fd, 64))
         if self.server.listener.fileno() in ready:
-            for connection in self.server.accept():
-                self.poll.register(connection.fileno(), select.EPOLLIN)
+            self.server.accept()
         for fd in ready & self.server.connections.keys():
             self.requests.receive(self.server.connections[fd])
-        if self.reloader.watch.fd in ready and self.reloader.files_changed():
+        if self.requests.waiting:
+            self.reloader.watch.look()  # a user who edits a file and then slings expects the edit
+        watched = self.requests.waiting or self.reloader.watch.fd in ready
+        if watched and self.reloader.files_changed():
             self.reload_at = self.live.monotonic + _DEBOUNCE
         if self.wakeups.fd in ready:
             self.wakeups.drain()
         if self.housekeeping.watch.fd in ready:
             self.housekeeping.logs_changed()
             # Ignore log writes until housekeeping ran: a busy log would wake the loop all the time.
-            self.poll.modify(self.housekeeping.watch.fd, 0)
+            self.poll.pause(self.housekeeping.watch.fd)
         with self.store.transaction():
             self._write_round(ready)
         self._committed()
@@ -302,8 +344,10 @@ class Controller:
             callback()
         if finished:
             self.reloader.watch_prepared_files()
-        for fd in ready & self.run_fds.keys():
-            self._check_run(self._unwatch(fd))
+        ended = [self._unwatch(fd) for fd in ready & self.run_fds.keys()]
+        self.finisher.look(ended)
+        for session in ended:
+            self._check_run(session)
         for session in [id for id, at in self._check_again.items() if at <= now]:
             del self._check_again[session]
             self._check_run(session)
@@ -311,11 +355,12 @@ class Controller:
         self.starter.fail_overdue()
         requested = self.store.changed() and self.store_events.read()
         if self.reload_at is not None and (requested or self.requests.waiting):
-            self.reload()  # a user who edits a file and then slings expects the edited file
+            self.reload()  # as above
         self.requests.answer()
         if self.reload_at is not None and self.reload_at <= now:
             self.reload()
         self._do_housekeeping()
+        self.notifier.save()
         if self.exit_mode == "stop":
             self._stop_all()
         else:
@@ -325,19 +370,21 @@ class Controller:
 
     def _do_housekeeping(self) -> None:
         housekeeping = self.housekeeping
+        if housekeeping.backup_at is not None and housekeeping.backup_at <= self.live.monotonic:
+            housekeeping.back_up()
         if housekeeping.next_at is not None and housekeeping.next_at <= self.live.monotonic:
             housekeeping.run()
-            if housekeeping.watch.fd >= 0:
-                self.poll.modify(housekeeping.watch.fd, select.EPOLLIN)
+            self.poll.watch(housekeeping.watch.fd)
         housekeeping.add_finished(self.finisher.take_finished())
 
     def _check_run(self, session: str) -> None:
         unknown = self.finisher.check(session)
         if unknown or session in self.live.active_runs:
-            self._check_again[session] = self.live.monotonic + _RETRY
+            wait = self.finisher.look_again_in(session)
+            self._check_again[session] = self.live.monotonic + (_RETRY if wait is None else wait)
 
     def _unwatch(self, fd: int) -> str:
-        self.poll.unregister(fd)
+        self.poll.forget(fd)
         os.close(fd)
         return self.run_fds.pop(fd)
 
@@ -353,6 +400,7 @@ class Controller:
             for session in live.active_runs.keys() - watched - self._check_again.keys():
                 self._watch_run(session)
         self.requests.send_replies()
+        self.notifier.committed(live.now)
 
     def _watch_run(self, session: str) -> None:
         active = self.live.active_runs[session]
@@ -361,7 +409,7 @@ class Controller:
             self._check_again[session] = self.live.monotonic
             return
         self.run_fds[fd] = session
-        self.poll.register(fd, select.EPOLLIN)
+        self.poll.watch(fd)
 
     # Requests to the controller itself
 
@@ -391,6 +439,7 @@ class Controller:
                 )
         else:
             self.live.run_config = self.reloader.run_config
+            self.notifier.configure(self.reloader.run_config.city)
             self._read_grace()
             self.live.prepared.clear()
             self.live.start_failures.clear()
@@ -430,4 +479,4 @@ class Controller:
 
 def _clock_offset(wall: float) -> float:
     """Return the wall clock's offset from CLOCK_BOOTTIME; it changes when the clock is set."""
-    return wall - time.clock_gettime(time.CLOCK_BOOTTIME)
+    return wall - time.clock_gettime(_BOOT_CLOCK)

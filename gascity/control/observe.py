@@ -12,7 +12,7 @@ from functools import partial
 
 from gascity.control.blocked import agent_obstacles, cost_obstacles
 from gascity.control.decide import reasons
-from gascity.control.decide.types import Demand, Headroom, ObservedSession, Pool
+from gascity.control.decide.types import Blocked, Demand, Headroom, ObservedSession, Pool
 from gascity.control.finish import SessionStopper
 from gascity.control.live_state import CONTROLLER, LiveState
 from gascity.control.run_config import AgentRunConfig
@@ -163,19 +163,44 @@ class Observer:
         )
         return frozenset(name for name, other in owners if other and other.agent != config.name)
 
-    def items(self, agent: str, config: AgentRunConfig | None) -> list[Work]:
+    def items(self, agent: str, config: AgentRunConfig | None, pool: Pool) -> list[Work]:
         """Return the next queued items, one more than the session limit."""
-        most = config.pool.maximum if config is not None else 0
+        most, held = pool.maximum, 0
         limit = min(_MANY if most is None else most + 1, _MANY)
-        return self.live.store.claimable(agent, self.live.now, limit)
+        if config is None or not depends_on_items(pool):
+            return self.live.store.claimable(agent, self.live.now, limit)
+        while True:
+            # Items that lack something must not be in the way of those behind them.
+            items = self.live.store.claimable(agent, self.live.now, limit + held)
+            ready = [item for item in items if not self._lacks(config, item.id)]
+            if len(items) < limit + held or len(ready) >= limit:
+                return ready[:limit]
+            held = 2 * (len(items) - len(ready))
 
-    def demand(self, agent: str, items: list[Work]) -> Demand:
+    def _lacks(self, config: AgentRunConfig, work: str) -> bool:
+        why, is_new = self.live.environments.obstacle(config, work)
+        if why is not None and is_new:
+            self.live.record_decision(work, "wait", why.message)
+        return why is not None
+
+    def held(self, agent: str) -> Blocked | None:
+        """Return what an item lacks that is held back; None if all items of the agent are ready."""
+        for id, why in self.live.environments.held(agent).items():
+            work = self.live.store.work(id)
+            if work is not None and work.status == OPEN:
+                return why
+        return None
+
+    def demand(self, agent: str, items: list[Work], pool: Pool) -> Demand:
         store, now = self.live.store, self.live.now
+        config = self.live.run_config.agent(agent) if depends_on_items(pool) else None
         reserved = []
         for session in sorted(self._reserved.get(agent, ())):
             own = store.reserved(agent, now, session)
-            if own is not None:
+            if own is not None and (config is None or not self._lacks(config, own.id)):
                 reserved.append((session, own.id))
+            elif own is not None:
+                continue
             elif not store.list_work(session=session, status=(OPEN,), limit=1):
                 self._reserved[agent].discard(session)
         sessions = self.live.sessions.of(agent) if self.unread else []
@@ -221,6 +246,11 @@ class Observer:
                 session = live.change(session, origin=MANUAL)
             session = session._replace(state=STARTING, asked="", run=0, origin=MANUAL)
         return session
+
+
+def depends_on_items(pool: Pool) -> bool:
+    """Return whether single items may start: nothing blocks the agent but perhaps its PATH."""
+    return all(why.code == "missing-binary" for why in pool.blocked)
 
 
 class StoreEvents:
@@ -281,6 +311,7 @@ class StoreEvents:
                 self.observer.reserve(agent, work.session)
             return
         if work.status in FINISHED:
+            live.environments.forget(work.id)
             live.mark_dirty(*live.store.dependent_agents(work.id))
         session = live.sessions.get(work.session) or self._holder(work.id, agent)
         if session is not None:

@@ -15,6 +15,16 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from gascity.control.callers import Caller, not_your_session
+from gascity.model.capabilities import (
+    ADMIN,
+    CONTROL,
+    FILES,
+    MAIL,
+    PACKS,
+    RIGS,
+    SESSIONS,
+    WORK,
+)
 from gascity.model.names import allowed, may_sling, parse_name
 from gascity.model.problems import CityError, Problem
 
@@ -22,11 +32,6 @@ if TYPE_CHECKING:
     from gascity.model.city import Agent, City
 
 NONE, OWN, SEEN, FREE = "none", "own", "seen", "free"
-
-ADMIN = "city.admin"
-SESSIONS, WORK, MAIL = "city.sessions", "city.work", "city.mail"
-FILES, PACKS, RIGS, CONTROL = "city.files", "city.packs", "city.rigs", "city.control"
-WORDS = (SESSIONS, WORK, MAIL, FILES, PACKS, RIGS, CONTROL, ADMIN)
 
 
 class Rule(NamedTuple):
@@ -50,8 +55,13 @@ RULES = {
     "work list": Rule(SEEN, WORK),
     "work show": Rule(SEEN, WORK),
     "work logs": Rule(SEEN, WORK),
+    "logs": Rule(SEEN, WORK),
     "work done": Rule(OWN, WORK),
     "work fail": Rule(OWN, WORK),
+    "work diff": Rule(SEEN, WORK),
+    "work merge": Rule(NONE, WORK),
+    "work open": Rule(NONE, WORK),
+    "work move": Rule(NONE, WORK),
     "work cancel": Rule(NONE, WORK),
     "work retry": Rule(NONE, WORK),
     # Sessions
@@ -91,6 +101,7 @@ RULES = {
     "agent new": Rule(NONE, FILES),
     "agent set": Rule(NONE, FILES),
     "agent rename": Rule(NONE, FILES),
+    "agent remove": Rule(NONE, FILES),
     "skill list": Rule(NONE, FILES),
     "skill show": Rule(NONE, FILES),
     "skill check": Rule(NONE, FILES),
@@ -101,14 +112,20 @@ RULES = {
     "provider show": Rule(NONE, FILES),
     "provider check": Rule(NONE, FILES),
     "overlay list": Rule(NONE, FILES),
+    "skill new": Rule(NONE, FILES),
+    "mcp new": Rule(NONE, FILES),
+    "set": Rule(NONE, FILES),
+    "edit": Rule(NONE, FILES),
     "check": Rule(NONE, FILES),
     "plan": Rule(NONE, FILES),
     "apply": Rule(NONE, FILES),
     "undo": Rule(NONE, FILES),
     "init": Rule(NONE, FILES),
+    "import": Rule(NONE, FILES),
     "migrate": Rule(NONE, FILES),
     # Packs and rigs
     "pack accept": Rule(NONE, PACKS),
+    "pack new": Rule(NONE, PACKS),
     "pack add": Rule(NONE, PACKS),
     "pack remove": Rule(NONE, PACKS),
     "pack list": Rule(NONE, PACKS),
@@ -127,7 +144,10 @@ RULES = {
     "stop": Rule(NONE, CONTROL),
     "restart": Rule(NONE, CONTROL),
     "reload": Rule(NONE, CONTROL),
+    "doctor": Rule(NONE, CONTROL),
+    "prune": Rule(NONE, CONTROL),
     "completion": Rule(FREE, ADMIN),
+    "help": Rule(FREE, ADMIN),
 }
 # Requests to the controller, as the commands that send them.
 REQUESTS = {
@@ -137,6 +157,8 @@ REQUESTS = {
     "stop": "stop",
     "reload": "reload",
     "ping": "completion",
+    "environment": "doctor",
+    "pass-environment": "work retry",
 }
 
 

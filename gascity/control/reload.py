@@ -13,7 +13,7 @@ from gascity.pipeline import open_city
 from gascity.prompts import Machine
 from gascity.source.disk import Disk, is_below
 from gascity.store.port import Store
-from gascity.watch import Watch
+from gascity.watch import open_watch
 
 
 class ReloadResult(NamedTuple):
@@ -35,7 +35,7 @@ class ConfigReloader:
         self.store = store
         self.machine = machine
         self.loaded_for = machine()
-        self.watch = Watch()
+        self.watch = open_watch()
         self._looked: set[str] = set()
         self._listed: set[str] = set()
         self._prepared_from: set[str] = set()

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from gascity.compose.city import CITY_PREFIX
 from gascity.control.decide.types import NamedSlot, Pool
 from gascity.model.city import Agent, City
 from gascity.model.machine import Machine
@@ -11,12 +12,13 @@ from gascity.model.names import parse_name
 from gascity.model.problems import CityError, Problem
 from gascity.model.provider import Provider
 from gascity.model.settings import AgentLimits
-from gascity.pipeline import find_agent, open_agent
+from gascity.pipeline import find_agent, open_agent, rig_at
 from gascity.providers.registry import provider_files
 from gascity.runtimes import headless_runtime, wants_terminal
 from gascity.source.disk import Disk
 
 if TYPE_CHECKING:
+    from gascity.mcp.server_files import ServerFile
     from gascity.render.terminal import TerminalRules
     from gascity.workdir.prepare_session import SessionPreparer
 
@@ -70,8 +72,14 @@ class RunConfig:
         self.city = city
         self.environ = environ
         self.machine = machine
-        self.make_preparer = cache(partial(_make_preparer, city, environ, machine))
+        # An MCP file that becomes invalid does not stop the agents: its last valid version stays.
+        self.valid_servers: dict[str, ServerFile] = before.valid_servers if before else {}
+        self.make_preparer = cache(
+            partial(_make_preparer, city, environ, machine, self.valid_servers)
+        )
         self._agents: dict[str, AgentRunConfig | None] = {}
+        # `find_agent` looks at every agent: with 2,000 agents, asking it for each took 20 seconds.
+        self._by_name = _unique_names(city)
         self._last_good: dict[str, AgentRunConfig] = {}
         self._named = _named_sessions(city)
         self._faults = {
@@ -102,15 +110,18 @@ class RunConfig:
         if name in self._last_good:
             return self._last_good[name]
         if name not in self._agents:
-            try:
-                agent = find_agent(self.city, name)
-            except CityError:
-                agent = None
+            agent = self._by_name.get(name) or self._find(name)
             if agent is not None and str(agent.name) == name:
                 self._agents[name] = self._make(agent)
             else:
                 self._agents[name] = self._unconfigured(name) if agent is None else None
         return self._agents[name]
+
+    def _find(self, name: str) -> Agent | None:
+        try:
+            return find_agent(self.city, name)
+        except CityError:
+            return None
 
     def _unconfigured(self, name: str) -> AgentRunConfig | None:
         """Return the agent of a built-in provider that the city does not configure."""
@@ -122,15 +133,21 @@ class RunConfig:
             return None
         return RunConfig(city, self.environ, self.machine).agent(name)
 
-    def resolve(self, reference: str, rig: str | None = None) -> AgentRunConfig | None:
-        """Return the agent that a user means; CityError if the reference is ambiguous."""
+    def resolve(
+        self, reference: str, rig: str | None = None, directory: str = ""
+    ) -> AgentRunConfig | None:
+        """Return the agent that a caller in a directory means: of `rig`, else first of its rig.
+
+        CityError if the reference is ambiguous.
+        """
         if rig is not None:
             named = parse_name(reference)
             if named.rig not in (None, rig):
                 words = f"`{reference}` is in rig `{named.rig}`, not in `{rig}`"
                 raise CityError(Problem("other-rig", words, None, "use one of the two rigs"))
             reference = str(named.in_rig(rig))
-        agent = find_agent(self.city, reference)
+        around = rig_at(self.city, directory) if directory else None
+        agent = find_agent(self.city, reference, around)
         return self.agent(str(agent.name) if agent is not None else reference)
 
     def always_wanted(self) -> list[str]:
@@ -183,9 +200,19 @@ class RunConfig:
             terminal=provider is not None and provider.facts.interactive,
             script=provider is not None and provider.facts.script,
             resumes=wakes == "resume" or (wakes is None and not per_item),
-            depends_on=tuple(_depends_on(self.city, agent)),
-            prefix=rig.prefix if rig is not None else self.city.workspace.prefix or "w",
+            depends_on=tuple(self._depends_on(agent)),
+            prefix=rig.prefix if rig is not None else self.city.workspace.prefix or CITY_PREFIX,
         )
+
+    def _depends_on(self, agent: Agent) -> Iterator[str]:
+        """Yield the agents of `depends_on`; an agent of the same rig comes before the city's."""
+        for name in agent.settings.depends_on:
+            wanted = parse_name(name)
+            near = str(wanted.in_rig(wanted.rig or agent.name.rig))
+            dependency = self._by_name.get(near) or find_agent(self.city, near)
+            dependency = dependency or find_agent(self.city, name)
+            if dependency is not None:
+                yield str(dependency.name)
 
     def _pool(self, agent: Agent, *, interactive: bool) -> Pool:
         settings = agent.settings
@@ -195,7 +222,7 @@ class RunConfig:
             minimum=settings.min_active_sessions,
             maximum=None if most < 0 else most,
             interactive=interactive,
-            names=_namepool(self.city, settings.namepool),
+            names=_namepool(self.city, agent),
             named=tuple(self._named.get(str(agent.name), ())),
             idle_timeout=settings.idle_timeout,
             sleep_after_idle=settings.sleep_after_idle,
@@ -205,11 +232,28 @@ class RunConfig:
         )
 
 
-def _make_preparer(city: City, environ: Mapping[str, str], machine: Machine) -> "SessionPreparer":
+def _unique_names(city: City) -> dict[str, Agent]:
+    """Return agents by qualified name, without names that several agents have."""
+    agents: dict[str, Agent] = {}
+    several = set()
+    for agent in city.agents:
+        name = str(agent.name)
+        if name in agents:
+            several.add(name)
+        agents[name] = agent
+    return {name: agent for name, agent in agents.items() if name not in several}
+
+
+def _make_preparer(
+    city: City,
+    environ: Mapping[str, str],
+    machine: Machine,
+    valid_servers: "dict[str, ServerFile]",
+) -> "SessionPreparer":
     """Import the preparer late: read commands do not need it."""
     from gascity.workdir.prepare_session import SessionPreparer
 
-    return SessionPreparer(city, environ, machine)
+    return SessionPreparer(city, environ, machine, valid_servers)
 
 
 def _make_terminal_rules(provider: Provider | None, agent: Agent) -> "TerminalRules":
@@ -228,21 +272,20 @@ def _lost(city: City, before: "RunConfig") -> list[str]:
     return sorted((known | kept) - names)
 
 
-def _namepool(city: City, file: str | None) -> tuple[str, ...]:
-    """Read the aliases from the `namepool` file: one per line, without comments."""
-    text = Disk(city.root).read(file) if file else None
-    names = [line.strip() for line in (text or b"").decode("utf-8", "replace").splitlines()]
-    return tuple(dict.fromkeys(name for name in names if name and not name.startswith("#")))
+def _namepool(city: City, agent: Agent) -> tuple[str, ...]:
+    """Read the aliases from the `namepool` file: one per line, without comments.
 
-
-def _depends_on(city: City, agent: Agent) -> Iterator[str]:
-    """Yield the agents of `depends_on`; an agent of the same rig comes before one of the city."""
-    for name in agent.settings.depends_on:
-        wanted = parse_name(name)
-        near = wanted.in_rig(wanted.rig or agent.name.rig)
-        dependency = find_agent(city, str(near)) or find_agent(city, name)
-        if dependency is not None:
-            yield str(dependency.name)
+    Every rig has all names. Aliases are unique in a city, so those of an agent that works in
+    several rigs begin with the rig.
+    """
+    file, disk = agent.settings.namepool, Disk(city.root)
+    text = disk.read(disk.absolute(file)) if file else None
+    lines = [line.strip() for line in (text or b"").decode("utf-8", "replace").splitlines()]
+    names = dict.fromkeys(name for name in lines if name and not name.startswith("#"))
+    if not names or agent.name.rig is None:
+        return tuple(names)
+    rigs = {other.name.rig for other in city.agents if other.settings.namepool == file}
+    return tuple(f"{agent.name.rig}-{name}" if len(rigs) > 1 else name for name in names)
 
 
 def _named_sessions(city: City) -> dict[str, list[NamedSlot]]:

@@ -26,13 +26,16 @@ from gascity.control.decide.types import (
     RunSession,
     StopSession,
     UpdateSession,
+    caps_of,
+    is_spare,
+    made_room,
 )
 from gascity.control.finish import RunFinisher, SessionStopper
 from gascity.control.live_state import CONTROLLER, LiveState
-from gascity.control.observe import Observer
+from gascity.control.observe import Observer, depends_on_items
 from gascity.control.run_config import AgentRunConfig
 from gascity.control.start import SessionStarter
-from gascity.model.work import LIVE, Work
+from gascity.model.work import LIVE, MANUAL, Work
 from gascity.store.port import StoreError
 
 _PASSES = 20  # passes of one round; more means that two decisions alternate
@@ -194,9 +197,12 @@ class Scheduler:
     def _reconcile_agent(self, agent: str) -> None:
         observer, config = self.observer, self.live.run_config.agent(agent)
         room = observer.headroom(config)
-        items = observer.items(agent, config)
-        demand = observer.demand(agent, items)
         pool = observer.pool(agent)
+        items = observer.items(agent, config, pool)
+        demand = observer.demand(agent, items, pool)
+        if items or demand.reserved:  # these have the program on their own PATH
+            blocked = tuple(why for why in pool.blocked if why.code != "missing-binary")
+            pool = pool._replace(blocked=blocked)
         if config is not None:
             pool = pool._replace(taken=observer.taken_aliases(config))
             if items or demand.reserved or demand.mail or demand.letters:
@@ -248,17 +254,47 @@ class Scheduler:
         if result.lacks_headroom:
             head = items[0] if items else None
             self._waiting[agent] = (head.priority, head.created) if head else _LEAST
+            if waits and config is not None:
+                self._make_room(config, head.id if head else demand.reserved[0][1])
         else:
             self._waiting.pop(agent, None)
         active = waits or bool(live.sessions.live_count(agent))
         self.observer.remember_needs(agent, config, active)
         for at in self._recheck_times(pool, result, waits):
             self._wake(agent, at)
-        why = result.blocked[0] if result.blocked else None
-        self._note(reason_note(agent), result.reason)
+        held = self.observer.held(agent) if depends_on_items(pool) else None
+        why = result.blocked[0] if result.blocked else held
+        if held is not None:
+            self._wake(agent, live.now + _AGAIN)
+        reason = result.reason
+        if held is not None and not result.blocked:
+            reason = held.message if reason == "idle" else f"{reason}; {held.message}"
+        self._note(reason_note(agent), reason)
         self._note(*blocked_note(agent, why))
-        if why is not None and items:
-            live.record_decision(items[0].id, "wait", why.message)
+        if result.blocked and items:
+            live.record_decision(items[0].id, "wait", result.blocked[0].message)
+
+    def _make_room(self, config: AgentRunConfig, work: str) -> None:
+        """Stop another agent's longest idle session if it only fills a cap that this one needs.
+
+        Only one that a user created and that has no process. Sessions of a pool or with a
+        configured name are there because the configuration says so.
+        """
+        live = self.live
+        counts, ending = live.sessions.live_counts, live.sessions.ending_counts
+        full = {cap for cap, most in live.run_config.caps(config) if counts[cap] >= most}
+        if any(ending[cap] for cap in full):
+            return
+        spare = [
+            session
+            for session in live.sessions
+            if session.origin == MANUAL
+            and is_spare(session, live.now)
+            and full.issubset(caps_of(session))
+        ]
+        if full and spare:
+            session = min(spare, key=lambda session: session.idle_since or 0.0)
+            self.stopper.stop(session, StopSession(session.id, "stop", made_room(work)))
 
     def _recheck_times(self, pool: Pool, result: ReconcileResult, waits: bool) -> list[float]:
         now, agent = self.live.now, pool.agent

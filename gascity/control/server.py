@@ -1,6 +1,6 @@
 """The controller's lock, which makes it the only one of its city, and its Unix socket.
 
-The lock is an `fcntl` lock on `.gc/controller.lock`. The kernel releases it when the process ends,
+The lock is a file lock on `.gc/controller.lock`. The kernel releases it when the process ends,
 however it ends, so there is no stale lock to clean up. A user may still delete `.gc` or copy
 another city over it while the controller runs; `Ownership` detects both.
 
@@ -13,55 +13,84 @@ their replies are sent after it is committed.
 import fcntl
 import json
 import os
-import select
 import socket
-import struct
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Protocol
 
 from gascity.control.blocked import LastingBlocks
 from gascity.control.callers import Caller, claim_from, identify_peer, stale_session
-from gascity.control.client import ControllerState
+from gascity.control.client import ControllerState, controller_state
 from gascity.control.enqueue import SlingRequest, sling
+from gascity.control.item_environment import merged_environment, passed_environment
 from gascity.control.paths import lock_file, run_directory, socket_name
 from gascity.control.permissions import REQUESTS, Access
+from gascity.control.poll import Poll
+from gascity.control.run_config import AgentRunConfig
 from gascity.control.status import (
     limited_status,
     listed_agents,
     read_store_snapshot,
     status_object,
 )
+from gascity.host import is_portable
 from gascity.model.names import parse_name
 from gascity.model.problems import CityError, Problem
 from gascity.paths import make_state
+from gascity.sockets import SocketAddress, make_private, peer_of, socket_directory
+from gascity.store import store_trace
 from gascity.store.port import Store
 
 if TYPE_CHECKING:
     from gascity.control.loop import Controller
 
+STORE_DELETED = "the store was deleted; exiting, sessions keep running"
 _MAX_REQUEST = 32 << 20
 _BACKLOG = 128
 
 
-def acquire_lock(root: str) -> int:
-    """Take the controller lock and return its descriptor; CityError if another process has it.
+class ControllerLock(Protocol):
+    """The lock of a city's controller, held by this process."""
+
+    def release(self) -> None: ...
+
+
+class PosixLock:
+    """An `fcntl` lock, whose holder the kernel names to other processes.
 
     This process must not open the file again: closing any descriptor of the file would release
     the lock (POSIX lock semantics).
     """
+
+    def __init__(self, path: str) -> None:
+        """Take the lock. BlockingIOError if another process has it."""
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(self._file)
+            raise BlockingIOError(error.errno, error.strerror, path) from error
+        os.ftruncate(self._file, 0)
+        os.write(self._file, f"{os.getpid()} {time.time():.3f}\n".encode())
+
+    def release(self) -> None:
+        os.close(self._file)
+
+
+def acquire_lock(root: str) -> ControllerLock:
+    """Take the controller lock; CityError if another process has it."""
     make_state(root)
-    path = lock_file(root)
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
-        fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(handle)
-        raise CityError(
-            Problem("controller-running", "a controller of this city is already running")
-        ) from error
-    os.ftruncate(handle, 0)
-    os.write(handle, f"{os.getpid()} {time.time():.3f}\n".encode())
-    return handle
+        if is_portable():
+            from gascity.portable.locks import HolderLock
+
+            return HolderLock(lock_file(root))
+        return PosixLock(lock_file(root))
+    except BlockingIOError as error:
+        holder = controller_state(root).pid
+        named = f" (pid {holder})" if holder else ""
+        message = f"a controller of this city is already running{named}"
+        raise CityError(Problem("controller-running", message)) from error
 
 
 class Ownership:
@@ -72,16 +101,21 @@ class Ownership:
 
     def __init__(self, root: str, store: Store) -> None:
         self._store = store
+        self._root = root
         self._lock = lock_file(root)
         self._inode = inode(self._lock)
 
-    def lost(self) -> tuple[str, str]:
+    def lost(self, confirmed: bool = False) -> tuple[str, str]:
         """Return why the controller must exit and its exit mode; empty strings if it need not.
 
-        Checks the store, not the city directory: a running session may create that again.
+        Checks the store, not the city directory: a running session may create that again. A store
+        may be deleted alone, or as the first file of a city that is being deleted: the caller
+        waits a moment and asks again with `confirmed`.
         """
         if self._store.deleted():
-            return "the city was deleted", "stop"
+            if not store_trace(self._root):
+                return "the city was deleted", "stop"
+            return (STORE_DELETED, "keep") if confirmed else ("", "")
         if inode(self._lock) not in (0, self._inode):  # no lock file: no other controller either
             return "another controller holds the lock of this city", "keep"
         return "", ""
@@ -111,24 +145,23 @@ class ClientConnection:
 class ControlServer:
     """The listening socket and its connections by descriptor."""
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, poll: Poll) -> None:
         directory = run_directory(root)
         os.makedirs(directory, mode=0o700, exist_ok=True)
         os.chmod(directory, 0o700)
-        directory_fd = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-        self.path = f"{directory}/{socket_name()}"
+        self._poll = poll
+        self.path = f"{socket_directory(directory)}/{socket_name()}"
+        if os.path.dirname(self.path) != directory:
+            make_private(os.path.dirname(self.path))
+        if os.path.lexists(self.path):
+            os.unlink(self.path)  # left by a killed controller; we hold the lock now
+        self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        umask = os.umask(0o177)
         try:
-            if os.path.lexists(self.path):
-                os.unlink(self.path)  # left by a killed controller; we hold the lock now
-            self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            umask = os.umask(0o177)
-            try:
-                # Bind through the descriptor: a socket path is limited to 108 bytes.
-                self.listener.bind(f"/proc/self/fd/{directory_fd}/{socket_name()}")
-            finally:
-                os.umask(umask)
+            with SocketAddress(directory, socket_name()) as address:
+                self.listener.bind(address)
         finally:
-            os.close(directory_fd)
+            os.umask(umask)
         self._inode = inode(self.path)
         self.listener.listen(_BACKLOG)
         self.listener.setblocking(False)
@@ -142,13 +175,14 @@ class ControlServer:
                 client, _ = self.listener.accept()
             except OSError:  # no more clients, or no descriptors left
                 return accepted
-            pid, uid = _peer(client)
+            pid, uid = peer_of(client)
             if uid not in (os.geteuid(), 0):
                 client.close()
                 continue
             client.setblocking(False)
             connection = ClientConnection(client, pid)
             self.connections[connection.fileno()] = connection
+            self._poll.watch(connection.fileno())
             accepted.append(connection)
 
     def read(self, connection: ClientConnection) -> dict[str, object] | None:
@@ -193,6 +227,7 @@ class ControlServer:
 
     def close(self, connection: ClientConnection) -> None:
         if self.connections.pop(connection.fileno(), None) is not None:
+            self._poll.forget(connection.fileno())
             connection.socket.close()
 
     def shutdown(self) -> None:
@@ -202,14 +237,6 @@ class ControlServer:
         self.listener.close()
         if inode(self.path) == self._inode:
             os.unlink(self.path)
-
-
-def _peer(client: socket.socket) -> tuple[int, int]:
-    """Return the process id and the user id of the process that connected."""
-    size = struct.calcsize("3i")
-    credentials = client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
-    pid, uid, _ = struct.unpack("3i", credentials)
-    return int(pid), int(uid)
 
 
 class RequestHandlers:
@@ -229,7 +256,7 @@ class RequestHandlers:
             return
         request = server.read(connection)
         if request is not None:
-            poll.modify(connection.fileno(), 0)
+            poll.pause(connection.fileno())
             self._requests.append((connection, request))
 
     @property
@@ -254,7 +281,7 @@ class RequestHandlers:
         for connection, reply in answered:
             number = connection.fileno()
             if not self.controller.server.reply(connection, reply):
-                self.controller.poll.modify(number, select.EPOLLOUT)
+                self.controller.poll.watch(number, writable=True)
 
     def drop(self) -> None:
         """Drop all requests after a failed commit; the clients then act on their own.
@@ -291,9 +318,15 @@ class RequestHandlers:
             controller.exit("keep" if request.get("keep") else "stop")
             return {"runs": len(controller.live.active_runs)}
         if op == "reload":
-            return controller.reload()
+            return self._reload(request, access.caller)
+        if op == "pass-environment":
+            return self._set_environ(request, access.caller)
         if op == "ping":
             return {"pid": os.getpid()}
+        if op == "environment":
+            from gascity.control.environment import environment_reply
+
+            return environment_reply(controller.reloader.run_config.environ, request)
         raise ValueError(op)
 
     def _sling(self, request: dict[str, object], caller: Caller | None) -> dict[str, object]:
@@ -302,13 +335,20 @@ class RequestHandlers:
         live = self.controller.live
         run_config = self.controller.reloader.run_config
         counts = live.sessions.live_counts
+        wanted = SlingRequest.of(request, caller)
+        config = run_config.resolve(wanted.agent, wanted.rig, wanted.directory)
+        passed, wants = _passed(request, caller, [config])
+        if wants:
+            return {"wants": wants}
         slung = sling(
             run_config,
             live.store,
-            SlingRequest.of(request, caller),
+            wanted,
             live.now,
             lambda what: counts[what],
+            merged_environment(live.environ, passed),
         )
+        live.environments.keep(slung.work.id, passed)
         live.mark_dirty(slung.work.agent)
         if slung.work.reserved:
             self.controller.scheduler.observer.reserve(slung.work.agent, slung.work.session)
@@ -321,6 +361,29 @@ class RequestHandlers:
             return {**slung.as_object(), "note": note}
         return slung.as_object()
 
+    def _set_environ(self, request: dict[str, object], caller: Caller | None) -> dict[str, object]:
+        """Keep the environment of a user who retries an item, for its runs."""
+        live = self.controller.live
+        work = live.store.work(str(request["work"]))
+        if work is None or caller is not None:
+            return {}
+        passed, wants = _passed(request, caller, [live.run_config.agent(work.agent)])
+        if wants:
+            return {"wants": wants}
+        live.environments.keep(work.id, passed)
+        return {"work": work.id}  # it starts when the caller has queued it again
+
+    def _reload(self, request: dict[str, object], caller: Caller | None) -> dict[str, object]:
+        """Load the city again; the PATH and variables of a user replace the controller's own."""
+        controller = self.controller
+        live = controller.live
+        agents = map(live.run_config.agent, live.store.open_agents())
+        passed, wants = _passed(request, caller, agents)
+        if wants:
+            return {"wants": wants}
+        live.environments.replace_own(passed)
+        return controller.reload()
+
     def _stuck(self, id: object, access: Access) -> dict[str, object]:
         """Return which items stay blocked until a user acts: one item, or all queued ones.
 
@@ -328,8 +391,12 @@ class RequestHandlers:
         """
         controller = self.controller
         store = controller.store
+        live = controller.live
         lasting = LastingBlocks(
-            controller.reloader.run_config, store, controller.live.start_failures
+            controller.reloader.run_config,
+            store,
+            live.start_failures,
+            live.environments.all_held(),
         )
         if id is None:
             reasons = lasting.of_all() or {}
@@ -353,4 +420,21 @@ class RequestHandlers:
             }
             for name in run_config.stale
         ]
-        return status_object(pools, read_store_snapshot(pools, controller.store), state, stale)
+        snapshot = read_store_snapshot(pools, controller.store)
+        return status_object(run_config.city.name, pools, snapshot, state, stale)
+
+
+def _passed(
+    request: dict[str, object], caller: Caller | None, agents: Iterable[AgentRunConfig | None]
+) -> tuple[dict[str, str], list[str]]:
+    """Return the environment that a request passes for agents, and what it should pass besides.
+
+    A session passes nothing: its environment was chosen for its own agent.
+    """
+    if caller is not None or "variables" not in request:
+        return {}, []
+    names: set[str] = set()
+    for config in agents:
+        if config is not None:
+            names |= config.preparer.variable_names(config.agent)
+    return passed_environment(request, names)

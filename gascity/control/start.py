@@ -11,6 +11,7 @@ from contextlib import suppress
 from functools import partial
 from uuid import uuid4
 
+from gascity.control.decide import reasons
 from gascity.control.decide.outcome import is_claimed_by
 from gascity.control.decide.types import Blocked, CreateSession, RunSession
 from gascity.control.launch import RunLaunch, make_run_spec, message_text
@@ -23,6 +24,7 @@ from gascity.model.work import (
     FAILED,
     IDLE,
     NAMED,
+    POOL,
     RUNNING,
     STARTING,
     STOPPED,
@@ -34,16 +36,27 @@ from gascity.model.work import (
 )
 from gascity.runtimes import interactive_runtime
 from gascity.runtimes.port import RunHandle, Runtime, with_handle
+from gascity.store.port import Store
 from gascity.workdir.prepare_session import PreparedSession, WorkdirRequest
 
 MAIL = "mail"  # `about` of a run that handles unread mail
-_UNFIT = ("message-not-passed", "template-failed")  # the item itself cannot be started, so it fails
+_UNFIT = (
+    "message-not-passed",
+    "template-failed",
+    "unknown-branch",
+)  # the item itself cannot be started, so it fails
 
 
 def mail_of(run: Run) -> list[int]:
     """Return the ids of the messages that a run was given."""
     word, _, ids = run.about.partition(" ")
     return [int(id) for id in ids.split(",")] if word == MAIL and ids else []
+
+
+def start_branch(store: Store, work: Work) -> str:
+    """Return the branch that an item starts from; empty: the rig's default branch."""
+    source = store.work(work.start_from) if work.start_from else None
+    return (source.branch if source is not None else "") or work.start_from
 
 
 class SessionStarter:
@@ -73,13 +86,25 @@ class SessionStarter:
             interactive=terminal,
             runtime=interactive_runtime(live.runtimes) if terminal else config.runtime,
         )
-        session = live.store.add_session(session, CONTROLLER)
+        session = self._reuse_unstarted(session) or live.store.add_session(session, CONTROLLER)
         live.sessions.put(session)
         live.record_decision(session.id, "start", action.reason)
         if terminal or action.work or action.about:
             self.begin(config, session, action.work, action.reason, action.about)
         else:
             live.change(session, state=IDLE, idle_since=live.now)
+
+    def _reuse_unstarted(self, new: Session) -> Session | None:
+        """Use the session of the agent's last failed start again, so that tries leave one row."""
+        live = self.live
+        session = live.store.session(live.unstarted.pop(new.agent, ""))
+        if session is None or session.run or session.state != STOPPED:
+            return None
+        changes = {
+            name: getattr(new, name)
+            for name in ("origin", "slot", "alias", "state", "reason", "interactive", "runtime")
+        }
+        return live.change(session, "", **changes)
 
     def run(self, session: Session, action: RunSession) -> None:
         """Run an existing session for an item, for mail, or to open its terminal."""
@@ -110,6 +135,8 @@ class SessionStarter:
         if work is None:
             return
         text = message_text(config, work, (), ())
+        if work.start_from:  # the terminal stays on its branch
+            text += f"\n\nStart from the branch `{start_branch(live.store, work)}`."
         live.store.add_nudge(session.id, text, live.now, CONTROLLER, f"work {work.id}")
         live.screens_due.add(session.id)
         self._record_place(work, session, live.active_runs[session.id].run.log, work.base)
@@ -136,9 +163,9 @@ class SessionStarter:
             self._rest(session, "its mail was read meanwhile")
             return
         wanted = live.store.work(item) if item else None
-        resume = bool(session.conversation) and (
-            session.interactive or config.resumes or (wanted is not None and wanted.reserved)
-        )
+        reserved = wanted is not None and wanted.reserved
+        stays = session.interactive or config.resumes or reserved
+        resume = stays and bool(session.conversation)
         session = live.change(
             session,
             "",
@@ -162,7 +189,7 @@ class SessionStarter:
         purpose = f"{MAIL} {','.join(str(message.id) for message in mail)}" if mail else about
         by = live.monotonic + live.run_config.city.session.startup_timeout
         text, given = message_text(config, work, mail, nudges), tuple(n.id for n in nudges)
-        pending = PendingStart(session, work, text, resume, purpose, by, given)
+        pending = PendingStart(session, work, text, resume, stays, purpose, by, given)
         live.preparing[session.id] = pending
         self._prepare(config, pending)
 
@@ -184,19 +211,26 @@ class SessionStarter:
 
     def _prepare(self, config: AgentRunConfig, pending: PendingStart) -> None:
         """Prepare the directory; at once if nothing changed since the last time."""
-        live, session = self.live, pending.session
+        live, session, work = self.live, pending.session, pending.work
+        start = start_branch(live.store, work) if work else ""
         others = (other for other in live.sessions.of(session.agent) if other.id != session.id)
         request = WorkdirRequest(
             session=session.id,
             alias=session.alias,
             slot=session.slot,
-            work=pending.work.id if pending.work else "",
+            work=work.id if work else "",
             workdir=session.workdir,
             branch=session.branch,
-            resume=pending.resume,
+            resume=pending.stays and not (start and work and not work.branch),
+            work_branch=work.branch if work else "",
+            start=start,
             taken=frozenset(other.workdir for other in others if other.workdir),
+            blocked={entry.path: entry.message for entry in live.blocked_directories},
+            environ=live.environments.values(work.id if work else ""),
         )
         before = live.prepared.get(session.id)
+        if before is not None and before.workdir in request.blocked:
+            before = None
         if before is not None and config.preparer.is_current(config.agent, before, request):
             self._prepared(config, session, before)
             return
@@ -213,8 +247,11 @@ class SessionStarter:
         live, pending = self.live, self._take_pending(session)
         if pending is None:
             return
+        if prepared.blocked:
+            self.start_failed(pending, reasons.directory_blocked(prepared.blocked))
+            return
         if errors := [problem for problem in prepared.problems if problem.is_error]:
-            self.start_failed(pending, Blocked(errors[0].code, errors[0].message))
+            self.start_failed(pending, Blocked(errors[0].code, _with_file(errors[0])))
             return
         for note in prepared.notes:
             live.record_decision(session.id, "note", note)
@@ -250,7 +287,8 @@ class SessionStarter:
             runtime = live.runtimes[session.runtime]
             if missing := runtime.missing_requirement():
                 raise CityError(Problem("missing-runtime", f"{session.runtime} needs {missing}"))
-            launch = make_run_spec(live.root, config, pending, prepared, live.environ)
+            environ = live.environments.of(work.id if work else "")
+            launch = make_run_spec(live.root, config, pending, prepared, environ)
             handle = runtime.spawn(launch.spec)
         except (OSError, CityError, KeyError) as error:
             for path in launch.files if launch else ():
@@ -260,6 +298,7 @@ class SessionStarter:
             return
         run = self._record_run(pending, launch, runtime, handle)
         live.start_failures.pop(session.agent, None)
+        live.unstarted.pop(session.agent, None)
         if pending.nudges:  # not before: a start that fails delivers nothing
             live.store.mark_nudges(pending.nudges, live.now)
         if session.interactive:
@@ -354,13 +393,19 @@ class SessionStarter:
         if pending.work is not None and why.code in _UNFIT:
             live.finish_item(session, pending.work.id, FAILED, None, why.message)
         else:
-            live.start_failures[session.agent] = why
-            live.record_decision(session.agent, "wait", why.message)
+            if pending.work is not None and why.code == "missing-env":
+                live.environments.start_failed(pending.work.id, why)
+                live.mark_dirty(session.agent)
+            else:
+                live.start_failures[session.agent] = why
+                live.record_decision(session.agent, "wait", why.message)
             if pending.work is not None:
                 token = ClaimToken(session.id, session.generation)
                 live.release_item(token, pending.work.id, why.message)
         state = CRASHED if session.interactive else STOPPED
         live.change(session, "session.stopped", state=state, reason=why.message, work="")
+        if session.origin == POOL and state == STOPPED and not live.store.runs(session=session.id):
+            live.unstarted[session.agent] = session.id
 
 
 def _blocked_by(error: Exception) -> Blocked:
@@ -372,3 +417,10 @@ def _blocked_by(error: Exception) -> Blocked:
         case KeyError():
             return Blocked("unknown-runtime", f"there is no runtime {error}")
     return Blocked("start-failed", f"{type(error).__name__}: {error}")
+
+
+def _with_file(problem: Problem) -> str:
+    """Return the message of a problem; that of an MCP server's file names it."""
+    file = problem.place.file if problem.place is not None else ""
+    named = file and "/mcp/" in f"/{file}" and file not in problem.message
+    return f"{file}: {problem.message}" if named else problem.message

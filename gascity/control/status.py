@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gascity.control.blocked import agent_reason, reason_note
+from gascity.control.blocked_directories import CODE, read_blocked
 from gascity.model.work import (
     CLAIMED,
     IDLE,
@@ -42,6 +43,7 @@ class StoreSnapshot(NamedTuple):
     reasons: Mapping[str, str]  # the controller's last status line by agent
     decisions: tuple[Decision, ...]
     problem: str = ""  # why the last reload failed
+    blocked_directories: tuple[str, ...] = ()  # messages
 
 
 EMPTY_SNAPSHOT = StoreSnapshot(_NO_COUNTS, {}, (), {}, ())
@@ -60,17 +62,17 @@ def read_store_snapshot(pools: "Sequence[Pool]", store: Store) -> StoreSnapshot:
     """Read everything that `status_object` needs."""
     ended = store.sessions(live=False, limit=_LOOKED_AT)
     sessions = _shown([*store.sessions(live=True), *ended])
-    queued = {agent: store.work_counts(agent)[OPEN] for agent in store.open_agents()}
     agents = [pool.agent for pool in pools]
     reasons = {agent: store.get_note(reason_note(agent)) for agent in agents}
     subjects = [*agents, *(session.id for session in sessions)]
     return StoreSnapshot(
         store.work_counts(),
-        {agent: count for agent, count in queued.items() if count},
+        store.open_counts(),
         sessions,
         {agent: reason for agent, reason in reasons.items() if reason},
         tuple(store.decisions(subjects, _DECISIONS)) if subjects else (),
         store.get_note(CONFIG_PROBLEM),
+        tuple(entry.message for entry in read_blocked(store)),
     )
 
 
@@ -91,18 +93,23 @@ def _shown(sessions: Iterable[Session]) -> tuple[Session, ...]:
 
 
 def status_object(
+    name: str,
     pools: "Sequence[Pool]",
     snapshot: StoreSnapshot,
     controller: "ControllerState",
     problems: Sequence[Mapping[str, str]] = (),
 ) -> dict[str, object]:
-    """Return the whole status as JSON values."""
+    """Return the whole status as JSON values; `name` is the city's."""
     # Only while that controller runs: otherwise the files were just read again.
     if snapshot.problem and controller.running:
         problems = [{"code": CONFIG_PROBLEM, "message": snapshot.problem}, *problems]
+    blocked = [{"code": CODE, "message": text} for text in snapshot.blocked_directories]
+    problems = [*blocked, *problems]
     return {
+        "name": name,
         "controller": {
             "running": controller.running,
+            "responding": controller.responding,
             "pid": controller.pid,
             "since": controller.since,
         },

@@ -10,7 +10,9 @@ slot, gets no work and nothing typed until a user has answered. A new terminal w
 
 Typing takes seconds, so a worker thread does it. The nudge is marked as being typed before, in its
 own transaction: Enter may run the provider's hooks, and `city hook --inject` must not deliver the
-same text again. Only text that was sent is marked as delivered.
+same text again. Only text that was sent is marked as delivered. If the controller is killed in
+between, the next one finds the mark and calls the runtime again, which knows whether the text was
+sent and types it only if not.
 """
 
 from collections.abc import Callable, Iterable
@@ -29,6 +31,11 @@ _QUEUED = 5.0  # seconds between looks while a text is queued and the screen doe
 _BLANK = 10.0  # seconds that a program may show nothing after its start
 
 
+def text_id(nudge: Nudge) -> str:
+    """Return what identifies a nudge for a runtime; a new store may use its number again."""
+    return f"{nudge.id}@{nudge.at}"
+
+
 class TerminalWatch:
     """Looks at terminals when something is due, and never otherwise."""
 
@@ -42,6 +49,7 @@ class TerminalWatch:
         self._seen: dict[str, tuple[int, ScreenState]] = {}  # the generation and its last screen
         self._at_work: set[str] = set()  # sessions that a worker looks at or types into
         self._jobs: list[Callable[[], None]] = []  # to start once the transaction is committed
+        self._unsent: set[int] = set()  # nudges that could not be sent when they were typed
 
     def next_at(self) -> float | None:
         """Return when the next look is due, by the monotonic clock."""
@@ -141,7 +149,9 @@ class TerminalWatch:
         nudge = self._next_nudge(session) if rules.can_type else None
         if nudge is None:
             return
-        if state.kind != READY or not self.live.store.set_typing(nudge.id, self.live.now):
+        # A text that was typed, but may not have been sent, can be what the input line shows.
+        may_type = state.kind == READY or nudge.typing is not None or nudge.id in self._unsent
+        if not may_type or not self.live.store.set_typing(nudge.id, self.live.now):
             self.look_at(session.id, _QUEUED)
             return
         self._at_work.add(session.id)
@@ -150,7 +160,7 @@ class TerminalWatch:
         self._jobs.append(
             partial(
                 self.live.workers.put,
-                partial(active.runtime.type_text, active.handle, text, rules),
+                partial(active.runtime.type_text, active.handle, text, rules, text_id(nudge)),
                 typed,
                 lambda _: typed(False),
             )
@@ -175,8 +185,10 @@ class TerminalWatch:
         self._seen.pop(id, None)
         if not sent:
             live.store.set_typing(nudge.id, None)
-            self.look_at(id, _RETRY)
+            self.look_at(id, _QUEUED if nudge.id in self._unsent else _RETRY)
+            self._unsent.add(nudge.id)
             return
+        self._unsent.discard(nudge.id)
         live.store.mark_nudges([nudge.id], live.now)
         found = self._session(id, generation)
         kind, ids = subject_of(nudge)

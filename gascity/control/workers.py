@@ -9,6 +9,8 @@ from functools import partial
 from queue import SimpleQueue
 from typing import TypeVar
 
+from gascity.control.poll import wakeup_pipe
+
 Callback = Callable[[], None]
 _Result = TypeVar("_Result")
 
@@ -21,7 +23,7 @@ class Workers:
     """
 
     def __init__(self, count: int = 4) -> None:
-        self.fd, self._bell = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self.fd, self._bell = wakeup_pipe()
         self._jobs: SimpleQueue[tuple[int, Callable[[], Callback]] | None] = SimpleQueue()
         self._done: deque[tuple[int, Callback]] = deque()
         self._era = 0  # jobs of an earlier era are forgotten

@@ -172,6 +172,21 @@ def test_a_rate_limit_is_waited_out_and_is_no_failure(town: RunningCity) -> None
     assert "rate-limited" in [one["code"] for one in slung["blocked_by"]]
 
 
+def test_a_timeout_during_retries_reports_the_answer_of_the_provider(town: RunningCity) -> None:
+    retry = {"type": "system", "subtype": "api_retry", "error_status": 401, "error": "no_key"}
+    tell = f"printf '%s\\n' '{json.dumps(retry)}'"
+    limits = '[limits]\ntimeout = "300ms"\n'
+    model(town, f"{tell}\nexec sleep 1000", agent=limits)
+    town.start()
+    [work] = town.settled(town.sling("please", agent="asked"))
+    assert (work.status, work.failures) == (FAILED, 1)
+    assert work.reason == "time limit exceeded while a request was being retried: 401 no_key"
+    model(town, f"{tell.replace('401', '429')}\nexec sleep 1000", agent=limits)
+    id = town.sling("please", agent="asked")
+    town.until(lambda: "rate-limited" in [s.state for s in town.sessions(live=None)])
+    assert (town.work(id).status, town.work(id).failures) == (OPEN, 0)
+
+
 def test_a_day_that_has_cost_enough_takes_no_more_work(town: RunningCity) -> None:
     model(town, answer("ok", cost=2.0), agent="[limits]\ncost_per_day = 1.5\n")
     town.start()

@@ -17,7 +17,7 @@ import pytest
 
 from gascity.model.work import IDLE, LIVE, OPEN, RUNNING, STOPPED
 from gascity.runtimes.tmux import TmuxRuntime
-from tests.support.git import repository
+from tests.support.git import branches, repository
 from tests.support.running import POOL, RunningCity
 
 TALK = """\
@@ -73,7 +73,7 @@ def test_logs_are_followed_to_the_end_of_the_run(awake: RunningCity) -> None:
         follower.kill()
 
 
-@pytest.mark.parametrize("how", [(), ("--now",)], ids=["asked", "killed"])
+@pytest.mark.parametrize("how", [(), ("--force",)], ids=["asked", "killed"])
 def test_a_stop_prints_what_happened_to_the_work(town: RunningCity, how: tuple[str, ...]) -> None:
     patch = f"{POOL.format(1)}suspended = true\n"
     town.write({"city.toml": POOL.format(1)})
@@ -85,7 +85,7 @@ def test_a_stop_prints_what_happened_to_the_work(town: RunningCity, how: tuple[s
     town.run("reload")
     ran = town.run("session", "stop", session.id, *how)
     assert (ran.code, ran.err) == (0, "")
-    assert f"Its work item {id} is queued again." in ran.out
+    assert f"Its work item {id} is queued again (to cancel it: `city work cancel {id}`)." in ran.out
     after = town.store.session(session.id)
     assert after is not None
     assert (after.state, after.pid, after.asked) == (STOPPED, 0, "")
@@ -134,6 +134,8 @@ def test_a_live_session_is_deleted_by_force_with_its_worktree(town: RunningCity)
     assert (ran.code, ran.err) == (0, "")
     assert not os.path.exists(session.workdir)
     assert town.store.session(session.id) is None
+    assert session.branch in branches(town.root.parent / "rig")
+    assert f"Branch {session.branch} stays." in ran.out
 
 
 def test_who_takes_over_from_a_deleted_session_keeps_his_directory(town: RunningCity) -> None:

@@ -1,6 +1,8 @@
 """`city sling`: the same answer with and without a controller, on the fast path and with click."""
 
+import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -53,7 +55,7 @@ def awake(tmp_path: Path) -> Iterator[RunningCity]:
         ),
         (["shell"], None),
         (["shell", ""], None),
-        (["shell", "true", "more"], None),
+        (["shell", "true", "more"], {"agent": "shell", "text": "true more", "after": []}),
         (["shell", "true", "--wait"], None),
         (["shell", "--stdin"], None),
         (["shell", "true", "--priority", "9"], None),
@@ -151,6 +153,23 @@ def test_wait_tells_failure_by_its_exit_code(awake: RunningCity) -> None:
     ran = awake.run("sling", "hand", "echo sorry; exit 4", "--wait")
     assert ran.code == 1
     assert ran.out == "w-1 failed: exited with status 4\nsorry\n"
+
+
+def test_an_interrupted_wait_prints_the_item_as_json_and_leaves_it_running(
+    awake: RunningCity,
+) -> None:
+    words = ["sling", "hand", "exec sleep 1000", "--wait", "--json"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gascity", *words], cwd=awake.root, stdout=subprocess.PIPE
+    )
+    awake.running("w-1")
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=60)
+    answer = json.loads(out)
+    assert process.returncode == 130
+    assert (answer["work"], answer["status"]) == ("w-1", "claimed")
+    assert [problem["code"] for problem in answer["problems"]] == ["interrupted"]
+    assert answer.keys() > KEYS
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,19 @@
 """A terminal that shows a dialog: its session waits for its user, and gets nothing typed."""
 
+import os
 import shutil
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
+from gascity.control.terminals import text_id
 from gascity.model.work import DONE, Session
+from gascity.runtimes.port import handle_of
+from gascity.runtimes.tmux import TmuxRuntime
 from tests.runtimes import fake_tui
+from tests.runtimes.test_typing import RULES
 from tests.support.running import RunningCity
 
 pytestmark = pytest.mark.skipif(not shutil.which("tmux"), reason="tmux is not installed")
@@ -158,6 +164,38 @@ def test_a_text_that_was_not_sent_is_not_delivered_and_not_typed_into_the_next_r
     hall.show("prompt")
     hall.town.until(lambda: hall.file("sent"))
     assert hall.file("sent") == "hello\n", "the item was cancelled before it could be typed"
+
+
+@pytest.mark.parametrize("sent", [True, False], ids=["sent", "not-sent"])
+def test_a_text_is_typed_once_though_the_controller_was_killed_while_it_typed(
+    hall: Hall, sent: bool
+) -> None:
+    hall.town.start()
+    boss = hall.until_boss_is("idle")
+    hall.town.run("stop", "--keep-sessions")
+    store = hall.town.store
+    nudge = store.add_nudge(boss.id, "hello", time.time())
+    assert store.set_typing(nudge.id, time.time())
+    run = store.run(boss.run)
+    assert run is not None
+    if sent:
+        runtime = TmuxRuntime(str(hall.town.root), os.environ)
+        assert runtime.type_text(handle_of(run), "hello", RULES, text_id(nudge))
+    hall.town.start()
+    hall.town.until(lambda: not store.nudges(boss.id))
+    assert hall.file("sent") == "hello\n"
+
+
+def test_mail_that_cannot_be_typed_is_sent_without_a_nudge_and_says_so(hall: Hall) -> None:
+    hall.town.start()
+    assert hall.town.run("session", "new", "mole", "--name", "digger").code == 0
+    hall.until_boss_is("idle")
+    ran = hall.town.run("mail", "send", "--all", "Look up.", "--notify")
+    assert ran.code == 0
+    assert "no nudge for digger: city cannot nudge blind in a terminal" in ran.err
+    [digger] = [one for one in hall.town.sessions() if one.name == "digger"]
+    assert hall.town.store.nudges(digger.id) == []
+    hall.town.until(lambda: "Look up." in hall.file("sent"))
 
 
 def test_a_provider_without_a_known_input_line_cannot_be_nudged(hall: Hall) -> None:

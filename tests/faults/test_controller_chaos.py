@@ -16,8 +16,9 @@ from gascity.control.client import controller_state, send_request
 from gascity.control.paths import exit_file
 from gascity.model.work import DONE, FAILED, IDLE, Session, Work
 from gascity.runtimes.tmux import TmuxRuntime
-from tests.support.forkserver import ForkServer, gone
+from tests.support.forkserver import gone
 from tests.support.git import repository
+from tests.support.kill_storm import TERMINAL
 from tests.support.running import POOL, RunningCity
 
 # How often the controller is killed; a hundred times takes about a minute.
@@ -25,19 +26,7 @@ KILLS = int(os.environ.get("CITY_CHAOS", "100"))
 SETTINGS = POOL.format(6) + '[session]\nshutdown_timeout = "200ms"\n'
 
 
-TALK = """\
-[[named_session]]
-template = "chat"
-mode = "always"
-[providers.talk]
-command = "sh"
-args = ["-c", "echo '> '; exec cat"]
-ready_prompt_prefix = "> "
-interactive = true
-prompt_mode = "none"
-[session]
-shutdown_timeout = "200ms"
-"""
+TALK = TERMINAL + '[session]\nshutdown_timeout = "200ms"\n'
 CHAT = {
     "agents/chat/agent.toml": 'provider = "talk"\n',
     "agents/chat/prompt.md": "Repeat.\n",
@@ -52,14 +41,13 @@ class Storm:
         self.city.write({"city.toml": SETTINGS})
         self.log = root / ".gc/logs/controller.log"
         self.log.parent.mkdir(parents=True)
-        self.nursery = ForkServer(root)
         self.slingers: list[int] = []
         self.started: list[int] = []
         assert self.city.store.list_work() == []
 
     def begin(self) -> int:
         """Start a controller; one that is there already is no worse for it."""
-        pid = self.nursery("start", "--detached", log=self.log)
+        pid = self.city.forks("start", "--detached", log=self.log)
         self.started.append(pid)
         return pid
 
@@ -79,7 +67,7 @@ class Storm:
 
     def sling(self, *names: str, agent: str = "shell") -> None:
         self.slingers += [
-            self.nursery.slinger(name, self.city.root / f"{name}.log", agent) for name in names
+            self.city.forks.slinger(name, self.city.root / f"{name}.log", agent) for name in names
         ]
 
     def at_work(self) -> list[int]:
@@ -165,7 +153,6 @@ class Storm:
                 os.killpg(pid, signal.SIGKILL)
         self.started += self._coming()
         self.kill()
-        self.nursery.close()
         self.city.end()
 
 
@@ -258,7 +245,7 @@ def test_a_city_can_be_stopped_while_others_sling(storm: Storm) -> None:
         storm.answers()
         pause(chance.uniform(0.0, 0.3))
         pid = storm.city.pid
-        done = storm.nursery.run("stop")
+        done = storm.city.forks.run("stop")
         assert done.code == 0, done.out
         storm.city.until(lambda: gone(pid))  # noqa: B023 - it is called here
     storm.calm()
@@ -288,7 +275,7 @@ def test_terminals_outlive_every_controller(storm: Storm) -> None:
         assert (after.id, after.pid, after.state) == (session.id, session.pid, IDLE)
         assert [run.ended for run in city.store.runs(open=True)] == [None]
         assert len(city.leftovers()) == 1, "its leader"
-        assert storm.nursery.run("stop").code == 0
+        assert storm.city.forks.run("stop").code == 0
         assert city.leftovers() == []
         assert city.sessions() == []
     finally:

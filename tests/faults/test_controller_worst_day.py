@@ -15,7 +15,7 @@ import pytest
 
 from gascity.control.client import controller_state, send_request
 from gascity.model.work import DONE, FAILED, Session
-from tests.support.forkserver import DIE, HANG, ForkServer, gone
+from tests.support.forkserver import DIE, HANG, gone
 from tests.support.git import repository
 from tests.support.running import POOL, RunningCity
 
@@ -23,7 +23,7 @@ QUICK = '[session]\nshutdown_timeout = "100ms"\n'
 IMPATIENT = {
     "gascity.store.sqlite.connection:BUSY_SECONDS": 0.2,
     "gascity.store.sqlite.write_lock:WriteLock.acquire.__defaults__": [0.2],
-    "gascity.control.client:_PATIENCE": 0.5,
+    "gascity.control.client:PATIENCE": 0.5,
     "gascity.control.loop:_RETRY": 0.1,
 }
 
@@ -34,14 +34,13 @@ class Town(RunningCity):
     def __init__(self, root: Path, gate: Path) -> None:
         super().__init__(root)
         self.gate = gate
-        self.nursery = ForkServer(root)
         self.said = root / ".gc/logs/controller.log"
         self.made: list[int] = []
 
     def awake(self, *, clock: Path | None = None, patient: bool = True) -> "Town":
         self.said.parent.mkdir(parents=True, exist_ok=True)
         patches = {} if patient else IMPATIENT
-        self.made.append(self.nursery.controller(self.said, clock=clock, patches=patches))
+        self.made.append(self.forks.controller(self.said, clock=clock, patches=patches))
         self.until(lambda: send_request(str(self.root), {"op": "ping"}))
         return self
 
@@ -63,7 +62,6 @@ class Town(RunningCity):
         for pid in self.made:
             if not gone(pid):
                 os.kill(pid, signal.SIGKILL)
-        self.nursery.close()
 
 
 @pytest.fixture
@@ -75,9 +73,9 @@ def town(root: Path, tmp_path: Path) -> Iterator[Town]:
 
 
 def fails(town: Town, *arguments: str) -> str:
-    done = town.nursery.run(*arguments, patches=IMPATIENT)
+    done = town.forks.run(*arguments, patches=IMPATIENT)
     assert done.code == 1, done.out
-    return done.out
+    return done.printed
 
 
 def the_run(town: Town, id: str) -> Session:
@@ -182,7 +180,7 @@ class TestFullDisk:
             id = town.waits()
             pid = town.running(id).pid
             ballast = fill(tiny)
-            town.nursery.run("stop", "--keep-sessions", patches=IMPATIENT)
+            town.forks.run("stop", "--keep-sessions", patches=IMPATIENT)
             town.until(lambda: not controller_state(str(town.root)).running)
             assert not gone(pid)
             ballast.unlink()
@@ -250,13 +248,12 @@ class TestThingsThatAreGone:
     @pytest.mark.parametrize("what", ["run", "logs"])
     def test_deleted_state_directories_are_created_again(self, town: Town, what: str) -> None:
         town.awake()
-        id = town.waits()
-        town.running(id)
+        started = town.gate / "started"
+        id = town.sling(f": > {started}; while [ ! -e {town.gate}/go ]; do sleep 0.02; done")
+        town.until(started.exists)  # its script was read
         shutil.rmtree(town.root / ".gc" / what)
         town.let_go()
-        new = str(
-            town.nursery.run("sling", "shell", "echo new", "--json", "--no-start").json["work"]
-        )
+        new = str(town.forks.run("sling", "shell", "echo new", "--json", "--no-start").json["work"])
         works = town.settled(id, new)
         assert [work.status for work in works] == [DONE, DONE]
         assert town.log(new) == "new\n"
@@ -267,9 +264,9 @@ class TestThingsThatAreGone:
         pid = town.running(id).pid
         (town.root / ".gc/run/control.sock").unlink()
         assert send_request(str(town.root), {"op": "ping"}) is None
-        done = town.nursery.run("sling", "shell", "echo new", "--wait")
+        done = town.forks.run("sling", "shell", "echo new", "--wait")
         assert done.code == 0, done.out
-        assert "Controller: running" in town.nursery.run("status").out
+        assert "Controller: running" in town.forks.run("status").printed
         done = town.run("restart")
         assert done.code == 0, done.err
         assert send_request(str(town.root), {"op": "ping"}) is not None
@@ -297,9 +294,9 @@ class TestOutput:
         )
         cuts = [int(str(event["bytes"])) for event in town.events("session.log-cut")]
         assert sum(cuts) == run.lost_bytes
-        shown = town.nursery.run("work", "show", id)
+        shown = town.forks.run("work", "show", id)
         assert (shown.code, "the end" in shown.out) == (0, True)
-        logs = town.nursery.run("session", "logs", run.session)
+        logs = town.forks.run("session", "logs", run.session)
         assert logs.code == 0
         assert logs.out.rstrip().endswith("the end")
 
@@ -308,7 +305,7 @@ class TestOutput:
         id = town.sling("head -c 5000000 /dev/zero | tr '\\0' x")
         [work] = town.settled(id)
         assert work.status == DONE
-        assert town.nursery.run("work", "show", id).code == 0
+        assert town.forks.run("work", "show", id).code == 0
 
     def test_a_child_may_close_its_streams_or_leave_others_behind(self, town: Town) -> None:
         town.awake()
@@ -324,7 +321,7 @@ class TestOutput:
         town.awake()
         id = town.sling("trap '' INT TERM HUP QUIT; while :; do sleep 1000; done")
         pid = town.running(id).pid
-        assert town.nursery.run("work", "cancel", id).code == 0
+        assert town.forks.run("work", "cancel", id).code == 0
         town.until(lambda: gone(pid) and not town.sessions())
         assert town.leftovers() == []
 
@@ -349,7 +346,7 @@ class TestNumbersUsedAgain:
             town.until(lambda: not town.sessions())
             assert (work.status, work.attempts) == (DONE, 2)
             assert [run.outcome for run in town.store.runs(work=id)].count("lost") == 1
-            assert town.nursery.run("stop").code == 0
+            assert town.forks.run("stop").code == 0
             assert stranger.poll() is None
         finally:
             stranger.kill()
@@ -370,7 +367,7 @@ class TestDamage:
     def test_a_damaged_database_is_named_and_left_as_it_is(self, town: Town) -> None:
         town.awake()
         town.settled(town.sling("true"))
-        assert town.nursery.run("stop").code == 0
+        assert town.forks.run("stop").code == 0
         town.store.close()
         file = town.root / ".gc/city.db"
         file.write_bytes(b"not a database at all " * 1000)
@@ -378,7 +375,7 @@ class TestDamage:
         for arguments in (("work", "list"), ("status",), ("sling", "shell", "x", "--no-start")):
             said = fails(town, *arguments)
             assert "[store-broken]" in said
-            assert "move it away" in said
+            assert "run `city doctor`" in said
         done = town.run("start")
         assert done.code == 1
         assert "damaged" in done.err
@@ -401,7 +398,7 @@ class TestDamage:
         town.let_go()
         town.hears("is damaged or not a city database")
         assert "[store-broken]" in fails(town, "work", "list")
-        done = town.nursery.run("stop", "--keep-sessions", patches=IMPATIENT)
+        done = town.forks.run("stop", "--keep-sessions", patches=IMPATIENT)
         town.until(lambda: not controller_state(str(town.root)).running)
         assert len(file.read_bytes()) == len(good), done
         for name in ("city.db-wal", "city.db-shm"):
@@ -540,11 +537,11 @@ class TestBrokenFiles:
         town.until(lambda: town.events("config.broken"))
         works = town.settled(*(town.sling("echo fine") for _ in range(3)))
         assert {work.status for work in works} == {DONE}
-        said = town.nursery.run("status").out
+        said = town.forks.run("status").printed
         assert "city.toml" in said
         town.write({"city.toml": good.replace("= 3", "= 2")})
         town.until(lambda: town.events("config.reloaded"))
-        assert "city.toml" not in town.nursery.run("status").out
+        assert "city.toml" not in town.forks.run("status").printed
         assert town.settled(town.sling("echo fine"))[0].status == DONE
 
     def test_an_invalid_agent_keeps_its_last_valid_definition(self, town: Town) -> None:
@@ -599,7 +596,7 @@ class TestWorktrees:
     def test_the_exit_file_of_a_run_is_kept_until_its_output_was_read(self, rigged: Town) -> None:
         rigged.said.parent.mkdir(parents=True)
         slow = {"gascity.control.finish:count_commits": HANG}
-        rigged.made.append(rigged.nursery.controller(rigged.said, patches=slow))
+        rigged.made.append(rigged.forks.controller(rigged.said, patches=slow))
         rigged.until(lambda: send_request(str(rigged.root), {"op": "ping"}))
         id = rigged.sling("exit 7", agent="rig/shell")
         rigged.until(lambda: [run for run in rigged.store.runs(work=id) if gone(run.pid)])
@@ -618,9 +615,9 @@ class TestWorktrees:
 def test_work_is_kept_once_although_its_controller_dies_before_it_can_say_so(town: Town) -> None:
     town.said.parent.mkdir(parents=True)
     deadly = {"gascity.control.server:ControlServer.reply": DIE}
-    pid = town.nursery("start", "--detached", log=town.said, patches=deadly)
+    pid = town.forks("start", "--detached", log=town.said, patches=deadly)
     town.until(lambda: town.events("controller.started"))
-    done = town.nursery.run("sling", "shell", "echo once", "--no-start", "--json")
+    done = town.forks.run("sling", "shell", "echo once", "--no-start", "--json")
     assert done.code == 0, done.out
     town.until(lambda: gone(pid))
     [work] = town.store.list_work()

@@ -13,7 +13,7 @@ import pytest
 from tests.cli.powerless import prefix
 from tests.support.command import Ran
 from tests.support.in_process import InProcess
-from tests.support.killer import FULL, Killer
+from tests.support.killer import FULL, KILL, Killer
 from tests.support.snapshots import picture, scratch
 from tests.support.trees import build_tree
 
@@ -112,6 +112,25 @@ class TestFullDisk:
             town.fine("apply")
             assert picture(workdir) == after, at
             town.is_settled()
+
+    @pytest.mark.parametrize("fault", [FULL, KILL])
+    def test_a_new_agent_is_not_left_half_written(
+        self, town: Town, killer: Killer, fault: str
+    ) -> None:
+        home = town.root / "agents/cook"
+        for at in count(1):
+            died = killer("agent", "new", "cook", cwd=town.root, at=at, fault=fault)
+            if died.code == 0:
+                break
+            assert not home.exists() or len(picture(home)) == 2, at
+            if fault == FULL:
+                assert "No space left on device [refused]" in died.err, at
+                assert os.listdir(town.root / "agents") == ["mayor"], at
+            assert town.run("check").code == 0, at
+            shutil.rmtree(home, ignore_errors=True)
+        assert at > 5
+        assert sorted(os.listdir(home)) == ["agent.toml", "prompt.md"]
+        assert sorted(os.listdir(town.root / "agents")) == ["cook", "mayor"]
 
     def test_a_real_disk_that_is_full_is_named(self, town: Town, tiny: Path) -> None:
         (town.root / "agents/mayor/agent.toml").write_text(f'work_dir = "{tiny}/desk"\n')

@@ -18,6 +18,11 @@ class Ran:
     err: str
 
     @property
+    def printed(self) -> str:
+        """Standard output, then standard error."""
+        return self.out + self.err
+
+    @property
     def json(self) -> dict[str, Any]:
         value = json.loads(self.out)
         assert value["schema"] == 1

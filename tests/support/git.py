@@ -94,6 +94,7 @@ class Rig(NamedTuple):
         *,
         force: bool = False,
         base: str = "",
+        delete_branch: bool = False,
     ) -> list[str]:
         return worktree.remove(
             str(self.root),
@@ -104,6 +105,7 @@ class Rig(NamedTuple):
             lock=str(self.lock),
             force=force,
             base=base,
+            delete_branch=delete_branch,
         )
 
     def branch(self) -> str:

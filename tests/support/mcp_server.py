@@ -70,6 +70,8 @@ def serve_stdio() -> None:
 class HttpServer(http.server.ThreadingHTTPServer):
     """Serves on a free local port and records the headers of every request."""
 
+    daemon_threads = True  # a client may keep its connection open
+
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Http)
         self.seen: list[dict[str, str]] = []
@@ -83,6 +85,7 @@ class _Http(http.server.BaseHTTPRequestHandler):
     """Streamable HTTP without a stream: each request is answered at once, as JSON."""
 
     server: HttpServer
+    protocol_version = "HTTP/1.1"  # some clients lose a request if connections close after each
 
     def do_POST(self) -> None:
         self.server.seen.append(dict(self.headers.items()))

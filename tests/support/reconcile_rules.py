@@ -174,8 +174,12 @@ def _after(
     if isinstance(action, RunSession):
         return ObservedSession(_turned(answered, action, now))
     if isinstance(action, StopSession):
-        state = DRAINING if action.how == "drain" else STOPPING
-        return facts._replace(session=answered._replace(state=state, drain_by=action.by))
+        drains = action.how == "drain"
+        asked = "drain" if drains and session.asked == "drain" else ""
+        ended = answered._replace(
+            state=DRAINING if drains else STOPPING, drain_by=action.by, asked=asked
+        )
+        return facts._replace(session=ended)
     if action.pending:
         return facts._replace(session=session._replace(pending=action.pending))
     changed = answered._replace(state=action.state, reason=action.reason)

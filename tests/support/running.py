@@ -10,12 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from gascity.control.client import controller_state, is_starting, send_request
+from gascity.control.paths import controller_log
 from gascity.model.work import FINISHED, Session, Work
 from gascity.runtimes.process import ProcessRuntime
 from gascity.runtimes.tmux import TmuxRuntime
+from gascity.sockets import socket_directory
 from gascity.store import open_store
 from gascity.store.port import Store
-from tests.support.command import Command, Ran
+from tests.support.command import Ran
+from tests.support.forkserver import ForkServer
 from tests.support.trees import build_tree
 
 POOL = '[[patches.agent]]\nname = "shell"\nmax_active_sessions = {}\n'
@@ -26,7 +29,8 @@ class RunningCity:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.run = Command(root)
+        self.forks = ForkServer(root)
+        self.run = self.forks.run
         self._store: Store | None = None
 
     def write(self, files: Mapping[str, str | bytes]) -> None:
@@ -45,8 +49,11 @@ class RunningCity:
         return found
 
     def start(self) -> None:
-        done = self.run("start")
-        assert done.code == 0, done.err
+        """Start a controller without the process of `city start`, and wait until it answers."""
+        log = Path(controller_log(str(self.root)))
+        log.parent.mkdir(parents=True, exist_ok=True)
+        self.forks.controller(log)
+        self.until(lambda: send_request(str(self.root), {"op": "ping"}))
 
     def stop(self) -> Ran:
         return self.run("stop")
@@ -136,6 +143,9 @@ class RunningCity:
         if self.root.exists() and shutil.which("tmux"):
             TmuxRuntime(str(self.root), os.environ).close()
         self.close()
+        for directory in (f"{self.root}/.gc/run", f"{self.root}/.gc/run/wakeups"):
+            if (elsewhere := socket_directory(directory)) != directory:
+                shutil.rmtree(elsewhere, ignore_errors=True)
 
     def _launched(self) -> Iterator[int]:
         """Return background controllers of the city, including those still starting."""

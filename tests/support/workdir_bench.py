@@ -9,7 +9,8 @@ from gascity.workdir.decide.steps import decide
 from gascity.workdir.write.directory import Directory
 from gascity.workdir.write.execute import ApplyState, ExecuteResult, execute
 from gascity.workdir.write.ledger import Ledger
-from gascity.workdir.write.recover import UndoResult, recover, undo
+from gascity.workdir.write.recover import recover
+from gascity.workdir.write.undo import UndoResult, undo
 
 
 class Bench:

@@ -4,6 +4,12 @@ A failure is not a loss. A run that exits with an error *failed*: the item is re
 `limits.retries` times. A run that was killed from outside or left no exit status is *lost*: that
 says nothing about the item, so it is queued again up to `limits.max_attempts` starts, and the
 session backs off, longer each time. A run that city stopped itself does not count at all.
+
+A session may ask to be restarted, or to be stopped, before its item is finished. That is neither,
+but it counts as an attempt, and the next one waits, longer each time: otherwise an agent whose
+instructions end with such a request would start its item endlessly.
+
+The limits count from the last time that a user retried the item.
 """
 
 from collections.abc import Mapping
@@ -23,6 +29,7 @@ from gascity.model.work import (
     QUARANTINED,
     RATE_LIMITED,
     RUN_FAILED,
+    SELF_RESTART,
     STOPPED,
     STOPPED_BY_CITY,
     STOPPING,
@@ -54,7 +61,13 @@ _FAULTS = {
     31: "SIGSYS",
 }
 _FROM_OUTSIDE = {1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 9: "SIGKILL", 15: "SIGTERM"}
-_OURS = {"stop": "stopped", "restart": "restarted", "cancel": "cancelled"}
+_OURS = {
+    "stop": "stopped",
+    "restart": "restarted",
+    "cancel": "cancelled",
+    "drain": "its session asked to be stopped before it was finished",
+    SELF_RESTART: "its session asked for a restart before it was finished",
+}
 _SIGNALS = range(129, 193)  # exit statuses that mean signals
 
 
@@ -66,10 +79,12 @@ class Limits(NamedTuple):
 
 
 class RunEnd(NamedTuple):
-    """The end of a run. `ours`: stop, restart, timeout or cancel, if city ended it.
+    """The end of a run. `ours`: why city ended it, if it did.
 
+    That is stop, restart, timeout or cancel; drain or self-restart if its session asked for it.
     `exit_code` None: it left none. `limited_until`: when its rate limit ends; 0 if not reported.
-    `error`: the provider's own error message.
+    `error`: the provider's own error message. `retrying`: the request that the program was sending
+    again, with the model server's last answer.
     """
 
     exit_code: int | None
@@ -80,6 +95,7 @@ class RunEnd(NamedTuple):
     summary: str = ""
     usage: Mapping[str, int] | None = None
     cost: float | None = None
+    retrying: str = ""
 
 
 class RunOutcome(NamedTuple):
@@ -107,6 +123,8 @@ def decide_outcome(
     after = _session_after(session, run_end, outcome, reason, now)
     if work is None or not is_claimed_by(work, session):
         return after
+    if _gave_up(after, session, run_end):
+        return _after_giving_up(after, work, limits, now)
     return _with_work(after, work, session, run_end, limits)
 
 
@@ -126,8 +144,10 @@ def is_claimed_by(work: Work, session: Session) -> bool:
 
 def _outcome(session: Session, run_end: RunEnd) -> tuple[str, str]:
     """Return outcome and reason. A stop by city overrides what the run left behind."""
+    if run_end.ours == "timeout" and run_end.retrying and run_end.limited_until is not None:
+        return LIMITED, "provider rate limit reached"
     if run_end.ours == "timeout":
-        return TIMED_OUT, "time limit exceeded"
+        return TIMED_OUT, _timeout_reason(run_end)
     if run_end.ours:
         return STOPPED_BY_CITY, _OURS[run_end.ours]
     if not run_end.ran:
@@ -137,6 +157,14 @@ def _outcome(session: Session, run_end: RunEnd) -> tuple[str, str]:
     if run_end.exit_code is None:
         return LOST, "the process disappeared without an exit status"
     return _by_status(session, run_end, run_end.exit_code)
+
+
+def _timeout_reason(run_end: RunEnd) -> str:
+    """Return what took too long: the cause may be a wrong API key, for example."""
+    reason = "time limit exceeded"
+    if run_end.retrying:
+        return f"{reason} while a request was being retried: {run_end.retrying}"
+    return reason
 
 
 def _by_status(session: Session, run_end: RunEnd, status: int) -> tuple[str, str]:
@@ -161,24 +189,32 @@ def _session_after(
         return _limited(session, run_end, reason, now)
     if outcome in (LOST, NEVER_RAN) or (outcome == RUN_FAILED and session.interactive):
         return _crashed(session, outcome, reason, now)
-    if _too_brief(session, outcome, now):
+    if _too_brief(session, run_end, outcome, now):
         return _crashed(session, outcome, reason, now)
-    over = session.interactive or run_end.ours == "stop"
+    stopped = run_end.ours in ("stop", "drain")
+    over = session.interactive or stopped
     words = reason if over else ""
-    if run_end.ours == "stop" and session.state == STOPPING:
+    if stopped and session.state == STOPPING:
         words = session.reason or reason  # the reason decides whether it comes back
     elif session.interactive and outcome == SUCCEEDED:
         words = "exited"
     crashes = session.crashes if outcome == STOPPED_BY_CITY else 0
+    if run_end.ours == SELF_RESTART:
+        crashes = 1  # counts if the next one follows right after its start
     return RunOutcome(
         outcome, reason, state=STOPPED if over else IDLE, session_reason=words, crashes=crashes
     )
 
 
-def _too_brief(session: Session, outcome: str, now: float) -> bool:
-    """Return whether a terminal exited right after its start; it would restart endlessly."""
+def _too_brief(session: Session, run_end: RunEnd, outcome: str, now: float) -> bool:
+    """Return whether a terminal exited right after its start; it would restart endlessly.
+
+    The same if it asked for a restart, but not the first time.
+    """
     started = now if session.started is None else session.started
-    return session.interactive and outcome == SUCCEEDED and 0 <= now - started < BRIEF
+    again = run_end.ours == SELF_RESTART and session.crashes > 0
+    ended = outcome == SUCCEEDED or again
+    return session.interactive and ended and 0 <= now - started < BRIEF
 
 
 def _crashed(session: Session, outcome: str, reason: str, now: float) -> RunOutcome:
@@ -193,14 +229,13 @@ def _crashed(session: Session, outcome: str, reason: str, now: float) -> RunOutc
             crashes=crashes,
             retry_at=now + LONGEST_WAIT,
         )
-    wait = 0.0 if crashes == 1 else 2.0 ** (crashes - 1)
     return RunOutcome(
         outcome,
         reason,
         state=CRASHED,
         session_reason=reason or "exited right after its start",
         crashes=crashes,
-        retry_at=now + wait,
+        retry_at=now + _wait(crashes),
     )
 
 
@@ -240,10 +275,35 @@ def _with_work(
             return reopened._replace(uncounted=True, reason=words)
         return after._replace(work=FINISH, status=DONE, result=result)
     if after.outcome == LOST or session.interactive:
-        if work.attempts < limits.max_attempts:
+        if work.attempts_since_retry < limits.max_attempts:
             return reopened
-        words = f"{after.reason} (attempt {work.attempts} of {limits.max_attempts})"
+        words = _last_attempt(after, work, limits)
         return after._replace(work=FINISH, status=FAILED, result=result, reason=words)
-    if work.failures + 1 <= limits.retries:
+    if work.failures_since_retry + 1 <= limits.retries:
         return reopened._replace(failed=True)
     return after._replace(work=FINISH, status=FAILED, result=result)
+
+
+def _gave_up(after: RunOutcome, session: Session, run_end: RunEnd) -> bool:
+    """Return whether the session asked to be ended before its item was finished.
+
+    A terminal may ask for a restart to continue with a new context, unless it keeps doing so.
+    """
+    continues = session.interactive and after.retry_at is None
+    return run_end.ours == "drain" or (run_end.ours == SELF_RESTART and not continues)
+
+
+def _after_giving_up(after: RunOutcome, work: Work, limits: Limits, now: float) -> RunOutcome:
+    if work.attempts_since_retry >= limits.max_attempts:
+        words = _last_attempt(after, work, limits)
+        return after._replace(work=FINISH, status=FAILED, reason=words)
+    return after._replace(work=REOPEN, not_before=now + _wait(work.attempts_since_retry))
+
+
+def _last_attempt(after: RunOutcome, work: Work, limits: Limits) -> str:
+    return f"{after.reason} (attempt {work.attempts_since_retry} of {limits.max_attempts})"
+
+
+def _wait(count: int) -> float:
+    """Return the back-off after this many losses or attempts: none after the first."""
+    return 0.0 if count <= 1 else min(2.0 ** (count - 1), LONGEST_WAIT)

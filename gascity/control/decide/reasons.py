@@ -38,6 +38,18 @@ def not_accepted(name: str, binding: str) -> Blocked:
     )
 
 
+def missing_environment(work: str, message: str) -> Blocked:
+    """Return the reason of an item that lacks a variable; only a caller who has it can pass it."""
+    return Blocked(
+        "missing-env", f"{message}; run `city work retry {work}` from a shell that has it"
+    )
+
+
+def directory_blocked(message: str) -> Blocked:
+    """Return the reason of a directory that all sessions share, with a process of an ended run."""
+    return Blocked("directory-blocked", message)
+
+
 def agent_full(name: str, live: int, maximum: int) -> Blocked:
     return Blocked("agent-cap", f"{name} session limit reached ({live} of {maximum})")
 
@@ -92,6 +104,11 @@ def cost_limit(owner: str, spent: float, limit: float) -> Blocked:
 
 def no_controller() -> Blocked:
     return Blocked("no-controller", "controller is not running (to start it: `city start`)")
+
+
+def controller_hung(pid: int) -> Blocked:
+    message = f"controller (pid {pid}) is not responding (to replace it: `city restart`)"
+    return Blocked("controller-hung", message)
 
 
 def city_stopped() -> Blocked:

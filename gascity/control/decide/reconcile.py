@@ -56,6 +56,8 @@ from gascity.control.decide.types import (
     is_kept,
     is_live,
     is_new_manual,
+    is_spare,
+    made_room,
     restart_blocker,
     timeout_at,
 )
@@ -65,6 +67,7 @@ from gascity.model.work import (
     MANUAL,
     NAMED,
     RUNNING,
+    SELF_RESTART,
     STARTING,
     STOPPED,
     STOPPING,
@@ -78,6 +81,7 @@ _REQUESTS = {
     "stop": "stopped by user",
     "drain": "the session finished and asked to stop",
     "restart": "restart requested",
+    SELF_RESTART: "the session asked for a restart",
     "clear": "new conversation requested",
     "delete": "deleted by user",
 }
@@ -125,7 +129,12 @@ def _handle_requests(draft: Draft, ending: Blocked | None) -> None:
     for session in draft.undecided():
         if session.asked not in _REQUESTS or not _reachable(session):
             continue
-        anew = session.asked in ("restart", "clear") and not ending
+        if session.asked == "drain" and session.work and session.run and not session.interactive:
+            # Its run decides what becomes of the item, so it is left to end by itself.
+            if session.state != DRAINING:
+                draft.drain(session, _REQUESTS["drain"])
+            continue
+        anew = session.asked in ("restart", SELF_RESTART, "clear") and not ending
         if anew and not _is_surplus(draft, session):
             if not is_new_manual(session):  # it starts anyway
                 _restart(draft, session)
@@ -233,6 +242,8 @@ def _cancel_drains(draft: Draft) -> None:
     for session in draft.undecided():
         if session.state != DRAINING or draft.slack() <= 0 or not _wanted(draft, session):
             continue
+        if session.asked == "drain":
+            continue
         if session.run and not session.interactive and not session.work:
             continue  # its item is done; only its process has to end
         at_work = is_busy(session, draft.now)
@@ -241,6 +252,8 @@ def _cancel_drains(draft: Draft) -> None:
 
 def _wanted(draft: Draft, session: Session) -> bool:
     if is_kept(session) or not draft.is_pooled(session):
+        return True
+    if session.work and session.run:  # such as after its agent's directory came back
         return True
     if draft.items or any(id == session.id for id, _ in draft.demand.reserved):
         return True
@@ -321,13 +334,13 @@ def _assign_reserved(draft: Draft) -> None:
             _assign(draft, session, work)
 
 
-def _crowded_out(draft: Draft) -> int:
-    """Count the sessions that cannot run their reserved item because others fill the caps."""
+def _crowded_out(draft: Draft) -> list[str]:
+    """Return reserved items whose sessions cannot run because others fill the caps."""
     if draft.blocked or draft.total_capacity() > 0:
-        return 0
-    found = (draft.sessions.get(id) for id, _ in draft.demand.reserved)
-    waiting = [s for s in found if s and not is_live(s) and not backoff_end(s, draft.now)]
-    return max(0, len(waiting) - sum(map(is_ending, draft.sessions.values())))
+        return []
+    found = [(draft.sessions.get(id), work) for id, work in draft.demand.reserved]
+    waiting = [w for s, w in found if s and not is_live(s) and not backoff_end(s, draft.now)]
+    return waiting[sum(map(is_ending, draft.sessions.values())) :]
 
 
 def _assign(draft: Draft, session: Session, work: str) -> None:
@@ -432,10 +445,20 @@ def _stop_unneeded(draft: Draft) -> None:
 
 
 def _make_room(draft: Draft) -> None:
-    """Stop idle minimum sessions if another session has an item and no place."""
-    idle = [s for s in draft.idle() if draft.is_pooled(s) and _is_unneeded(draft, s)]
-    for session in idle[: _crowded_out(draft)]:
-        draft.stop(session, "makes room for a session with work")
+    """Stop idle sessions if others have an item and no place: of the pool, then longest idle.
+
+    A session that a user created gives way only without a process; its conversation stays.
+    """
+    idle = [s for s in draft.idle() if _gives_way(draft, s)]
+    idle.sort(key=lambda s: (not draft.is_pooled(s), s.idle_since or 0.0))
+    for session, work in zip(idle, _crowded_out(draft), strict=False):
+        draft.stop(session, made_room(work))
+
+
+def _gives_way(draft: Draft, session: Session) -> bool:
+    if draft.is_pooled(session):
+        return _is_unneeded(draft, session)
+    return is_spare(session, draft.now) and not _always(draft, session)
 
 
 def _is_unneeded(draft: Draft, session: Session) -> bool:

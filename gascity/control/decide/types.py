@@ -203,6 +203,16 @@ def is_busy(session: Session, now: float) -> bool:
     return session.run != 0 and not session.interactive
 
 
+def is_spare(session: Session, now: float) -> bool:
+    """Return whether it idles without a process, so that it can give its place to another one."""
+    return session.state == IDLE and not (session.run or is_kept(session) or is_busy(session, now))
+
+
+def made_room(work: str) -> str:
+    """Return the reason of a session that was stopped so that another one can start."""
+    return f"made room for {work}"
+
+
 def restart_blocker(session: Session, now: float) -> str:
     """Return why a restart must wait; empty if it need not."""
     if session.attached:

@@ -28,6 +28,7 @@ from gascity.model.work import (
     RATE_LIMITED,
     RUN_FAILED,
     RUNNING,
+    SELF_RESTART,
     STOPPED,
     STOPPED_BY_CITY,
     STOPPING,
@@ -100,6 +101,26 @@ ENDINGS = [
     pytest.param(RunEnd(143, ours="restart"), STOPPED_BY_CITY, REOPEN, "", IDLE, id="our-restart"),
     pytest.param(RunEnd(143, ours="cancel"), STOPPED_BY_CITY, FINISH, CANCELLED, IDLE, id="cancel"),
     pytest.param(RunEnd(1, limited_until=0.0), LIMITED, REOPEN, "", RATE_LIMITED, id="limited"),
+    pytest.param(
+        RunEnd(143, ours="timeout", limited_until=0.0, retrying="429 rate_limit"),
+        LIMITED,
+        REOPEN,
+        "",
+        RATE_LIMITED,
+        id="timeout-at-a-rate-limit",
+    ),
+    pytest.param(
+        RunEnd(143, ours="timeout", limited_until=0.0),
+        TIMED_OUT,
+        FINISH,
+        FAILED,
+        IDLE,
+        id="timeout-long-after-a-rate-limit",
+    ),
+    pytest.param(RunEnd(130, ours="drain"), STOPPED_BY_CITY, REOPEN, "", STOPPED, id="own-drain"),
+    pytest.param(
+        RunEnd(130, ours=SELF_RESTART), STOPPED_BY_CITY, REOPEN, "", IDLE, id="own-restart"
+    ),
 ]
 
 
@@ -150,6 +171,16 @@ def test_failed_work_is_tried_again_while_its_failures_allow(
     assert not found.uncounted
 
 
+def test_the_limits_count_from_the_last_retry() -> None:
+    limits = Limits(retries=1, max_attempts=3)
+    retried = WORK._replace(attempts=5, attempts_before=3, failures=4, failures_before=4)
+    assert ends(RunEnd(137), retried, limits=limits).work == REOPEN
+    assert ends(RunEnd(1), retried, limits=limits).work == REOPEN
+    last = retried._replace(attempts=6, failures=5)
+    assert ends(RunEnd(137), last, limits=limits).reason.endswith("(attempt 3 of 3)")
+    assert ends(RunEnd(1), last, limits=limits).work == FINISH
+
+
 @pytest.mark.parametrize(("attempts", "fate"), [(1, REOPEN), (2, REOPEN), (3, FINISH), (4, FINISH)])
 def test_lost_work_is_tried_again_while_its_attempts_allow(attempts: int, fate: str) -> None:
     found = ends(RunEnd(137), WORK._replace(attempts=attempts), limits=Limits(max_attempts=3))
@@ -194,6 +225,37 @@ def test_work_that_the_run_does_not_hold_is_left_unchanged(
     found = ends(run_end, work)
     assert found.work == LEAVE
     assert found[:1] + found[8:] == ends(run_end)[:1] + ends(run_end)[8:]  # the session is the same
+
+
+def test_a_timeout_names_the_request_that_was_being_retried() -> None:
+    found = ends(RunEnd(143, ours="timeout", retrying="401 authentication_failed"))
+    assert found.reason == (
+        "time limit exceeded while a request was being retried: 401 authentication_failed"
+    )
+    assert ends(RunEnd(143, ours="timeout")).reason == "time limit exceeded"
+
+
+@pytest.mark.parametrize("ours", ["drain", SELF_RESTART])
+@pytest.mark.parametrize(("attempts", "wait"), [(1, 0.0), (2, 2.0), (3, 4.0)])
+def test_work_whose_session_gave_it_up_counts_and_waits_longer_each_time(
+    ours: str, attempts: int, wait: float
+) -> None:
+    work, limits = WORK._replace(attempts=attempts), Limits(max_attempts=4)
+    found = ends(RunEnd(130, ours=ours), work, limits=limits)
+    assert (found.work, found.uncounted, found.not_before) == (REOPEN, False, NOW + wait)
+    last = ends(RunEnd(130, ours=ours), WORK._replace(attempts=4), limits=limits)
+    assert (last.work, last.status) == (FINISH, FAILED)
+    assert last.reason.endswith("before it was finished (attempt 4 of 4)")
+
+
+def test_a_terminal_may_restart_itself_but_not_again_and_again() -> None:
+    asked = RunEnd(130, ours=SELF_RESTART)
+    first = ends(asked, session=TERMINAL._replace(started=NOW - 1))
+    assert (first.state, first.work, first.uncounted, first.crashes) == (STOPPED, REOPEN, True, 1)
+    again = ends(asked, session=TERMINAL._replace(started=NOW - 1, crashes=first.crashes))
+    assert (again.state, again.uncounted, again.retry_at) == (CRASHED, False, NOW + 2.0)
+    later = ends(asked, session=TERMINAL._replace(started=NOW - 999, crashes=first.crashes))
+    assert (later.state, later.uncounted, later.retry_at) == (STOPPED, True, None)
 
 
 def test_the_summary_of_a_run_is_stored_with_its_work() -> None:

@@ -6,7 +6,8 @@ import click
 import pytest
 
 from gascity.cli.main import city
-from gascity.control.permissions import ADMIN, REQUESTS, RULES, WORDS, rule_of
+from gascity.control.permissions import REQUESTS, RULES, rule_of
+from gascity.model.capabilities import ADMIN, WORDS
 
 
 def commands(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[str]:

@@ -144,7 +144,7 @@ def waiting(*items: str) -> Demand:
             ["turn s1 a", "start builder-3 b"],
             id="idle-then-new",
         ),
-        pytest.param([session("s1", DRAINING)], [], [], id="nobody-for-nothing"),
+        pytest.param([session("s1", DRAINING, work="")], [], [], id="nobody-for-nothing"),
         pytest.param(
             [session("s1", CRASHED, retry_at=NOW)],
             ["a"],
@@ -218,6 +218,24 @@ def test_an_idle_session_makes_room_for_one_with_a_reserved_item() -> None:
     pool = BUILDER._replace(minimum=1, maximum=1)
     old, idle = session("old", STOPPED, 2), session("idle")
     assert done(decide(pool, old, idle, demand=Demand(reserved=(("old", "r"),)))) == ["stop idle"]
+
+
+def test_the_longest_idle_session_without_a_process_makes_room_for_a_reserved_item() -> None:
+    old = session("old", STOPPED, 2, origin=MANUAL)
+    idle = [
+        session("held", slot=3, origin=MANUAL, idle_since=NOW - 9, pinned=1.0),
+        session("last", slot=4, origin=MANUAL, idle_since=NOW - 1),
+        session("first", slot=5, origin=MANUAL, idle_since=NOW - 5),
+        terminal("open", slot=6, origin=MANUAL, idle_since=NOW - 9),
+    ]
+    pool = BUILDER._replace(maximum=4)
+    (stop,) = decide(pool, old, *idle, demand=Demand(reserved=(("old", "r"),))).actions
+    assert stop == StopSession("first", "stop", "made room for r")
+
+
+def test_without_an_item_that_waits_idle_sessions_keep_their_place() -> None:
+    idle = session("idle", slot=3, origin=MANUAL)
+    assert done(decide(BUILDER._replace(maximum=1), idle)) == []
 
 
 def test_an_item_for_a_session_that_is_not_there_waits() -> None:
@@ -347,16 +365,20 @@ def test_a_lowered_city_cap_counts_sessions_that_end_elsewhere() -> None:
 # Drains
 
 
+FULL = BUILDER._replace(maximum=0)
+
+
 @pytest.mark.parametrize(
     ("there", "pool", "expected"),
     [
         pytest.param(session(state=DRAINING, run=0, work=""), BUILDER, ["stop s1"], id="done"),
         pytest.param(session(state=DRAINING, work=""), BUILDER, [], id="its-run-goes-on"),
         pytest.param(terminal(state=DRAINING), BUILDER, ["stop s1"], id="terminal-without-work"),
-        pytest.param(terminal(state=DRAINING, work="w"), BUILDER, [], id="terminal-with-work"),
+        pytest.param(terminal(state=DRAINING, work="w"), FULL, [], id="terminal-with-work"),
         pytest.param(terminal(state=DRAINING, busy_until=NOW + 1), BUILDER, [], id="busy"),
-        pytest.param(session(state=DRAINING, drain_by=NOW + 1), BUILDER, [], id="in-time"),
-        pytest.param(session(state=DRAINING, drain_by=NOW), BUILDER, ["stop s1"], id="too-late"),
+        pytest.param(session(state=DRAINING, drain_by=NOW + 1), FULL, [], id="in-time"),
+        pytest.param(session(state=DRAINING, drain_by=NOW), FULL, ["stop s1"], id="too-late"),
+        pytest.param(session(state=DRAINING), BUILDER, ["running s1"], id="its-agent-is-back"),
         pytest.param(
             terminal(state=DRAINING, drain_by=1.0, attached=True),
             BUILDER._replace(maximum=0),
@@ -650,7 +672,10 @@ def test_a_maximum_of_zero_ends_existing_sessions() -> None:
         (session(), "stop", ["stop s1"]),
         (session(state=RUNNING), "stop", ["stop s1"]),
         (session(state=RUNNING, pinned=1.0), "stop", ["stop s1"]),
-        (session(state=RUNNING), "drain", ["stop s1"]),
+        (session(state=RUNNING), "drain", ["drain s1"]),
+        (session(state=RUNNING, work=""), "drain", ["stop s1"]),
+        (session(state=DRAINING), "drain", []),
+        (terminal(state=RUNNING, work="w-1"), "drain", ["stop s1"]),
         (session(state=RUNNING), "delete", ["stop s1"]),
         (session(state=RUNNING), "restart", ["restart s1"]),
         (session(state=RUNNING), "clear", ["restart s1"]),
@@ -794,7 +819,7 @@ def test_a_pending_restart_reports_its_obstacle_once() -> None:
         ([], BUILDER, Demand(next_due=NOW + 30), NOW + 30),
         ([], BUILDER, Demand(next_due=NOW - 30), None),
         ([session(state=CRASHED, retry_at=NOW + 8)], BUILDER, Demand(next_due=NOW + 30), NOW + 8),
-        ([session(state=DRAINING, drain_by=NOW + 5)], BUILDER, NOTHING, NOW + 5),
+        ([session(state=DRAINING, drain_by=NOW + 5)], FULL, NOTHING, NOW + 5),
         (
             [terminal(state=DRAINING, drain_by=NOW + 5, attached=True)],
             BUILDER._replace(maximum=0),
@@ -825,7 +850,11 @@ def test_a_drain_that_begins_is_looked_at_again_when_it_has_to_end() -> None:
     [
         ([], NOTHING, "idle"),
         ([session(state=RUNNING)], NOTHING, "1 running"),
-        ([session(state=RUNNING), session("s2", DRAINING, 2)], NOTHING, "1 running, 1 draining"),
+        (
+            [session(state=RUNNING), session("s2", DRAINING, 2, work="")],
+            NOTHING,
+            "1 running, 1 draining",
+        ),
         ([], waiting("a", "b"), "2 running"),
     ],
 )

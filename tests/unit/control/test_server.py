@@ -10,22 +10,25 @@ from pathlib import Path
 import pytest
 
 from gascity.control.client import exchange, send_request
+from gascity.control.poll import open_poll
 from gascity.control.server import ControlServer
+from gascity.sockets import SocketAddress
 
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[ControlServer]:
-    found = ControlServer(str(tmp_path / ("deep" * 30)))  # longer than a socket's path may be
+    found = ControlServer(
+        str(tmp_path / ("deep" * 30)), open_poll()
+    )  # longer than a socket's path may be
     yield found
     found.shutdown()
 
 
 def caller(server: ControlServer) -> socket.socket:
-    """A connection made as a client does, through a descriptor of the directory."""
-    at = os.open(os.path.dirname(server.path), os.O_PATH)
+    """A connection made as a client does."""
     line = socket.socket(socket.AF_UNIX)
-    line.connect(f"/proc/self/fd/{at}/{os.path.basename(server.path)}")
-    os.close(at)
+    with SocketAddress(*os.path.split(server.path)) as address:
+        line.connect(address)
     return line
 
 
@@ -86,9 +89,9 @@ def test_without_a_controller_there_is_no_reply(tmp_path: Path) -> None:
 
 
 def test_a_socket_that_a_killed_controller_left_is_replaced(tmp_path: Path) -> None:
-    first = ControlServer(str(tmp_path))
+    first = ControlServer(str(tmp_path), open_poll())
     first.listener.close()
-    second = ControlServer(str(tmp_path))
+    second = ControlServer(str(tmp_path), open_poll())
     caller(second).close()
     second.shutdown()
     assert not os.path.exists(second.path)
