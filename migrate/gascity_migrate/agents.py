@@ -12,6 +12,7 @@ from gascity.source.agents import PROMPTS
 from gascity.source.disk import is_below, read_plain
 from gascity.toml import positions
 from gascity.toml.edit import literal, set_fields
+from gascity.toml.read import TomlError, parse, parse_text
 from gascity.toml.rewrite import change_value, remove_key, replace_statement, take_tables
 from gascity_migrate.draft import CITY, INCLUDED, PACK, Draft, Manifest, PackFiles
 from gascity_migrate.files import files_below
@@ -230,6 +231,8 @@ def _check_source(
     if not os.path.exists(source) and shown.startswith(_GENERATED_PACKS):
         reason = f"{shown} does not exist; v1 generated it at run time"
         draft.record_not_carried(manifest, place.path, reason)
+    elif not os.path.exists(source) and field == "overlay_dir":
+        draft.record_not_carried(manifest, place.path, f"{shown} does not exist")
     elif not os.path.exists(source):
         hint = "create it or remove the key, then run `city migrate` again"
         draft.report("missing-file", f"{shown} does not exist", place, hint)
@@ -327,7 +330,18 @@ def write_agents(draft: Draft, folders: Sequence[AgentFolder]) -> None:
         text = folder.text.lstrip("\r\n")
         if not text.strip() and folder.path not in nonempty and not draft.names_in(folder.path):
             text = NOTHING_SET + "\n"
-        if text.strip():
+        target = f"{folder.path}/agent.toml"
+        if text.strip() and not _agrees(text, read_plain(draft.absolute(target))):
             reason = f"from the table of agent {folder.name}"
-            target = f"{folder.path}/agent.toml"
             draft.files.write(target, text.encode(), folder.mode, reason, folder.place)
+
+
+def _agrees(text: str, existing: bytes | None) -> bool:
+    """Does an existing agent.toml already have every setting, with the same value?"""
+    if existing is None:
+        return False
+    try:
+        present = parse(existing)
+    except TomlError:
+        return False
+    return all(key in present and present[key] == value for key, value in parse_text(text).items())

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gascity.cli.context import CommandContext, confirm, json_option, pass_context
+from gascity.cli.command import json_command
+from gascity.cli.context import CommandContext, confirm
 from gascity.cli.output import print_stderr
 from gascity.cli.problems import problems_json
 from gascity.cli.terminal import control, redraw_line
@@ -18,19 +19,60 @@ if TYPE_CHECKING:
 
     from gascity.model.problems import Problem
     from gascity_migrate.draft import Migration
+    from gascity_migrate.execute import AppliedMigration
 
 
-@click.command()
+@json_command(
+    examples=(
+        "city migrate --dry-run",
+        "city migrate --yes",
+        "city migrate --from opencode ~/src/shop",
+    ),
+    page="how-to/migrate",
+)
+@click.argument("source", required=False)
+@click.option("--from", "dialect", metavar="DIALECT", help="Import SOURCE, written for that tool.")
+@click.option("--into", metavar="PACK", help="With --from: import into packs/PACK.")
 @click.option("--dry-run", is_flag=True, help="Show the changes and write nothing.")
-@click.option("--yes", is_flag=True, help="Skip the confirmation.")
-@json_option
-@pass_context
-def migrate(context: CommandContext, dry_run: bool, yes: bool) -> int:
+@click.option("-y", "--yes", is_flag=True, help="Skip the confirmation.")
+def migrate(
+    context: CommandContext,
+    source: str | None,
+    dialect: str | None,
+    into: str | None,
+    dry_run: bool,
+    yes: bool,
+) -> int:
     """Convert `[[agent]]` tables to agent directories.
 
     Shows every change first and keeps a backup. Then loads the converted city and compares it with
-    the original, agent by agent. If anything differs, restores the original files.
+    the original, agent by agent. If anything differs, restores the original files. With --from,
+    imports the agents, skills and MCP servers of another tool from SOURCE (default: the current
+    directory); `city import` finds the tool itself.
     """
+    if dialect is not None:
+        return _import(context, dialect, source, into, dry_run=dry_run, yes=yes)
+    if source is not None or into is not None:
+        raise click.UsageError("SOURCE and --into need --from DIALECT; see also `city import`")
+    return _migrate(context, dry_run=dry_run, yes=yes)
+
+
+def _import(
+    context: CommandContext,
+    dialect: str,
+    source: str | None,
+    into: str | None,
+    *,
+    dry_run: bool,
+    yes: bool,
+) -> int:
+    from gascity_migrate.import_cli import run_import
+    from gascity_migrate.importers.combine import Choices
+
+    return run_import(context, source, [dialect], Choices(), into=into, dry_run=dry_run, yes=yes)
+
+
+def _migrate(context: CommandContext, *, dry_run: bool, yes: bool) -> int:
     from gascity_migrate.plan import plan_migration
     from gascity_migrate.report import plan_lines
 
@@ -45,7 +87,7 @@ def migrate(context: CommandContext, dry_run: bool, yes: bool) -> int:
         context.output({}, lambda: plan_lines(root, plan, context.colour, context.width))
     if dry_run or not plan.changes:
         return _report(context, plan)
-    if not yes and not _confirmed(context):
+    if not yes and not is_confirmed(context, "Apply these changes?"):
         print_stderr("Nothing was changed.")
         return 1
     return _apply(context, root, plan)
@@ -77,11 +119,11 @@ def _pack_root(context: CommandContext) -> str | None:
     return None
 
 
-def _confirmed(context: CommandContext) -> bool:
+def is_confirmed(context: CommandContext, question: str) -> bool:
     """Ask for confirmation on a terminal; in a pipe the command itself is the confirmation."""
     if context.as_json or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return True
-    return confirm("\nApply these changes?", default=sys.stdout.isatty())
+    return confirm(f"\n{question}", default=sys.stdout.isatty())
 
 
 def _apply(context: CommandContext, root: str, plan: "Migration") -> int:
@@ -91,7 +133,7 @@ def _apply(context: CommandContext, root: str, plan: "Migration") -> int:
 
     try:
         with _status_line("Converting and comparing …"):
-            backup = apply_migration(root, context.environ, plan)
+            applied = apply_migration(root, context.environ, plan)
     except BaseException as error:
         for note in getattr(error, "__notes__", ()):
             print_stderr(f"city: {note}")
@@ -100,10 +142,11 @@ def _apply(context: CommandContext, root: str, plan: "Migration") -> int:
         raise
     if not context.as_json:
         running = controller_state(root).running
+        context.print_problems(applied.problems)
         context.output(
-            {}, lambda: [*done_lines(root, plan, backup, running), _next_command(context, root)]
+            {}, lambda: [*done_lines(root, plan, applied, running), _next_command(context, root)]
         )
-    return _report(context, plan, backup, verified=True)
+    return _report(context, plan, applied, verified=not applied.broken)
 
 
 def _next_command(context: CommandContext, root: str) -> str:
@@ -136,7 +179,7 @@ def _status_line(text: str) -> "Iterator[None]":
 def _report(
     context: CommandContext,
     plan: "Migration",
-    backup: str | None = None,
+    applied: "AppliedMigration | None" = None,
     *,
     verified: bool | None = None,
     problems: "Iterable[Problem]" = (),
@@ -145,7 +188,9 @@ def _report(
 
     differences = list(problems)
     if context.as_json:
-        shown = problems_json(differences or plan.problems, context.locator())
+        remaining = applied.problems if applied else ()
+        shown = problems_json(differences or (*plan.problems, *remaining), context.locator())
+        backup = applied.backup if applied else None
         context.output(
             {**plan_json(plan), "backup": backup, "verified": verified, "problems": shown},
             lambda: (),

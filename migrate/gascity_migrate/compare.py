@@ -293,6 +293,11 @@ def differences(
             problems += _compared(
                 subject, old[subject], new[subject], expected, subject in was_broken
             )
+    problems += [
+        _differs(f"agent `{name}` would be broken")
+        for name in sorted(after.broken)
+        if f"agent `{name}`" in old and f"agent `{name}`" not in was_broken
+    ]
     return [*problems, *_new_errors(before, after, expected)]
 
 

@@ -3,7 +3,9 @@
 import errno
 import os
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
+from gascity.model.city import Agent
 from gascity.model.problems import CityError, Place, Problem
 from gascity.pipeline import open_city
 from gascity.workdir.write import transaction
@@ -81,8 +83,16 @@ class ComparisonError(CityError):
     """The converted city differs from the original; the original files are restored."""
 
 
-def apply_migration(root: str, environ: Mapping[str, str], plan: Migration) -> str:
-    """Apply a plan in one transaction; return the backup directory, relative to the city.
+class AppliedMigration(NamedTuple):
+    """The backup directory, relative to the city, and the agents that are broken as before."""
+
+    backup: str
+    broken: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()  # of the broken agents
+
+
+def apply_migration(root: str, environ: Mapping[str, str], plan: Migration) -> AppliedMigration:
+    """Apply a plan in one transaction.
 
     Raises and restores all files if the plan is out of date or the converted city differs.
     """
@@ -95,14 +105,21 @@ def apply_migration(root: str, environ: Mapping[str, str], plan: Migration) -> s
         now = plan_migration(root, environ)
         return now._replace(notes=()) == plan._replace(notes=())
 
+    broken: list[Agent] = []
+
     def verify() -> None:
         after = open_city(root, environ, disk=disk_of(root))
         problems = differences(before, read_configuration(after), expected)
         if problems:
             raise ComparisonError(*problems)
+        broken.extend(agent for agent in after.agents if agent.broken)
 
     edits = path_edits(root, plan.changes)
     backup = transaction.run_transaction(
         root, transaction.backup_name(root, "migrate"), edits, is_current, verify
     )
-    return os.path.relpath(backup, root)
+    return AppliedMigration(
+        os.path.relpath(backup, root),
+        tuple(str(agent.name) for agent in broken),
+        tuple(dict.fromkeys(each for agent in broken for each in agent.problems if each.is_error)),
+    )

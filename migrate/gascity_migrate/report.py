@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from gascity.cli.diff import text_diff
 from gascity.cli.output import BOLD, escape, styled, wrap
 from gascity_migrate.draft import Migration
+from gascity_migrate.execute import AppliedMigration
 from gascity_migrate.files import COPY, EDIT, LINK, MOVE, REMOVE, WRITE, Change
 
 _MAX_SHOWN_AGENTS = 20  # whose agent.toml are shown
@@ -40,7 +41,7 @@ def plan_lines(root: str, plan: Migration, colour: bool, columns: int) -> Iterat
         ("Moved files", list(_moves(plan.changes, columns))),
         ("Renamed agents", [f"  {old} → {new}" for old, new in plan.renamed.items()]),
         ("No longer in effect", list(_not_carried(plan, columns))),
-        ("Notes", [line for note in plan.notes for line in _item(note, columns)]),
+        ("Notes", [line for note in plan.notes for line in item_lines(note, columns)]),
     ]
     first = True
     for title, lines in groups:
@@ -55,7 +56,7 @@ def plan_lines(root: str, plan: Migration, colour: bool, columns: int) -> Iterat
 def _agents(root: str, plan: Migration, columns: int) -> Iterator[str]:
     """Yield one line per agent directory with its files."""
     for home, names in _folders(root, plan).items():
-        yield from _item(f"{home}/  {', '.join(dict.fromkeys(names))}", columns)
+        yield from item_lines(f"{home}/  {', '.join(dict.fromkeys(names))}", columns)
 
 
 def _folders(root: str, plan: Migration) -> dict[str, list[str]]:
@@ -96,7 +97,7 @@ def _edits(root: str, plan: Migration, colour: bool, columns: int) -> Iterator[s
             f"{agents} new agent.toml files are not shown; they contain the tables removed above."
         )
         hint = "Use --json to list every change."
-        yield from _item(f"{summary} {hint}", columns)
+        yield from item_lines(f"{summary} {hint}", columns)
 
 
 def _content(path: str) -> bytes:
@@ -108,15 +109,15 @@ def _moves(changes: Sequence[Change], columns: int) -> Iterator[str]:
     for change in changes:
         if change.op in _WORDS:
             source = f"{change.source} → " if change.source else ""
-            yield from _item(source + change.path, columns, f"  {_WORDS[change.op]:<8} ")
+            yield from item_lines(source + change.path, columns, f"  {_WORDS[change.op]:<8} ")
 
 
 def _not_carried(plan: Migration, columns: int) -> Iterator[str]:
     for item in plan.not_carried:
-        yield from _item(f"{item.file}:{item.line}: `{item.key}`: {item.reason}", columns)
+        yield from item_lines(f"{item.file}:{item.line}: `{item.key}`: {item.reason}", columns)
 
 
-def _item(text: str, columns: int, start: str = "  ") -> list[str]:
+def item_lines(text: str, columns: int, start: str = "  ") -> list[str]:
     """Format a list item, wrapped with a hanging indent."""
     text = escape(text)
     if len(start) + len(text) <= columns:
@@ -126,13 +127,20 @@ def _item(text: str, columns: int, start: str = "  ") -> list[str]:
     return [start + first, *(" " * indent + line for line in rest)]
 
 
-def done_lines(root: str, plan: Migration, backup: str, running: bool) -> Iterator[str]:
+def done_lines(
+    root: str, plan: Migration, applied: AppliedMigration, running: bool
+) -> Iterator[str]:
     """Yield what was done and how to restore the original."""
+    backup = applied.backup
     agents = len(_folders(root, plan))
     edited = sum(change.op == EDIT for change in plan.changes)
     yield ""
     yield f"Migrated {_count(agents, 'agent')}; edited {_count(edited, 'file')}."
-    yield "Verified: every agent has the same configuration as before."
+    if applied.broken:
+        names = ", ".join(f"`{name}`" for name in applied.broken)
+        yield f"Not verified: broken, as before the migration: {names}."
+    else:
+        yield "Verified: every agent has the same configuration as before."
     if running:
         yield "The running controller loads the new files automatically."
     yield f"Backup: {backup}/old"

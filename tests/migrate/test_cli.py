@@ -238,6 +238,21 @@ class TestResult:
         assert city("migrate", "--json").json["problems"][0]["line"] == 11
         assert everything(root) == before
 
+    def test_a_city_with_a_broken_agent_is_migrated_but_not_verified(
+        self, root: Path, city: InProcess
+    ) -> None:
+        build_tree(root, {"city.toml": f'{CITY}\n[[agent]]\nname = "idler"\nprovider = "nope"\n'})
+        shutil.copytree(root, root.parent / "copy", symlinks=True)
+        done = city("migrate")
+        assert done.code == 0
+        assert "\nNot verified: broken, as before the migration: `idler`.\n" in done.out
+        assert "Verified: every agent" not in done.out
+        assert "agents/idler/agent.toml:1:1: error: there is no provider `nope`" in done.err
+        answer = InProcess(root.parent / "copy")("migrate", "--json")
+        assert (answer.code, answer.json["verified"]) == (0, False)
+        assert answer.json["backup"] is not None
+        assert {each["file"] for each in answer.json["problems"]} >= {"agents/idler/agent.toml"}
+
     def test_a_city_of_two_hundred_agents(self, tmp_path: Path) -> None:
         root = tmp_path / "large"
         made, city = v1_city(root, 200), InProcess(root)

@@ -89,6 +89,14 @@ def test_cities_with_the_same_files_are_equal(tmp_path: Path) -> None:
     assert differences(seen(tmp_path / "one"), seen(tmp_path / "two"), ExpectedChanges()) == []
 
 
+def test_an_agent_that_breaks_differs_even_if_its_error_is_known(tmp_path: Path) -> None:
+    valid = seen(build_tree(tmp_path / "town", TODAY))
+    broken = valid._replace(broken=frozenset({"clerk"}))
+    found = differences(valid, broken, ExpectedChanges())
+    assert [problem.message for problem in found] == ["agent `clerk` would be broken"]
+    assert differences(broken, broken, ExpectedChanges()) == []
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [

@@ -105,7 +105,7 @@ class TestApplyMigration:
     ) -> None:
         (root / "city.toml").chmod(0o640)
         before = town(root)
-        backup = apply_migration(str(root), os.environ, planned(*CHANGES))
+        backup = apply_migration(str(root), os.environ, planned(*CHANGES)).backup
         assert town(root) == {
             "city.toml": ("640", REST.encode()),
             "notes.txt": ("644", b"mine\n"),
@@ -121,7 +121,7 @@ class TestApplyMigration:
     ) -> None:
         monkeypatch.setattr("gascity.workdir.write.transaction.time.strftime", lambda _: "now")
         build_tree(root, {".gc/backup/migrate-now/old/x": "x\n"})
-        backup = apply_migration(str(root), os.environ, planned(*CHANGES))
+        backup = apply_migration(str(root), os.environ, planned(*CHANGES)).backup
         assert backup == ".gc/backup/migrate-now-2"
         assert (root / ".gc/backup/migrate-now/old/x").exists()
 

@@ -88,7 +88,6 @@ prompt_template = "nobody//prompts/x.md"
         ("duplicate-name", "city.toml"),
         ("missing-file", "city.toml"),
         ("missing-file", "city.toml"),
-        ("missing-file", "city.toml"),
         ("not-a-directory", "city.toml"),
         ("not-a-file", "city.toml"),
     ]

@@ -1,0 +1,123 @@
+"""Formats what an import found and changes, as text and as JSON rows."""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from gascity.cli.diff import text_diff
+from gascity.cli.output import BOLD, styled
+from gascity.source.disk import read_plain
+from gascity_migrate.files import EDIT, WRITE, Change
+from gascity_migrate.importers.combine import Conflict
+from gascity_migrate.importers.plan import ImportPlan, not_carried_lines
+from gascity_migrate.importers.types import Imported
+from gascity_migrate.report import item_lines
+
+AGENTS, PATCHES, SERVERS, SKILLS, FILES = "agents", "patches", "servers", "skills", "files"
+_WORDS = {AGENTS: "agent", PATCHES: "patch", SERVERS: "MCP server", SKILLS: "skill", FILES: "file"}
+_SHOWN_DIFFS = 20  # new files; more are only listed
+
+
+class FoundRow(NamedTuple):
+    """What one reader found of one kind."""
+
+    dialect: str
+    kind: str
+    names: tuple[str, ...]
+    files: tuple[str, ...]
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "dialect": self.dialect,
+            "kind": self.kind,
+            "count": len(self.names),
+            "files": list(self.files),
+        }
+
+
+def found_rows(found: Mapping[str, Imported]) -> list[FoundRow]:
+    """Return what was found, one row per dialect and kind."""
+    rows: list[FoundRow] = []
+    for dialect, result in found.items():
+        kinds = {
+            AGENTS: [(agent.name, agent.place.file) for agent in result.agents],
+            PATCHES: [(name, "") for name in result.patches],
+            SERVERS: [(server.name, server.place.file) for server in result.servers],
+            SKILLS: [(skill.name, skill.place.file) for skill in result.skills],
+            FILES: [(file.path, file.place.file) for file in result.files],
+        }
+        for kind, pairs in kinds.items():
+            if pairs:
+                names, files = tuple(name for name, _ in pairs), [file for _, file in pairs if file]
+                rows.append(FoundRow(dialect, kind, names, tuple(dict.fromkeys(files))))
+    return rows
+
+
+def found_sentence(rows: Sequence[FoundRow], conflicts: Sequence[Conflict]) -> str:
+    """Return what was found in one sentence: `Found 3 agents, 1 MCP server in 2 files.`"""
+    conflicting = {conflict.kind for conflict in conflicts}
+    parts = []
+    for kind, word in _WORDS.items():
+        same = [row for row in rows if row.kind == kind]
+        names = {name for row in same for name in row.names}
+        files = {file for row in same for file in row.files}
+        if not names:
+            continue
+        if kind == FILES:
+            parts.append(", ".join(sorted(files)))
+            continue
+        count = f"{len(names)} {word}{'' if len(names) == 1 else 'es' if word[-1] == 'h' else 's'}"
+        repeated = sum(len(row.names) for row in same) > len(names)
+        if repeated:
+            agree = "conflict" if word in conflicting else "agree"
+            count += f" in {len(files)} files that {agree}"
+        parts.append(count)
+    return f"Found {', '.join(parts)}." if parts else "Found nothing to import."
+
+
+def plan_lines(root: str, plan: ImportPlan, colour: bool, columns: int) -> Iterator[str]:
+    """Yield the plan as text, grouped by kind of change."""
+    migration = plan.migration
+    if not migration.changes:
+        yield "Nothing to import: the city already has everything."
+    folders = [line for text in _folders(plan) for line in item_lines(text, columns)]
+    carried = not_carried_lines(migration.not_carried)
+    groups = {
+        "New agent directories": folders,
+        "New and edited files": list(_files(root, migration.changes, colour, columns)),
+        "Not carried": [line for text in carried for line in item_lines(text, columns)],
+        "Stays in the project": [line for f in plan.project for line in item_lines(f, columns)],
+    }
+    first = bool(migration.changes)
+    for title, lines in groups.items():
+        if lines:
+            if not first:
+                yield ""
+            first = False
+            yield styled(title, BOLD, colour)
+            yield from lines
+
+
+def _folders(plan: ImportPlan) -> Iterator[str]:
+    for folder in plan.migration.folders:
+        names = [
+            change.path[len(folder) + 1 :]
+            for change in plan.migration.changes
+            if change.path.startswith(f"{folder}/")
+        ]
+        if names:
+            yield f"{folder}/  {', '.join(names)}"
+
+
+def _files(root: str, changes: Sequence[Change], colour: bool, columns: int) -> Iterator[str]:
+    """Yield diffs of what was generated or edited; copied files are only listed."""
+    generated = [change for change in changes if change.path.endswith(".toml")]
+    shown = [change for change in generated if change.op == EDIT]
+    new = [change for change in generated if change.op == WRITE]
+    shown += new if len(new) <= _SHOWN_DIFFS else []
+    for change in shown:
+        before = read_plain(os.path.join(root, change.path)) if change.op == EDIT else None
+        yield from text_diff(change.path, before, change.content, colour)
+    for change in changes:
+        if change not in shown and change.path.split("/")[-3:-2] != ["agents"]:
+            yield from item_lines(f"{change.path}  ({change.reason})", columns)

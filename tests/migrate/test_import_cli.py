@@ -1,0 +1,235 @@
+"""`city import` and `city migrate --from`: plan, conflicts, limits, and all or nothing."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from gascity_migrate import import_cli
+from gascity_migrate.importers import source
+from tests.cli.terminal import on_terminal
+from tests.support.in_process import InProcess
+from tests.support.snapshots import picture
+from tests.support.trees import build_tree
+
+REVIEWER = "---\nname: reviewer\ndescription: Reviews\n---\nYou review.\n"
+SERVER = '{"mcpServers": {"docs": {"url": "https://docs.example/mcp"}}}'
+
+
+@pytest.fixture
+def town(tmp_path: Path) -> Path:
+    return build_tree(tmp_path / "town", {"city.toml": "implicit_agents = false\n"})
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    return build_tree(
+        tmp_path / "shop",
+        {
+            ".claude/agents/reviewer.md": REVIEWER,
+            ".claude/skills/pdf/SKILL.md": "---\nname: pdf\ndescription: Reads PDF\n---\nx\n",
+            ".mcp.json": SERVER,
+            ".cursor/mcp.json": SERVER,
+            "AGENTS.md": "# Rules\n",
+        },
+    )
+
+
+def written(town: Path) -> set[str]:
+    return {
+        os.path.relpath(path, town)
+        for path in town.rglob("*")
+        if path.is_file() and ".gc" not in path.parts
+    }
+
+
+def test_an_import_writes_everything_that_was_found_once(
+    run: InProcess, town: Path, shop: Path
+) -> None:
+    ran = run("import", str(shop), "--json", cwd=town)
+    assert ran.code == 0
+    assert ran.json["verified"] is True
+    assert written(town) == {
+        "city.toml",
+        "agents/reviewer/agent.toml",
+        "agents/reviewer/prompt.md",
+        "skills/pdf/SKILL.md",
+        "mcp/docs.toml",
+        "overlay/AGENTS.md",
+    }
+    found = {(row["dialect"], row["kind"]): row["count"] for row in ran.json["found"]}
+    assert found["claude", "agents"] == 1
+    assert found["cursor", "servers"] == 1
+
+
+def test_what_was_found_is_said_in_one_sentence(run: InProcess, town: Path, shop: Path) -> None:
+    ran = run("import", str(shop), "--dry-run", cwd=town)
+    sentence = "Found 1 agent, 1 MCP server in 2 files that agree, 1 skill"
+    assert sentence in ran.err
+    assert written(town) == {"city.toml"}
+
+
+def test_a_second_import_changes_nothing(run: InProcess, town: Path, shop: Path) -> None:
+    run("import", str(shop), cwd=town)
+    before = picture(town, but=(".gc",))
+    ran = run("import", str(shop), cwd=town)
+    assert ran.code == 0
+    assert "already has everything" in ran.out
+    assert picture(town, but=(".gc",)) == before
+
+
+def test_an_agent_that_differs_from_the_city_is_refused(
+    run: InProcess, town: Path, shop: Path
+) -> None:
+    build_tree(town, {"agents/reviewer/prompt.md": "Mine.\n"})
+    ran = run("import", str(shop), cwd=town)
+    assert ran.code == 1
+    assert "[already-there]" in ran.err
+    assert written(town) == {"city.toml", "agents/reviewer/prompt.md"}
+    renamed = run("import", str(shop), "--rename", "reviewer=critic", cwd=town)
+    assert renamed.code == 0
+    assert (town / "agents/critic/prompt.md").read_text() == "You review.\n"
+
+
+def test_files_that_conflict_need_a_choice_in_a_pipe(
+    run: InProcess, town: Path, shop: Path
+) -> None:
+    other = '{"mcpServers": {"docs": {"url": "https://other.example/mcp"}}}'
+    (shop / ".cursor/mcp.json").write_text(other)
+    ran = run("import", str(shop), cwd=town)
+    assert ran.code == 1
+    assert "[import-conflict]" in ran.err
+    assert written(town) == {"city.toml"}
+    assert run("import", str(shop), "--prefer", ".cursor/mcp.json", cwd=town).code == 0
+    assert "other.example" in (town / "mcp/docs.toml").read_text()
+
+
+def test_a_terminal_asks_which_file_to_use(town: Path, shop: Path) -> None:
+    other = '{"mcpServers": {"docs": {"url": "https://other.example/mcp"}}}'
+    (shop / ".cursor/mcp.json").write_text(other)
+    code, screen = on_terminal("import", str(shop), cwd=town, typed=b"2\ny\n")
+    assert code == 0
+    assert "Which one?" in screen
+    assert "other.example" in (town / "mcp/docs.toml").read_text()
+
+
+def test_a_choice_that_fits_nothing_is_an_error(run: InProcess, town: Path, shop: Path) -> None:
+    ran = run("import", str(shop), "--rename", "reviwer=critic", cwd=town)
+    assert ran.code == 1
+    assert "[unknown-source]" in ran.err
+
+
+def test_a_name_that_cannot_be_a_directory_names_the_option_that_helps(
+    run: InProcess, town: Path, shop: Path
+) -> None:
+    build_tree(shop, {".claude/agents/b.md": "---\nname: Code Critic!\ndescription: d\n---\nx"})
+    ran = run("import", str(shop), cwd=town)
+    assert ran.code == 1
+    assert "--rename 'Code Critic!=code-critic'" in ran.err
+    assert run("import", str(shop), "--rename", "Code Critic!=critic", cwd=town).code == 0
+
+
+def test_names_that_differ_only_in_case_are_refused(run: InProcess, town: Path, shop: Path) -> None:
+    build_tree(shop, {".claude/agents/b.md": "---\nname: Reviewer\ndescription: d\n---\nx"})
+    ran = run("import", str(shop), cwd=town)
+    assert ran.code == 1
+    assert "[case-clash]" in ran.err
+
+
+def test_all_errors_of_the_source_are_shown_and_nothing_is_written(
+    run: InProcess, town: Path, shop: Path
+) -> None:
+    build_tree(shop, {".claude/agents/b.md": "---\nname: x\n", ".gemini/settings.json": "{"})
+    ran = run("import", str(shop), cwd=town)
+    assert ran.code == 1
+    assert f"{shop}/.claude/agents/b.md:1:1: error:" in ran.err
+    assert f"{shop}/.gemini/settings.json:1:1: error:" in ran.err
+    assert written(town) == {"city.toml"}
+
+
+def test_a_link_out_of_the_source_is_refused(run: InProcess, town: Path, shop: Path) -> None:
+    (shop.parent / "secret.md").write_text(REVIEWER)
+    (shop / ".claude/agents/b.md").symlink_to("../../../secret.md")
+    ran = run("import", str(shop), cwd=town)
+    assert ran.code == 1
+    assert "[leaves-source]" in ran.err
+
+
+def test_a_source_that_is_too_large_is_refused(
+    run: InProcess, town: Path, shop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source, "MOST_FILES", 2)
+    build_tree(shop, {f".claude/agents/{number}.md": REVIEWER for number in range(3)})
+    ran = run("import", str(shop), cwd=town)
+    assert ran.code == 1
+    assert "[source-too-large]" in ran.err
+
+
+def test_instructions_of_a_rig_stay_where_they_are(run: InProcess, town: Path, shop: Path) -> None:
+    text = f'implicit_agents = false\n[[rigs]]\nname = "shop"\npath = "{shop}"\n'
+    (town / "city.toml").write_text(text)
+    ran = run("import", str(shop), "--json", cwd=town)
+    assert ran.json["project"] == [f"{shop}/AGENTS.md"]
+    assert "overlay/AGENTS.md" not in written(town)
+    assert run("import", str(shop), "--instructions", cwd=town).code == 0
+    assert "overlay/AGENTS.md" in written(town)
+
+
+def test_an_import_can_go_into_a_pack_of_its_own(run: InProcess, town: Path, shop: Path) -> None:
+    assert run("import", str(shop), "--into", "shop", cwd=town).code == 0
+    assert "packs/shop/agents/reviewer/prompt.md" in written(town)
+    listed = run("agent", "list", "--json", cwd=town).json["agents"]
+    assert [agent["name"] for agent in listed] == ["shop.reviewer"]
+
+
+def test_an_import_that_would_not_load_is_taken_back(
+    run: InProcess, town: Path, shop: Path
+) -> None:
+    build_tree(shop, {".opencode/agents/b.md": "---\nmode: sometimes\n---\nx"})
+    ran = run("import", str(shop), "--json", cwd=town)
+    assert ran.code == 1
+    assert ran.json["verified"] is False
+    assert {problem["code"] for problem in ran.json["problems"]} >= {"bad-value"}
+    assert written(town) == {"city.toml"}
+
+
+def test_a_city_that_changed_since_the_plan_is_not_overwritten(
+    run: InProcess, town: Path, shop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edited = "# mine\nimplicit_agents = false\n"
+
+    def edit_meanwhile(*_: object) -> bool:
+        (town / "city.toml").write_text(edited)
+        return True
+
+    monkeypatch.setattr(import_cli, "is_confirmed", edit_meanwhile)
+    ran = run("import", str(shop), "--into", "shop", cwd=town)
+    assert ran.code == 1
+    assert (town / "city.toml").read_text() == edited
+    assert written(town) == {"city.toml"}
+
+
+def test_one_dialect_can_be_imported_by_name(run: InProcess, town: Path, shop: Path) -> None:
+    assert run("migrate", "--from", "cursor", str(shop), cwd=town).code == 0
+    assert written(town) == {"city.toml", "mcp/docs.toml"}
+
+
+def test_an_unknown_dialect_lists_the_known_ones(run: InProcess, town: Path) -> None:
+    ran = run("migrate", "--from", "opencde", cwd=town)
+    assert ran.code == 1
+    assert "[unknown-dialect]" in ran.err
+    assert "did you mean opencode?" in ran.err
+
+
+def test_a_role_of_binnacle_becomes_a_patch_of_the_built_in_pack(
+    run: InProcess, town: Path, tmp_path: Path
+) -> None:
+    config = tmp_path / "config.kdl"
+    role = 'agent "do" {\n  tools {\n    allow "shell(cargo:*)"\n  }\n}\n'
+    config.write_text(f'{role}agent "scribe" {{\n  prompt-file "scribe.md"\n}}\n')
+    (tmp_path / "scribe.md").write_text("You write.\n")
+    assert run("migrate", "--from", "binnacle", str(config), cwd=town).code == 0
+    assert (town / "agents/scribe/prompt.md").read_text() == "You write.\n"
+    shown = json.loads(run("agent", "show", "do", "--json", cwd=town).out)
+    assert "shell(cargo:*)" in shown["tools"]["allow"]
