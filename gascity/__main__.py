@@ -3,9 +3,13 @@
 import os
 import sys
 
+from gascity.host import unsupported
+
 
 def main() -> None:
     """Run the command line and exit with its code, also if stdout is closed."""
+    if reason := unsupported():
+        sys.exit(f"city: error: {reason}")
     try:
         _open_streams()
         code = _answer(sys.argv[1:])
@@ -46,7 +50,7 @@ def _open_streams() -> None:
 
 def _answer(arguments: list[str]) -> int:
     """Return the exit code; the cheapest way that can answer comes first."""
-    if arguments == ["--version"]:
+    if arguments in (["--version"], ["-V"]):
         from gascity import __version__
 
         print(f"city {__version__}")
@@ -56,11 +60,12 @@ def _answer(arguments: list[str]) -> int:
     code = answer(arguments, os.environ)
     if code is not None:
         return code
-    from gascity.cli.fast_sling import answer as sling
+    if arguments[:1] == ["sling"]:
+        from gascity.cli.fast_sling import answer as sling
 
-    code = sling(arguments, os.environ)
-    if code is not None:
-        return code
+        code = sling(arguments, os.environ)
+        if code is not None:
+            return code
     import gc
 
     gc.disable()  # commands are short-lived; collecting costs a tenth of their time

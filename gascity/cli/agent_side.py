@@ -1,12 +1,20 @@
 """`city prime`, `city hook` and `city runtime`: the commands that a working agent calls."""
 
 import time
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from gascity.cli.command import LazyGroup, json_command
 from gascity.cli.context import CommandContext, complete_agent, machine
+from gascity.cli.hook_output import (
+    PROMPT_SUBMIT,
+    SESSION_START,
+    hook_format_option,
+    print_content_for_hook,
+    print_for_hook,
+)
 from gascity.cli.identity import (
     caller,
     check_visible,
@@ -22,20 +30,26 @@ from gascity.cli.output import (
     plural,
     print_json,
     print_stderr,
-    print_stdout,
     printable,
+    text_lines,
     timestamp,
-    write_content,
 )
 from gascity.cli.records import reminder, whole_row, work_row, work_text
 from gascity.cli.session.find import find_agent_name
 from gascity.control.callers import stale_session
 from gascity.model.problems import CityError
-from gascity.model.work import ClaimToken, Session, StaleTokenError, Work, subject_of
+from gascity.model.work import (
+    SELF_RESTART,
+    ClaimToken,
+    Session,
+    StaleTokenError,
+    Work,
+    subject_of,
+)
 
 if TYPE_CHECKING:
     from gascity.model.city import Agent, City
-    from gascity.render.templates import RenderedPrompt
+    from gascity.render.prompt_text import RenderedPrompt
 
 WORK, DRAIN = "work", "drain"
 _PAGE = "how-to/agent-side"
@@ -50,14 +64,21 @@ _agent_argument = click.argument(
 
 @json_command("prime", examples=("city prime", "city prime mayor", "city prime --hook"), page=_PAGE)
 @_agent_argument
-@click.option("--hook", is_flag=True, help="Also print the session's work item.")
-def prime(context: CommandContext, agent: str | None, hook: bool) -> int:
+@click.option(
+    "--hook",
+    is_flag=True,
+    help="Also print the session's work item; outside a session, print nothing without AGENT.",
+)
+@hook_format_option
+def prime(context: CommandContext, agent: str | None, hook: bool, hook_format: str | None) -> int:
     """Print the agent's own prompt.
 
     Inside a session, prints the prompt with the session's values; elsewhere, the
     same as `city agent emit`.
     """
-    city, selected = context.agent(_agent_or_own(context, agent))
+    if hook and not agent and caller(context) is None:
+        return 0  # a hook of a program that no session started
+    city, selected = context.agent(_agent_or_own(context, agent), exact=not agent)
     check_visible(context, str(selected.name), str(agent))
     who = caller(context)
     mine = who is not None and who.agent == str(selected.name)
@@ -78,9 +99,10 @@ def prime(context: CommandContext, agent: str | None, hook: bool) -> int:
         }
         print_json(answer)
         return 0
-    write_content(prompt.text)
+    text = prompt.text
     if work is not None:
-        print_stdout("", *work_text(work))
+        text = "\n".join((text.removesuffix("\n"), "", *map(printable, work_text(work)), ""))
+    print_content_for_hook(text, hook_format, SESSION_START, context.environ)
     return 0
 
 
@@ -145,8 +167,14 @@ class NextWork(NamedTuple):
     is_flag=True,
     help="Format as a reminder for a provider's hook, with queued nudges; exit with 0.",
 )
+@hook_format_option
 def hook(
-    context: CommandContext, agent: str | None, claim: bool, drain_ack: bool, inject: bool
+    context: CommandContext,
+    agent: str | None,
+    claim: bool,
+    drain_ack: bool,
+    inject: bool,
+    hook_format: str | None,
 ) -> int:
     """Show or claim the next work item.
 
@@ -158,31 +186,52 @@ def hook(
     answer = _claim(context, agent) if claim else _look(context, agent)
     acknowledged = drain_ack and answer.work is None and _acknowledge(context)
     if inject:
-        _inject_nudges(context)
+        lines = _taken_nudges(context)
         if answer.work is not None:
             first = f"There is work for you: {_line(answer)}"
-            print_stdout(*reminder((first, "Run `city hook --claim` to claim it.")))
+            lines += reminder((first, "Run `city hook --claim` to claim it."))
+        print_for_hook(lines, hook_format, PROMPT_SUBMIT, context.environ)
         return 0
     context.output(
         lambda: _hook_row(context, answer, acknowledged),
-        lambda: work_text(answer.work) if claim and answer.work else [_line(answer)],
+        lambda: _claimed_text(context, answer) if claim and answer.work else _next_text(answer),
     )
     return int(answer.work is None)
 
 
-def _inject_nudges(context: CommandContext) -> None:
-    """Print the texts queued for this session; each is delivered once, here or in its terminal."""
+def _claimed_text(context: CommandContext, answer: NextWork) -> Iterator[str]:
+    """Yield the item for the agent that works on it."""
+    work = answer.work
+    assert work is not None
+    yield from work_text(work)
+    if work.start_from and answer.reason == "claimed":  # the session stays on its own branch
+        from gascity.control.start import start_branch
+
+        yield ""
+        yield f"Start from the branch `{start_branch(context.store(), work)}`."
+
+
+def _next_text(answer: NextWork) -> Iterator[str]:
+    """Yield the item's line, and its text if the title is only a part of it."""
+    yield _line(answer)
+    work = answer.work
+    if work is not None and work.body.strip() != work.title.strip():
+        yield ""
+        yield from text_lines(work.body)
+
+
+def _taken_nudges(context: CommandContext) -> list[str]:
+    """Return the texts queued for this session; each is delivered once, here or in its terminal."""
     who = caller(context)
     if who is None or current_session(context, who) is None:
-        return
+        return []
     store, now = context.store(), time.time()
     with store.transaction():
         nudges = store.take_nudges(who.session, now)
         for kind, ids in map(subject_of, nudges):
             if kind == "mail":
                 store.mark_mail(list(map(int, ids)), now, actor=who.session)
-    for nudge in nudges:
-        print_stdout(*reminder(nudge.text.splitlines()))
+    return [line for nudge in nudges for line in reminder(nudge.text.splitlines())]
 
 
 def _look(context: CommandContext, agent: str | None) -> NextWork:
@@ -264,7 +313,11 @@ def _line(answer: NextWork) -> str:
 # city runtime
 
 
-@json_command("drain-check", examples=("city runtime drain-check && exit",), page=_PAGE)
+@json_command(
+    "drain-check",
+    examples=("city runtime drain-check && exit", "city runtime drain-check --json"),
+    page=_PAGE,
+)
 def drain_check(context: CommandContext) -> int:
     """Exit with 0 if this session must end.
 
@@ -279,27 +332,40 @@ def drain_check(context: CommandContext) -> int:
     return int(not draining)
 
 
-@json_command("drain-ack", examples=("city runtime drain-ack",), page=_PAGE)
+@json_command(
+    "drain-ack", examples=("city runtime drain-ack", "city runtime drain-ack --json"), page=_PAGE
+)
 def drain_ack(context: CommandContext) -> int:
-    """Acknowledge a drain: stop this session."""
-    work = held_work(context, own_session(context)[0])
-    if work is not None:
+    """Acknowledge a drain: stop this session.
+
+    A headless run ends by itself, and its item with the run's own result.
+    """
+    who, session = own_session(context)
+    work = held_work(context, who)
+    if work is not None and session.interactive:
         print_stderr(f"note: {work.id} is not finished; it will be queued again")
+    elif work is not None:
+        print_stderr(f"note: {work.id} is not finished; it ends with the result of this run")
     return _request(context, DRAIN, "stop this session")
 
 
-@json_command("request-restart", examples=("city runtime request-restart",), page=_PAGE)
+@json_command(
+    "request-restart",
+    examples=("city runtime request-restart", "city runtime request-restart --json"),
+    page=_PAGE,
+)
 def request_restart(context: CommandContext) -> int:
     """Restart this session."""
     message = "restart this session with its agent's current definition"
-    return _request(context, "restart", message)
+    return _request(context, SELF_RESTART, message)
 
 
 def _request(context: CommandContext, action: str, message: str) -> int:
     who, _ = own_session(context)
     request_for_self(context, who, action)
     return context.output(
-        {"session": who.session, "asked": action}, lambda: [f"requested: {message}"]
+        {"session": who.session, "asked": action.removeprefix("self-")},
+        lambda: [f"requested: {message}"],
     )
 
 
@@ -332,5 +398,6 @@ runtime = LazyGroup(
     "runtime",
     (drain_check, drain_ack, request_restart, heartbeat),
     help="Report to the controller from a session.",
+    examples=("city runtime drain-check && exit", "city runtime request-restart"),
     page=_PAGE,
 )

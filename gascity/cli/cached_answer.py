@@ -40,5 +40,5 @@ def _as_bytes(context: CommandContext, report: Report) -> CommandOutput:
     if context.as_json:
         out = (to_json(report.value()) + "\n").encode()
     else:
-        out = output_bytes(report.lines(), raw=not is_terminal())
+        out = output_bytes(map(context.pack_names(), report.lines()), raw=not is_terminal())
     return CommandOutput(out, output_bytes(report.stderr, raw=False), report.code)

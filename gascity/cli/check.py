@@ -1,6 +1,7 @@
 """`city check`: all problems of a city at once."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,9 +11,11 @@ from gascity.cli.command import json_command
 from gascity.cli.context import CommandContext, machine
 from gascity.cli.output import plural
 from gascity.cli.problems import problems_json, summary
-from gascity.pipeline import ImportAdditions, list_additions
 from gascity.source.disk import Disk
 from gascity.workdir.check import check_city
+
+if TYPE_CHECKING:
+    from gascity.packs.additions import ImportAdditions
 
 
 @json_command(
@@ -41,7 +44,10 @@ def _report(context: CommandContext, disk: Disk, verbose: bool, strict: bool) ->
     if findings is None:
         city = context.city(disk=disk)
         findings = check_city(city, disk, machine())
-        imports = list_additions(city, disk) if verbose else []
+        if verbose:
+            from gascity.packs.additions import list_additions
+
+            imports = list_additions(city, disk)
     # Finding lines is slow, so it is done once for sorting, printing and the next check.
     findings = findings.map_problems(context.locator().located)
     if not verbose:
@@ -63,11 +69,11 @@ def _report(context: CommandContext, disk: Disk, verbose: bool, strict: bool) ->
     )
 
 
-def _import_json(imported: ImportAdditions) -> dict[str, object]:
+def _import_json(imported: "ImportAdditions") -> dict[str, object]:
     return {"binding": imported.binding, "adds": [each._asdict() for each in imported.adds]}
 
 
-def _import_lines(imports: Iterable[ImportAdditions]) -> Iterator[str]:
+def _import_lines(imports: "Iterable[ImportAdditions]") -> Iterator[str]:
     for imported in imports:
         yield f"import {imported.binding} adds to other agents:"
         for entry in imported.adds:

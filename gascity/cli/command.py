@@ -12,6 +12,8 @@ from gascity.cli.problems import city_error
 from gascity.model.names import did_you_mean
 
 Target = tuple[str, str, str]  # module (`.agent` is in this package), attribute, help text
+# Short names that every group accepts, and the commands they may mean; help does not list them.
+_ALIASES = {"ls": ("list",), "rm": ("remove", "delete")}
 
 
 class HelpCommand(click.Command):
@@ -24,11 +26,15 @@ class HelpCommand(click.Command):
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_epilog(ctx, formatter)
-        if self.examples:
-            with formatter.section("Examples"):
-                for example in self.examples:
-                    formatter.write(f"{'':>{formatter.current_indent}}{example}\n")
+        _write_examples("Examples", self.examples, formatter)
         _write_page(self.page, formatter)
+
+
+def _write_examples(title: str, examples: Sequence[str], formatter: click.HelpFormatter) -> None:
+    if examples:
+        with formatter.section(title):
+            for example in examples:
+                formatter.write(f"{'':>{formatter.current_indent}}{example}\n")
 
 
 def _write_page(page: str, formatter: click.HelpFormatter) -> None:
@@ -70,11 +76,13 @@ class LazyGroup(click.Group):
         commands: Sequence[click.Command] = (),
         *,
         commands_at: Mapping[str, Target] | None = None,
+        examples: Sequence[str] = (),
         page: str = "",
         **kwargs: Any,
     ):
         super().__init__(name, commands, **kwargs)
         self.commands_at = commands_at or {}
+        self.examples = examples
         self.page = page
         # Known without importing a command, so that listing commands imports none of them.
         self.help_lines = {
@@ -95,6 +103,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        args = [self._full_name(ctx, args[0]), *args[1:]] if args else args
         unknown = bool(args) and self.get_command(ctx, args[0]) is None
         if unknown and not args[0].startswith("-"):
             hint = did_you_mean(args[0], self.list_commands(ctx))
@@ -107,12 +116,21 @@ class LazyGroup(click.Group):
             command = _authorized(command, path)
         return resolved, command, rest
 
+    def _full_name(self, ctx: click.Context, word: str) -> str:
+        """Return the command that an alias means in this group; any other word unchanged."""
+        if self.get_command(ctx, word) is None:
+            for name in _ALIASES.get(word, ()):
+                if self.get_command(ctx, name) is not None:
+                    return name
+        return word
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
             formatter.write_dl(list(self.help_lines.items()))
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_epilog(ctx, formatter)
+        _write_examples("Examples", self.examples, formatter)
         _write_page(self.page, formatter)
 
 
@@ -137,15 +155,22 @@ def _authorized(command: click.Command, path: str) -> click.Command:
 class TopGroup(LazyGroup):
     """The top-level group: commands in sections, and commands of installed packages.
 
-    A package cannot replace a built-in command.
+    The help begins with `first_steps`. Commands of packages are in the last section; a package
+    cannot replace a built-in command.
     """
 
     def __init__(
-        self, *args: Any, sections: Mapping[str, Mapping[str, Target]], plugins: str, **kwargs: Any
+        self,
+        *args: Any,
+        sections: Mapping[str, Mapping[str, Target]],
+        first_steps: Sequence[str],
+        plugins: str,
+        **kwargs: Any,
     ):
         commands = {name: at for section in sections.values() for name, at in section.items()}
         super().__init__(*args, commands_at=commands, **kwargs)
         self.sections = sections
+        self.first_steps = first_steps
         self.plugins = plugins
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -158,21 +183,22 @@ class TopGroup(LazyGroup):
         target = self._plugin_targets().get(cmd_name)
         return _load_plugin(cmd_name, target) if target is not None else None
 
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the first steps and the commands before the options."""
+        _write_examples("Start here", self.first_steps, formatter)
+        self.format_commands(ctx, formatter)
+        click.Command.format_options(self, ctx, formatter)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         longest = max(map(len, self.commands_at))
+        *_, last = self.sections
         for title, commands in self.sections.items():
+            rows = [(name, text) for name, (_, _, text) in commands.items()]
+            if title == last:
+                for name, target in self._plugin_targets().items():
+                    rows.append((name, _load_plugin(name, target).get_short_help_str(60)))
             with formatter.section(title):
-                rows = [(f"{name:<{longest}}", at[2]) for name, at in commands.items()]
-                formatter.write_dl(rows)
-        plugins = {name: _load_plugin(name, at) for name, at in self._plugin_targets().items()}
-        if plugins:
-            with formatter.section("From installed packages"):
-                formatter.write_dl(
-                    [
-                        (f"{name:<{longest}}", plugin.get_short_help_str(60))
-                        for name, plugin in plugins.items()
-                    ]
-                )
+                formatter.write_dl([(f"{name:<{longest}}", text) for name, text in rows])
 
     def _plugin_targets(self) -> dict[str, str]:
         """Return import targets by command name; the first package wins a name."""

@@ -21,6 +21,9 @@ def completion(shell: str) -> int:
 
     from gascity.cli.main import city
 
+    # The script of click needs `compdef`, which zsh has only after compinit.
+    if shell == "zsh":
+        print_stdout("(( $+functions[compdef] )) || { autoload -Uz compinit && compinit }")
     kind = get_completion_class(shell)
     assert kind is not None  # click has all three
     print_stdout(*kind(city, {}, "city", "_CITY_COMPLETE").source().rstrip().split("\n"))

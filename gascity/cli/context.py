@@ -10,21 +10,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from gascity.cli.output import (
-    Column,
-    Entry,
-    T,
-    entry_lines,
-    name_packs,
+    PackNames,
     print_json,
     print_stderr,
     print_stdout,
     printable,
-    table_lines,
     use_colour,
     width,
 )
 from gascity.cli.problems import (
-    CheckResult,
     Locator,
     city_error,
     in_order,
@@ -37,6 +31,7 @@ from gascity.paths import CITY_FILE, ForeignCityError, find_root
 from gascity.workdir.write import UNFINISHED
 
 if TYPE_CHECKING:
+    from gascity.cli.tables import Column, Entry
     from gascity.control.permissions import Access
     from gascity.model.city import Agent, City
     from gascity.model.machine import Machine
@@ -44,7 +39,7 @@ if TYPE_CHECKING:
     from gascity.store.port import Store
 
 F = TypeVar("F", bound="Callable[..., Any] | click.Command")
-_PACK_CACHE = "/gascity/packs/"  # part of every path in the pack cache
+T = TypeVar("T")
 
 
 class CommandContext:
@@ -57,6 +52,7 @@ class CommandContext:
         self.cwd = cwd
         self.city_option = city_option
         self.as_json = False
+        self.as_json_lines = False  # of a list: one object per line
         self.draft_texts: dict[str, str] = {}  # rejected edits, so that problems show their lines
         self.access: Access | None = None  # set before the command runs
         self._store: Store | None = None
@@ -90,7 +86,7 @@ class CommandContext:
         try:
             return find_root(self.cwd, self.environ, self.city_option)
         except ForeignCityError as foreign:
-            from gascity.cli.user_settings import read_user_settings
+            from gascity.source.user_settings import read_user_settings
 
             settings = read_user_settings(self.environ)
             if foreign.root in settings.safe_cities:
@@ -144,11 +140,16 @@ class CommandContext:
 
         return open_city(self._city_root(), self.environ, **options)
 
-    def agent(self, reference: str) -> "tuple[City, Agent]":
-        """Load one agent by name without loading the others."""
+    def agent(self, reference: str, *, exact: bool = False) -> "tuple[City, Agent]":
+        """Load one agent by name without loading the others.
+
+        The agents of the rig around the current directory come first. `exact`: the reference is a
+        qualified name, not a user's word.
+        """
         from gascity.pipeline import open_agent
 
-        city, agent = open_agent(self._city_root(), self.environ, reference)
+        directory = "" if exact else self.cwd
+        city, agent = open_agent(self._city_root(), self.environ, reference, directory)
         if agent.name.bare in city.unconfigured and agent is city.unconfigured[agent.name.bare]:
             note_unconfigured(reference)
         return city, agent
@@ -156,17 +157,26 @@ class CommandContext:
     def store(self) -> "Store":
         """Return the city's store, opened once per command."""
         if self._store is None:
+            from gascity.control.lost_store import check_store
             from gascity.store import open_store
 
-            self._store = open_store(self._city_root())
+            check_store(root := self._city_root(), self.environ)
+            self._store = open_store(root)
         return self._store
 
     def store_if_any(self) -> "Store | None":
-        """Return the store if it exists, so that a read command does not create one."""
+        """Return the store if it exists, so that a read command does not create one.
+
+        Raises StoreError if it is missing although the city had one.
+        """
         from gascity.store import store_exists
 
-        exists = self._store is not None or store_exists(self.root)
-        return self.store() if exists else None
+        if self._store is None and not store_exists(self.root):
+            from gascity.control.lost_store import check_store
+
+            check_store(self.root, self.environ)
+            return None
+        return self.store()
 
     def runtime(self, name: str) -> "Runtime":
         """Open the runtime with this name; CityError if it is not installed."""
@@ -191,10 +201,11 @@ class CommandContext:
         colour = use_colour(sys.stderr, self.environ)
         ordered = in_order(problems, locator)
         lines = [line for problem in ordered for line in problem_lines(problem, locator, colour)]
-        if any(_PACK_CACHE in line for line in lines):
-            text = name_packs("\n".join(lines), locator.root, self.environ, self.draft_texts)
-            lines = text.split("\n")
-        return lines
+        return list(map(self.pack_names(), lines))
+
+    def pack_names(self) -> PackNames:
+        """Return the function that replaces cache paths in a text for users with import names."""
+        return PackNames(self.locator().root, self.environ, self.draft_texts)
 
     def note_errors(self, problems: Iterable[Problem]) -> None:
         """Print one line to stderr about errors that do not stop this command."""
@@ -217,7 +228,7 @@ class CommandContext:
         if self.as_json:
             print_json(value() if callable(value) else value)
         else:
-            print_stdout(*lines())
+            print_stdout(*map(self.pack_names(), lines()))
             self.print_problems(listed)
         return int(any(problem.is_error for problem in listed))
 
@@ -226,47 +237,19 @@ class CommandContext:
         return problems_json(problems, self.locator())
 
     def table(
-        self, columns: Iterable[Column[T]], rows: Sequence[T], empty: str = ""
+        self, columns: "Iterable[Column[T]]", rows: Sequence[T], empty: str = ""
     ) -> Iterator[str]:
         """Return the lines of a table; the line `empty` instead if there are no rows."""
+        from gascity.cli.tables import table_lines
+
         if empty and not rows:
             return iter((empty,))
-        return table_lines(columns, rows, self.width, self.colour)
+        return table_lines(columns, rows, self.width, self.colour, self.pack_names())
 
-    def output_checks(
-        self,
-        results: Sequence[CheckResult],
-        heading: str,
-        empty: str = "",
-        facts: Mapping[str, object] | None = None,
-    ) -> int:
-        """Print the results of checks and their problems; `facts` come first in JSON.
-
-        Problems of the code `no-answer` are only in the table and in JSON.
-        """
-        columns: tuple[Column[CheckResult], ...] = (
-            Column("", lambda result: result.name, heading),
-            Column("", lambda result: result.status, "STATUS"),
-            Column("", lambda result: result.details, "RESULT", lambda result: result.details),
-        )
-        rows = [
-            {
-                "name": result.name,
-                "status": result.status,
-                **result.facts,
-                "problems": self.problems_json(result.problems),
-            }
-            for result in (results if self.as_json else ())
-        ]
-        problems = [problem for result in results for problem in result.problems]
-        shown = [problem for problem in problems if problem.code != "no-answer"]
-        self.output(
-            {**(facts or {}), "results": rows}, lambda: self.table(columns, results, empty), shown
-        )
-        return int(any(problem.is_error for problem in problems))
-
-    def entries(self, entries: Sequence[Entry], *, spaced: bool = True) -> Iterator[str]:
+    def entries(self, entries: "Sequence[Entry]", *, spaced: bool = True) -> Iterator[str]:
         """Return the lines of a list that shows each item as a paragraph."""
+        from gascity.cli.tables import entry_lines
+
         return entry_lines(entries, self.width, self.colour, spaced=spaced)
 
 
@@ -346,6 +329,24 @@ def confirm(question: str, default: bool = False) -> bool:
     return click.confirm(printable(question), default=default, err=True)
 
 
+def choose(question: str, count: int) -> int:
+    """Ask for a number from 1 to `count` on stderr; Enter means 1."""
+    number = click.IntRange(1, count)
+    answer: int = click.prompt(printable(question), type=number, default=1, err=True)
+    return answer
+
+
+def require_confirmation(context: CommandContext, question: str, yes: bool, refusal: str) -> None:
+    """Ask on a terminal; elsewhere --yes must confirm. CityError with `refusal` if it is no."""
+    if yes:
+        return
+    if context.as_json or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        message = f"{refusal}: there is no terminal to ask on"
+        raise city_error("not-confirmed", message, "pass --yes to confirm")
+    if not confirm(question):
+        raise city_error("not-confirmed", refusal, "nothing was changed")
+
+
 def pass_context(function: Callable[..., Any]) -> Callable[..., Any]:
     """Pass the CommandContext as a command's first argument."""
 
@@ -387,3 +388,13 @@ def agent_option(help: str = "Filter by agent.", required: bool = False) -> Call
     return click.option(
         "--agent", metavar="NAME", required=required, shell_complete=complete_agent, help=help
     )
+
+
+reveal_option = click.option("--reveal", is_flag=True, help="Show secrets (terminal only).")
+
+
+def may_reveal(reveal: bool) -> bool:
+    """Return whether to show secrets; UsageError if stdout is not a terminal."""
+    if reveal and not sys.stdout.isatty():
+        raise click.UsageError("--reveal needs a terminal")
+    return reveal

@@ -8,11 +8,25 @@ import click
 
 from gascity.cli.command import json_command
 from gascity.cli.context import CommandContext, machine
-from gascity.cli.fast_sling import sender
+from gascity.cli.fast_sling import send_with_environment, sender
 from gascity.cli.output import plural, print_stderr, timestamp
 from gascity.cli.problems import city_error
-from gascity.cli.wait import START_TIMEOUT, launch_and_wait, wait_until
-from gascity.control.client import controller_state, is_starting, send_request
+from gascity.cli.wait import (
+    START_TIMEOUT,
+    launch_and_wait,
+    unresponsive_controller,
+    wait_until,
+)
+from gascity.control.client import (
+    LONG_PATIENCE,
+    ControllerState,
+    controller_state,
+    is_outdated,
+    is_starting,
+    not_responding,
+    send_request,
+)
+from gascity.model.problems import CityError
 
 _PAGE = "how-to/controller"
 _STOP_TIMEOUT = 60.0  # seconds until it exits, on top of the grace period of sessions
@@ -20,33 +34,70 @@ _STOP_TIMEOUT = 60.0  # seconds until it exits, on top of the grace period of se
 
 @json_command("start", examples=("city start", "city start --foreground"), page=_PAGE)
 @click.option("--foreground", is_flag=True, help="Run in the foreground and print a log.")
+@click.option(
+    "--new-store", is_flag=True, help="Create an empty store if the city's is missing or damaged."
+)
 @click.option("--detached", is_flag=True, hidden=True)
-def start(context: CommandContext, foreground: bool, detached: bool) -> int:
+def start(context: CommandContext, foreground: bool, new_store: bool, detached: bool) -> int:
     """Start the controller.
 
-    The controller starts and stops sessions. It runs in the background.
+    The controller starts and stops sessions. It runs in the background. One that
+    was started before city was upgraded is replaced; its sessions keep running.
     """
     root = context.root
+    if new_store:
+        _create_store(context)
     if foreground or detached:
         return _serve(context)
     state = controller_state(root)
     if not state.running:
         from gascity.cli.city_files import refresh
+        from gascity.control.lost_store import check_store
         from gascity.files import locked
 
+        check_store(root, context.environ)
         city = context.city()
         context.note_errors(city.all_problems)  # the log of the controller is not read by the user
+        _report_user_settings(context)
         with locked(root):
             refresh(root, city)
-        launch_and_wait(context)
-        state = controller_state(root)
-        line = f"Controller started (pid {state.pid})."
+        pid = launch_and_wait(context)
+        since = controller_state(root).since or time.time()
+        state = ControllerState(True, pid, since)
+        line = f"Controller started (pid {pid})."
+    elif (error := unresponsive_controller(context)) is not None:
+        raise error
+    elif is_outdated(state):
+        runs = _stop_controller(context, keep=True, force=False)
+        pid = launch_and_wait(context)
+        state = ControllerState(True, pid, controller_state(root).since or time.time())
+        kept = plural(runs, "session")
+        line = f"Controller replaced (pid {pid}), because city was upgraded; {kept} kept."
     else:
         line = f"Controller is already running (pid {state.pid})."
     return context.output(
         {"controller": {"running": True, "pid": state.pid, "since": timestamp(state.since)}},
         lambda: [line],
     )
+
+
+def _create_store(context: CommandContext) -> None:
+    """Create an empty store in place of a missing or damaged one."""
+    from gascity.control.doctor.store_checks import new_store
+
+    kept = new_store(context.root)
+    if kept:
+        print_stderr(f"city: the previous store is in {kept}")
+
+
+def _report_user_settings(context: CommandContext) -> None:
+    """Print the problems of the user's config.toml; the controller ignores the file."""
+    from gascity.source.user_settings import read_user_settings
+
+    try:
+        read_user_settings(context.environ)
+    except CityError as error:
+        context.print_problems(error.problems)
 
 
 def _serve(context: CommandContext) -> int:
@@ -107,10 +158,17 @@ def _stop_controller(context: CommandContext, keep: bool, force: bool) -> int:
 
     root = context.root
     pid = controller_state(root).pid
-    answer = send_request(root, {"op": "stop", "keep": keep, **sender(context.environ)})
+    hung = unresponsive_controller(context) is not None
+    request = {"op": "stop", "keep": keep, **sender(context.environ)}
+    answer = None if hung else send_request(root, request, LONG_PATIENCE)
     if answer is None and pid is not None:
         # SIGKILL leaves sessions running and loses nothing; on SIGTERM it would stop them.
-        os.kill(pid, signal.SIGKILL if keep else signal.SIGTERM)
+        os.kill(pid, signal.SIGKILL if keep or hung else signal.SIGTERM)
+    if hung and not keep:
+        print_stderr(f"{not_responding(pid)}; replacing it to stop the sessions …")
+        wait_until(lambda: controller_state(root).pid != pid, _STOP_TIMEOUT)
+        launch_and_wait(context)
+        return _stop_controller(context, keep, force)
     if force and pid is not None and not keep:
         os.kill(pid, signal.SIGTERM)  # a second request skips the grace period
     runs = int(answer["runs"]) if answer else 0
@@ -123,26 +181,29 @@ def _stop_controller(context: CommandContext, keep: bool, force: bool) -> int:
     return runs
 
 
-@json_command("restart", examples=("city restart",), page=_PAGE)
+@json_command("restart", examples=("city restart", "city restart --json"), page=_PAGE)
 def restart(context: CommandContext) -> int:
     """Restart the controller and leave sessions running."""
     running = controller_state(context.root).running
     runs = _stop_controller(context, keep=True, force=False) if running else 0
-    launch_and_wait(context)
-    pid = controller_state(context.root).pid
+    pid = launch_and_wait(context)
     return context.output(
         {"controller": {"running": True, "pid": pid}, "runs": runs},
         lambda: [f"Controller restarted (pid {pid}); {plural(runs, 'session')} kept."],
     )
 
 
-@json_command("reload", examples=("city reload",), page=_PAGE)
+@json_command("reload", examples=("city reload", "city reload --json"), page=_PAGE)
 def reload(context: CommandContext) -> int:
     """Reload the city's configuration now.
 
-    The controller also reloads by itself when files change.
+    Also passes your PATH and the variables that agents refer to. The controller reloads
+    by itself when files change.
     """
-    done = send_request(context.root, {"op": "reload", **sender(context.environ)})
+    if (error := unresponsive_controller(context)) is not None:
+        raise error
+    request = {"op": "reload", **sender(context.environ)}
+    done = send_with_environment(context.root, request, context.environ, LONG_PATIENCE)
     if done is None:
         raise city_error("no-controller", "the controller is not running", "run `city start`")
     changed, stale = done["changed"], done["stale"]

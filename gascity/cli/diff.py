@@ -33,7 +33,9 @@ def step_diff(planner: Planner, planned: DirectoryPlan, step: Step, colour: bool
     after = _side(planner, planned, step, after=True)
     yield styled(f"--- {_name(step, change.expected.kind != ABSENT, 'a')}", BOLD, colour)
     yield styled(f"+++ {_name(step, change.kind != ABSENT, 'b')}", BOLD, colour)
-    yield from _changed(before, after, change.mode != change.expected.mode, colour)
+    lines = _changed(before, after, change.mode != change.expected.mode, colour)
+    # A link's target is a path, which is shown like other paths; the rest is content.
+    yield from lines if LINK in (change.kind, change.expected.kind) else map(verbatim, lines)
 
 
 def text_diff(path: str, before: bytes | None, after: bytes | None, colour: bool) -> Iterator[str]:
@@ -41,7 +43,15 @@ def text_diff(path: str, before: bytes | None, after: bytes | None, colour: bool
     yield styled(f"--- {f'a/{path}' if before is not None else '/dev/null'}", BOLD, colour)
     yield styled(f"+++ {f'b/{path}' if after is not None else '/dev/null'}", BOLD, colour)
     old, new = (_text_lines(data or b"", lambda text: text) for data in (before, after))
-    yield from _changed(old, new, False, colour)
+    yield from map(verbatim, _changed(old, new, False, colour))
+
+
+def coloured_patch(lines: Iterable[str], colour: bool) -> Iterator[str]:
+    """Yield the lines of a patch in the colours of a diff."""
+    for line in lines:
+        header = line.startswith(("diff ", "index ", "--- ", "+++ "))
+        style = (BOLD if header else _COLOURS.get(line[:1], "")) if colour else ""
+        yield styled(line, style, True) if style else verbatim(line)
 
 
 def _changed(
@@ -54,7 +64,7 @@ def _changed(
         yield "(mode)" if modes else "(only hidden content differs)"
     for line in _unified(before, after):
         style = _COLOURS.get(line[:1], "") if colour else ""
-        yield styled(line, style, True) if style else verbatim(line)
+        yield styled(line, style, True) if style else line
 
 
 def _name(step: Step, there: bool, side: str) -> str:

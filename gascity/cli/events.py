@@ -1,14 +1,19 @@
 """`city events`: show and follow the event log."""
 
+import os
+import stat
 import sys
 import time
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 
 import click
 
 from gascity.cli.command import json_command
 from gascity.cli.context import CommandContext
 from gascity.cli.identity import access
+from gascity.cli.lists import NEWEST, list_options, more_line, row_limit
 from gascity.cli.mail import addresses
 from gascity.cli.output import DIM, escape, print_json, print_stdout, styled, timestamp, truncate
 from gascity.cli.terminal import write_json
@@ -16,7 +21,6 @@ from gascity.model.durations import parse_duration
 from gascity.model.work import Event
 from gascity.store.port import Store, Wakeups
 
-_LISTED = 100
 _PAGE = 1000
 _POLL = 0.2  # seconds between two reads
 _LAST = (1 << 63) - 1  # no event has this number
@@ -33,11 +37,11 @@ def _duration(ctx: click.Context, _: click.Parameter, value: str | None) -> floa
 
 @json_command(
     "events",
-    examples=("city events", "city events --follow --type work", "city events --since 2h --json"),
+    examples=("city events", "city events -f --type work", "city events --since 2h --json"),
     page="reference/events",
 )
-@click.option("--follow", is_flag=True, help="Follow new events.")
-@click.option("--watch", is_flag=True, help="Wait for the next event, print it and exit.")
+@click.option("-f", "--follow", is_flag=True, help="Follow new events.")
+@click.option("--next", "single", is_flag=True, help="Wait for the next event, print it and exit.")
 @click.option("--timeout", metavar="TIME", callback=_duration, help="Stop waiting after this time.")
 @click.option(
     "--type",
@@ -50,7 +54,6 @@ def _duration(ctx: click.Context, _: click.Parameter, value: str | None) -> floa
 @click.option(
     "--since", metavar="TIME", callback=_duration, help="Show events of the last 10m, 2h …"
 )
-@click.option("--limit", metavar="N", type=click.IntRange(1, _LAST), help="Show at most N events.")
 @click.option(
     "--seq",
     metavar="[SEQ]",
@@ -59,10 +62,11 @@ def _duration(ctx: click.Context, _: click.Parameter, value: str | None) -> floa
     type=_NUMBER,
     help="Same as --after; without SEQ, print the last number and exit.",
 )
+@list_options
 def events(
     context: CommandContext,
     follow: bool,
-    watch: bool,
+    single: bool,
     timeout: float | None,
     types: tuple[str, ...],
     after: int | None,
@@ -72,10 +76,10 @@ def events(
 ) -> int:
     """Show and follow the event log.
 
-    Shows the last 100 events, oldest first, or all that --after or --since select.
-    With --json, prints one object per line.
+    Shows the newest events, oldest first; with --after, the next ones. --json, like
+    --jsonl, prints one object per line.
     """
-    waiting = follow or watch
+    waiting = follow or single
     store = context.store() if waiting else context.store_if_any()
     if seq == _LAST:
         last = store.last_event() if store is not None else 0
@@ -87,27 +91,31 @@ def events(
         return 0
     after = seq if after is None else after
     store.changed()  # before reading the past, so that no event in between is missed
-    if watch and after is None:
+    if single and after is None:
         after = store.last_event()
-    every = after is not None or since is not None
-    most = limit or (None if every else _LISTED)
-    reader = _EventReader(context, store, types, since, after)
-    every_event = not types and access(context).unlimited  # a filter may skip any number
-    if after is None and most is not None and every_event:
-        reader.seen = max(0, store.last_event() - most)
+    most = 1 if single else row_limit(context, limit)
+    if follow and limit is None:
+        # Following from a number or a time leaves nothing out; else the past is short, in JSON too.
+        most = NEWEST if after is None and since is None else None
+    reader = _EventReader(context, store, types, since, after or 0)
     try:
-        past = reader.read()
-        past = past[:most] if after is not None else past[-most:] if most else past
-        _show(context, past[:1] if watch else past)
-        if waiting and not (watch and past):
-            _follow(context, reader, timeout, once=watch)
+        if after is None and most is not None:
+            newest, before = reader.read_newest(most)
+            shown = _show(context, newest)
+        else:
+            before, shown = 0, _show(context, islice(reader.read(), most))
+        if waiting and not (single and shown):
+            _follow(context, reader, timeout, once=single)
+        elif not waiting and not context.as_json:
+            left_out = before or (reader.count_rest() if shown == most else 0)
+            print_stdout(*([more_line(left_out)] if left_out else []))
     except KeyboardInterrupt:
         return 130  # the usual way to stop following
     return 0
 
 
 class _EventReader:
-    """Reads events of some types and since some time ago, each once."""
+    """Reads events of some types and since some time ago, each once, page by page."""
 
     def __init__(
         self,
@@ -115,32 +123,47 @@ class _EventReader:
         store: Store,
         types: Sequence[str],
         since: float | None,
-        after: int | None,
+        after: int,
     ) -> None:
         self.store = store
         self._context = context
-        self.seen = after or 0
-        self._types = types
-        self._start = time.time() - since if since is not None else 0.0
+        self._seen = after
+        self._types = [wanted.rstrip(".") for wanted in types]
+        self._since = time.time() - since if since is not None else 0.0
 
-    def read(self) -> list[Event]:
-        """Return the matching events since the last call."""
-        events = []
-        while page := self.store.events(self.seen, _PAGE):
-            self.seen = page[-1].seq
-            events += [event for event in page if self._matches(event)]
-        return events
+    def read(self) -> Iterator[Event]:
+        """Yield the matching events that were not read yet."""
+        while page := self._page(_PAGE):
+            for event in page:
+                self._seen = event.seq
+                if self._is_seen(event):
+                    yield event
 
-    def _matches(self, event: Event) -> bool:
-        """Return whether time and type match; `work` and `work.` match all work events."""
-        return (
-            event.at >= self._start
-            and (
-                not self._types
-                or event.type in self._types
-                or event.type.startswith(tuple(f"{wanted.rstrip('.')}." for wanted in self._types))
-            )
-            and self._is_seen(event)
+    def read_newest(self, limit: int) -> tuple[list[Event], int]:
+        """Return the newest matching events, and the number of those before them."""
+        if access(self._context).unlimited:
+            total = self._count()
+            events = self._page(limit, newest=True)
+            self._seen = events[-1].seq if events else self._seen
+            return events, max(0, total - len(events))
+        total = 0  # the store cannot tell what a session may see
+        newest: deque[Event] = deque(maxlen=limit)
+        for event in self.read():
+            newest.append(event)
+            total += 1
+        return list(newest), total - len(newest)
+
+    def count_rest(self) -> int:
+        """Return the number of matching events that were not read yet."""
+        unlimited = access(self._context).unlimited
+        return self._count() if unlimited else sum(1 for _ in self.read())
+
+    def _count(self) -> int:
+        return self.store.count_events(self._seen, types=self._types, since=self._since)
+
+    def _page(self, limit: int, *, newest: bool = False) -> list[Event]:
+        return self.store.events(
+            self._seen, limit, types=self._types, since=self._since, newest=newest
         )
 
     def _is_seen(self, event: Event) -> bool:
@@ -163,10 +186,10 @@ def _follow(
     wakeups = reader.store.subscribe()
     try:
         while True:
-            new = reader.read() if reader.store.changed() else []
-            _show(context, new[:1] if once else new)
+            new = reader.read() if reader.store.changed() else iter(())
+            shown = _show(context, islice(new, 1) if once else new)
             past = deadline is not None and time.monotonic() >= deadline
-            if (once and new) or past or not _wait(wakeups, deadline):
+            if (once and shown) or past or not _wait(wakeups, deadline):
                 return
     finally:
         wakeups.close()
@@ -183,21 +206,31 @@ def _wait(wakeups: Wakeups, deadline: float | None) -> bool:
     if deadline is not None:
         pause = min(pause, max(0.0, deadline - time.monotonic()))
     poll = select.poll()
-    poll.register(sys.stdout.fileno(), 0)  # poll reports errors without being asked
-    if wakeups.fd >= 0:
-        poll.register(wakeups.fd, select.POLLIN)
+    if _is_pipe(sys.stdout.fileno()):
+        poll.register(sys.stdout.fileno(), 0)  # poll reports errors without being asked
+    poll.register(wakeups.fd, select.POLLIN)
     ready = dict(poll.poll(pause * 1000))
     wakeups.drain()
     return sys.stdout.fileno() not in ready
 
 
-def _show(context: CommandContext, events: Sequence[Event]) -> None:
+def _is_pipe(fd: int) -> bool:
+    """Return whether a descriptor has a reader that can close it. macOS cannot poll terminals."""
+    mode = os.fstat(fd).st_mode
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
+
+
+def _show(context: CommandContext, events: Iterable[Event]) -> int:
+    """Print events while they are read; return how many."""
+    shown = 0
     for event in events:
+        shown += 1
         if context.as_json:
             write_json(_object(event))
         else:
             print_stdout(_line(event, context.width, context.colour))
     sys.stdout.flush()
+    return shown
 
 
 def _object(event: Event) -> str:

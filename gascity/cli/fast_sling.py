@@ -17,13 +17,17 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-FLAG, TEXT, LIST, PRIORITY, FILE = "flag", "text", "list", "priority", "file"
-NEEDS_CLICK = (FLAG, FILE)  # kinds of options that the fast path does not handle
+FLAG, TEXT, LIST, PRIORITY, FILE, TIME = "flag", "text", "list", "priority", "file", "time"
+START = "start"  # under the name `gc`, this option has another meaning
+MANY = "many"  # its name is a keyword of Python
+NEEDS_CLICK = (FLAG, FILE, TIME, START, MANY)  # kinds of options that the fast path does not handle
+_DOCTOR = ("missing-binary",)  # reasons that `city doctor` explains
 PRIORITIES = (0, 4, 2)  # lowest number, highest number, default
 # Name, kind, placeholder and help of each option.
 OPTIONS = (
     ("stdin", FLAG, "", "Read the text from standard input."),
     ("file", FILE, "", "Read the text from a file."),
+    ("from", MANY, "FILE|-", "Queue many items: one per line, or JSON objects, one per line."),
     (
         "session",
         TEXT,
@@ -33,8 +37,10 @@ OPTIONS = (
     ("rig", TEXT, "RIG", "Rig to work in."),
     ("priority", PRIORITY, "", "Priority: 0 (highest) to 4 (lowest)."),
     ("after", LIST, "WORK", "Start after this work item is done."),
+    ("on", START, "WORK|BRANCH", "Start from the branch of this work item, or from this branch."),
     ("anyway", FLAG, "", "Assign work to an agent that is only for other agents."),
     ("wait", FLAG, "", "Wait until the work item finishes."),
+    ("timeout", TIME, "TIME", "With --wait: stop waiting after this time, such as 90s or 10m."),
     ("no-start", FLAG, "", "Do not start the controller."),
 )
 _FAST = {f"--{name}": (name, kind) for name, kind, _, _ in OPTIONS if kind not in NEEDS_CLICK}
@@ -50,16 +56,15 @@ def answer(arguments: Sequence[str], environ: Mapping[str, str]) -> int | None:
         return None
     request |= sender(environ)
     try:
-        root = find_root(os.getcwd(), environ)
+        request["directory"] = os.getcwd()
+        root = find_root(request["directory"], environ)
     except OSError:
         return None
     if root is None:
         return None
-    from gascity.control.client import send_request
-
     global _unanswered
     request["key"] = new_key()
-    reply = send_request(root, request)
+    reply = send_with_environment(root, request, environ)
     if reply is None or "work" not in reply:
         _unanswered = request["key"]
         return None
@@ -74,6 +79,27 @@ def sender(environ: Mapping[str, str]) -> dict[str, Any]:
         return {}
     number = int(generation) if generation.isdecimal() else 0
     return {"token": [session, number, environ.get("CITY_SESSION_TOKEN", "")]}
+
+
+def send_with_environment(
+    root: str, request: Mapping[str, Any], environ: Mapping[str, str], patience: float = 0.0
+) -> dict[str, Any] | None:
+    """Send a request with PATH and the variables that its agent refers to; return the reply.
+
+    First only the names of the caller's variables, then the values that the controller asks for. A
+    session passes nothing.
+    """
+    from gascity.control.client import send_request
+
+    if "token" in request:
+        return send_request(root, request, patience)
+    names = [name for name in environ if not name.startswith(("CITY_", "GC_"))]
+    offer = {**request, "path": environ.get("PATH", ""), "variables": names}
+    reply = send_request(root, offer, patience)
+    if reply is None or "wants" not in reply:
+        return reply
+    values = {name: environ[name] for name in reply["wants"] if name in environ}
+    return send_request(root, {**offer, "environ": values}, patience)
 
 
 def new_key() -> str:
@@ -108,9 +134,10 @@ def parse(words: Sequence[str]) -> tuple[dict[str, Any] | None, bool]:
         else:
             positional.append(word)
         at += 1
-    if len(positional) != 2 or not positional[1].strip():
+    agent, text = " ".join(positional[:1]), " ".join(positional[1:])
+    if not agent or not text.strip():
         return None, as_json
-    request["agent"], request["text"] = positional
+    request["agent"], request["text"] = agent, text
     return request, as_json
 
 
@@ -155,4 +182,6 @@ def result_lines(result: Mapping[str, Any]) -> list[str]:
     notes = [
         f"  warning: {each['message']} [{each['code']}]" for each in result.get("warnings", ())
     ]
+    if any(reason["code"] in _DOCTOR for reason in blocked):
+        notes.append("  run `city doctor` to see what this machine lacks")
     return [line, *(f"  {reason}" for reason in reasons[1:]), *notes]

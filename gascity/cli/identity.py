@@ -10,10 +10,10 @@ from gascity.cli.problems import city_error
 from gascity.control.callers import Caller, claim_in, identify, stale_session
 from gascity.control.permissions import FREE, Access, rule_of
 from gascity.model.problems import CityError, Problem
-from gascity.model.work import CLAIMED, DRAINING, HUMAN, Session, Work
 
 if TYPE_CHECKING:
     from gascity.model.city import Agent
+    from gascity.model.work import Session, Work
 
 # A session that was restarted may still ask; both report that it is stale.
 _FOR_STALE = ("hook", "prime")
@@ -47,7 +47,7 @@ def access(context: CommandContext) -> Access:
     return context.access or Access(None, "", context.city)
 
 
-def current_session(context: CommandContext, who: Caller) -> Session | None:
+def current_session(context: CommandContext, who: Caller) -> "Session | None":
     """Return the caller's session; None if it was deleted or restarted since."""
     store = context.store_if_any()
     session = store.session(who.session) if store is not None else None
@@ -63,7 +63,7 @@ def session_caller(context: CommandContext) -> Caller:
     return who
 
 
-def own_session(context: CommandContext) -> tuple[Caller, Session]:
+def own_session(context: CommandContext) -> "tuple[Caller, Session]":
     """Return the caller and its session; CityError for a user or a replaced session."""
     who = session_caller(context)
     session = current_session(context, who)
@@ -98,18 +98,24 @@ def request_for_self(context: CommandContext, who: Caller, action: str) -> None:
 
 def actor(who: Caller | None) -> str:
     """Return the caller's name in events."""
+    from gascity.model.work import HUMAN
+
     return who.session if who is not None else HUMAN
 
 
-def held_work(context: CommandContext, who: Caller) -> Work | None:
+def held_work(context: CommandContext, who: Caller) -> "Work | None":
     """Return the work item that this start of the caller's session has claimed."""
+    from gascity.model.work import CLAIMED
+
     store = context.store_if_any()
     claimed = store.list_work(session=who.session, status=(CLAIMED,)) if store is not None else []
     return next((work for work in claimed if work.generation == who.generation), None)
 
 
-def is_draining(session: Session) -> bool:
+def is_draining(session: "Session") -> bool:
     """Return whether the session must end instead of taking more work."""
+    from gascity.model.work import DRAINING
+
     return session.state == DRAINING or session.asked in ("drain", "stop")
 
 

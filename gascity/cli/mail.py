@@ -8,24 +8,25 @@ import click
 
 from gascity.cli.command import LazyGroup, json_command
 from gascity.cli.context import CommandContext
+from gascity.cli.hook_output import PROMPT_SUBMIT, hook_format_option, print_for_hook
 from gascity.cli.identity import access, actor, caller, current_session
+from gascity.cli.lists import NEWEST, list_options, output_list, read_pages, row_limit
 from gascity.cli.output import (
     BOLD,
     DIM,
-    Column,
-    json_row,
     plural,
-    print_stdout,
+    print_stderr,
     styled,
     text_lines,
     time_ago,
     timestamp,
 )
 from gascity.cli.problems import city_error
-from gascity.cli.records import reminder
+from gascity.cli.records import reminder, session_name
 from gascity.cli.session.find import find_agent_or_session
+from gascity.cli.tables import Column, json_row
 from gascity.control.callers import Caller, not_your_session
-from gascity.model.work import HUMAN, LIVE, Mail
+from gascity.model.work import HUMAN, LIVE, Mail, Session
 
 _PAGE = "how-to/mail"
 _SUBJECT = 80  # characters of the first line that become the subject
@@ -90,13 +91,14 @@ def send(
     if len(first_line) > _SUBJECT:
         first_line = first_line[: _SUBJECT - 1] + "…"
     now = time.time()
+    nudged = _nudged_sessions(context, recipients, who) if notify else ()
     with store.transaction():
         sent = [
             store.send_mail(actor(who), recipient, subject or first_line, text, now)
             for recipient in recipients
         ]
-        for mail in sent if notify else ():
-            _notify(context, mail, who, now)
+        for mail in sent:
+            _notify(context, mail, nudged, who, now)
     return context.output(
         lambda: _rows(context, sent),
         lambda: _sent_lines(context, sent) or ["not sent: there is no other live session"],
@@ -128,13 +130,37 @@ def _recipient(context: CommandContext, reference: str) -> str:
     return session.id if session is not None else agent
 
 
-def _notify(context: CommandContext, mail: Mail, who: Caller | None, now: float) -> None:
+def _nudged_sessions(
+    context: CommandContext, recipients: Sequence[str], who: Caller | None
+) -> list[Session]:
+    """Return the live sessions to nudge; print those that city cannot nudge."""
+    from gascity.cli.session.terminal import cannot_type
+
+    nudged = []
+    for session in context.store().sessions(live=True):
+        is_recipient = session.id in recipients or session.agent in recipients
+        if not is_recipient or session.id == actor(who):
+            continue
+        if reason := cannot_type(context, session):
+            print_stderr(f"no nudge for {session_name(session)}: {reason}")
+        else:
+            nudged.append(session)
+    return nudged
+
+
+def _notify(
+    context: CommandContext,
+    mail: Mail,
+    sessions: Sequence[Session],
+    who: Caller | None,
+    now: float,
+) -> None:
+    """Nudge those of the sessions that the message is to."""
     text = f"Mail {mail.id} from {_display_name(context, mail.sender)}: {mail.subject}. "
     text += f"Run `city mail read {mail.id}` to read it."
-    store = context.store()
-    for session in store.sessions(live=True):
-        if mail.to in (session.id, session.agent) and session.id != mail.sender:
-            store.add_nudge(session.id, text, now, actor=actor(who))
+    for session in sessions:
+        if mail.to in (session.id, session.agent):
+            context.store().add_nudge(session.id, text, now, actor=actor(who))
 
 
 def _sent_lines(context: CommandContext, sent: Sequence[Mail]) -> list[str]:
@@ -150,20 +176,40 @@ def addresses(context: CommandContext, who: Caller | None) -> list[str]:
     return [name for name in (who.agent, who.session, alias) if name]
 
 
-def _inbox(context: CommandContext, unread: bool) -> list[Mail]:
+def _inbox(
+    context: CommandContext, *, unread: bool, limit: int | None
+) -> tuple[Iterator[Mail], int]:
+    """Return the caller's messages, newest first, and how many there are without the limit."""
     store = context.store_if_any()
+    if store is None:
+        return iter(()), 0
     names = addresses(context, caller(context))
-    return store.inbox(names, unread=unread) if store is not None else []
+
+    def read(last: Mail | None, size: int) -> list[Mail]:
+        before = last.id if last is not None else None
+        return store.inbox(names, unread=unread, limit=size, before=before)
+
+    return read_pages(read, limit), store.count_inbox(names, unread=unread)
 
 
-@json_command("inbox", examples=("city mail inbox", "city mail inbox --all"), page=_PAGE)
+@json_command(
+    "inbox",
+    examples=("city mail inbox", "city mail inbox --all", "city mail inbox --limit 10 --json"),
+    page=_PAGE,
+)
 @click.option("--all", "everything", is_flag=True, help="Include read messages.")
-def inbox(context: CommandContext, everything: bool) -> int:
-    """List unread messages."""
-    messages = _inbox(context, unread=not everything)
-    return context.output(
-        lambda: _rows(context, messages),
-        lambda: context.table(_columns(context), messages, "No mail."),
+@list_options
+def inbox(context: CommandContext, everything: bool, limit: int | None) -> int:
+    """List unread messages, newest first."""
+    most = row_limit(context, limit)
+    messages, total = _inbox(context, unread=not everything, limit=most)
+    columns = _columns(context)
+    return output_list(
+        context,
+        "mail",
+        (json_row(columns, mail) for mail in messages),
+        lambda: context.table(columns, list(messages), "No mail."),
+        0 if most is None else max(0, total - most),
     )
 
 
@@ -191,7 +237,7 @@ def _mark_read(context: CommandContext, mail: Mail, who: Caller | None) -> None:
         context.store().mark_mail([mail.id], time.time(), actor=actor(who))
 
 
-@json_command("read", examples=("city mail read 3",), page=_PAGE)
+@json_command("read", examples=("city mail read 3", "city mail read 3 --json"), page=_PAGE)
 @click.argument("id", type=_ID)
 def read(context: CommandContext, id: int) -> int:
     """Show a message and mark it as read.
@@ -205,7 +251,11 @@ def read(context: CommandContext, id: int) -> int:
     )
 
 
-@json_command("reply", examples=("city mail reply 3 'yes, go ahead'",), page=_PAGE)
+@json_command(
+    "reply",
+    examples=("city mail reply 3 'yes, go ahead'", "city mail reply 3 --stdin < answer.md"),
+    page=_PAGE,
+)
 @click.argument("id", type=_ID)
 @click.argument("words", metavar="[TEXT]", nargs=-1)
 @click.option(
@@ -232,12 +282,12 @@ def reply(
     who = caller(context)
     store, now = context.store(), time.time()
     again = subject or f"Re: {first.subject.removeprefix('Re: ')}"
+    to = _reply_recipient(context, first, who)
+    nudged = _nudged_sessions(context, [to], who) if notify else ()
     with store.transaction():
-        to = _reply_recipient(context, first, who)
         sent = store.send_mail(actor(who), to, again, text, now, reply_to=first.id)
         _mark_read(context, first, who)
-        if notify:
-            _notify(context, sent, who, now)
+        _notify(context, sent, nudged, who, now)
     return context.output(lambda: _rows(context, [sent]), lambda: _sent_lines(context, [sent]))
 
 
@@ -255,7 +305,7 @@ def _reply_recipient(context: CommandContext, first: Mail, who: Caller | None) -
     return session.id if session.state in LIVE else session.agent
 
 
-@json_command("archive", examples=("city mail archive 3 4",), page=_PAGE)
+@json_command("archive", examples=("city mail archive 3", "city mail archive 3 4"), page=_PAGE)
 @click.argument("ids", metavar="ID...", type=_ID, nargs=-1, required=True)
 def archive(context: CommandContext, ids: tuple[int, ...]) -> int:
     """Archive messages."""
@@ -277,26 +327,31 @@ def archive(context: CommandContext, ids: tuple[int, ...]) -> int:
 @click.option(
     "--inject", is_flag=True, help="Format as a reminder for a provider's hook; exit with 0."
 )
-def check(context: CommandContext, inject: bool) -> int:
+@hook_format_option
+def check(context: CommandContext, inject: bool, hook_format: str | None) -> int:
     """Exit with 0 if there is unread mail.
 
     Exits with 1 if there is none.
     """
-    messages = _inbox(context, unread=True)
+    listed = None if context.as_json else NEWEST  # a reminder is text for a model: keep it short
+    found, unread = _inbox(context, unread=True, limit=listed)
+    messages = list(found)
     if inject and not context.as_json:
         if messages:
             heads = [
                 f"{mail.id}: {mail.subject} (from {_display_name(context, mail.sender)})"
                 for mail in messages
             ]
+            if unread > len(messages):
+                heads.append(f"{unread - len(messages)} more: run `city mail inbox --limit 0`.")
             lines = ("You have unread mail:", *heads, "Run `city mail read ID` to read a message.")
-            print_stdout(*reminder(lines))
+            print_for_hook(reminder(lines), hook_format, PROMPT_SUBMIT, context.environ)
         return 0
     context.output(
-        lambda: {"unread": len(messages), **_rows(context, messages)},
-        lambda: [plural(len(messages), "unread message") if messages else "No unread mail."],
+        lambda: {"unread": unread, **_rows(context, messages)},
+        lambda: [plural(unread, "unread message") if unread else "No unread mail."],
     )
-    return int(not messages and not inject)
+    return int(not unread and not inject)
 
 
 def _columns(context: CommandContext) -> tuple[Column[Mail], ...]:
@@ -350,5 +405,6 @@ mail = LazyGroup(
 
     The user's name is `human`. A session reads its agent's mail and its own.
     """,
+    examples=("city mail inbox", "city mail send mayor 'the build is green'"),
     page=_PAGE,
 )

@@ -10,63 +10,69 @@ from gascity import __version__
 from gascity.cli.command import TopGroup
 from gascity.cli.context import CommandContext, print_failure, process_context
 from gascity.cli.output import print_stderr, print_stdout
+from gascity.cli.problems import store_problem
 from gascity.model.problems import CityError, Problem
 
 __lazy_modules__ = ["click"]
 
+_FIRST_STEPS = (
+    "cd ~/src/shop && city init",
+    'city sling claude "fix the failing test" --wait',
+    "city status",
+)
 _SECTIONS = {
-    "Start here": {
+    "Start": {
         "init": (".init", "init", "Create a city in a directory."),
-        "check": (".check", "check", "Validate the city's configuration."),
         "sling": (".sling", "sling", "Queue work for an agent."),
         "status": (".status", "status", "Show controller, queue and session status."),
+        "why": (".why", "why", "Explain the current state of a work item, session or agent."),
     },
-    "Agents": {
+    "Describe": {
         "agent": (".agent", "agent", "List, explain and edit agents."),
         "skill": (".skill", "skill", "List, validate and promote skills."),
         "mcp": (".mcp", "mcp", "List and check MCP servers."),
         "provider": (".provider", "provider", "Manage providers (the agent CLIs city can run)."),
+        "rig": (".rig", "rig", "Manage rigs (the projects agents work on)."),
+        "set": (".set_city", "set_city", "Change settings of the city."),
+        "edit": (".edit_agent", "edit_agent", "Open an agent's definition in $EDITOR."),
+        "check": (".check", "check", "Validate the city's configuration."),
     },
-    "Working directories": {
+    "Files": {
         "plan": (".workdir", "plan", "Show what `city apply` would change."),
         "apply": (".workdir", "apply", "Write agents' working directories."),
-        "undo": (".workdir", "undo", "Revert the last apply."),
-        "overlay": (".workdir", "overlay", "List overlay files."),
-    },
-    "Rigs and packs": {
-        "rig": (".rig", "rig", "Manage rigs (the projects agents work on)."),
-        "pack": (".pack", "pack", "Manage imported packs and their pinned commits."),
-        "formula": (".pack.show", "formula", "List formulas provided by packs."),
-        "order": (".pack.show", "order", "List orders provided by packs."),
+        "undo": (".undo", "undo", "Revert the last apply."),
+        "overlay": (".overlay", "overlay", "List overlay files."),
     },
     "Run": {
+        "work": (".work", "work", "List and manage work items."),
+        "session": (".session", "session", "List, attach to and stop sessions."),
+        "logs": (".session.logs", "any_logs", "Show the log of a work item or a session."),
+        "mail": (".mail", "mail", "Send and read messages."),
+        "events": (".events", "events", "Show and follow the event log."),
         "start": (".controller", "start", "Start the controller."),
         "stop": (".controller", "stop", "Stop all sessions and the controller."),
         "restart": (".controller", "restart", "Restart the controller and leave sessions running."),
         "reload": (".controller", "reload", "Reload the city's configuration now."),
-        "work": (".work", "work", "List and manage work items."),
-        "session": (".session", "session", "List, attach to and stop sessions."),
-        "mail": (".mail", "mail", "Send and read messages."),
     },
-    "Inspect": {
-        "why": (".why", "why", "Explain the current state of a work item, session or agent."),
-        "events": (".events", "events", "Show and follow the event log."),
-        "completion": (".completion", "completion", "Print a shell completion script."),
+    "Packs": {
+        "pack": (".pack", "pack", "Manage imported packs and their pinned commits."),
+        "formula": (".pack.show", "formula", "List formulas provided by packs."),
+        "order": (".pack.show", "order", "List orders provided by packs."),
     },
     "For agents": {
         "prime": (".agent_side", "prime", "Print the agent's own prompt."),
         "hook": (".agent_side", "hook", "Show or claim the next work item."),
         "runtime": (".agent_side", "runtime", "Report to the controller from a session."),
     },
+    "Other": {
+        "prune": (".prune", "prune", "Remove worktrees, branches and sessions no longer needed."),
+        "doctor": (".doctor", "doctor", "Find and fix problems of the city's state."),
+        "completion": (".completion", "completion", "Print a shell completion script."),
+        "help": (".help", "show_help", "Show the help of a command."),
+    },
 }
 
-_STORE_HINTS = {
-    "store-busy": "nothing was changed; try again",
-    "store-full": "nothing was changed; free some disk space and try again",
-    "store-denied": "nothing was changed; check the owner and permissions of .gc",
-    "store-newer": "nothing was changed; upgrade city",
-    "store-broken": "run `city stop --keep-sessions` before you repair it",
-}
+_FOR_HOOKS = ("city prime", "city hook", "city mail check")  # commands that hooks call
 
 
 def _print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
@@ -78,12 +84,14 @@ def _print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
 @click.group(
     cls=TopGroup,
     sections=_SECTIONS,
+    first_steps=_FIRST_STEPS,
     plugins="gascity.commands",
     page="index",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.option("--city", "city_path", metavar="PATH", help="Use the city in this directory.")
 @click.option(
+    "-V",
     "--version",
     is_flag=True,
     is_eager=True,
@@ -105,14 +113,14 @@ def run(arguments: Sequence[str], program: str = "city") -> int:
     commands that published packs call.
     """
     context = process_context()
-    context.as_json = "--json" in arguments
+    context.as_json = not {"--json", "--jsonl"}.isdisjoint(arguments)
     try:
         return _invoke(arguments, context, program)
     except CityError as error:
         print_failure(context, error.problems)
         return 1
     except click.UsageError as error:
-        return _usage(error, context)
+        return _usage(error, context, _usage_code(error, arguments, program))
     except click.exceptions.Exit as error:
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
@@ -158,7 +166,7 @@ def _os_error(error: OSError) -> Problem:
     if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.EISDIR):
         hint += "; check the path"
     elif error.errno not in (errno.ESTALE, errno.ELOOP):
-        hint += "; check permissions and free space"
+        hint += "; check permissions and free space: run `city doctor`"
     return Problem("refused", f"{error.filename}: {error.strerror}", None, hint)
 
 
@@ -172,13 +180,21 @@ def _expected_error(error: Exception) -> Problem | None:
         case GitError():
             return Problem("git-failed", error.message)
         case StoreError():
-            return Problem(error.code, error.message, None, _STORE_HINTS.get(error.code))
+            return store_problem(error)
         case StaleTokenError():
             return Problem("stale-session", error.message, None, "nothing was changed")
     return None
 
 
-def _usage(error: click.UsageError, context: CommandContext) -> int:
+def _usage_code(error: click.UsageError, arguments: Sequence[str], program: str) -> int:
+    """Return 2, or 1 where a provider may read it: 2 from a hook blocks the agent's turn."""
+    from gascity.cli.gc import is_from_hook
+
+    command = error.ctx.command_path if error.ctx is not None else ""
+    return 1 if program == "gc" or command in _FOR_HOOKS or is_from_hook(arguments) else 2
+
+
+def _usage(error: click.UsageError, context: CommandContext, code: int) -> int:
     is_help = isinstance(error, click.exceptions.NoArgsIsHelpError)
     message = "missing command" if is_help else " ".join(error.format_message().split())
     if context.as_json:
@@ -191,4 +207,4 @@ def _usage(error: click.UsageError, context: CommandContext) -> int:
         print_stderr(f"city: error: {message} [usage]")
         if error.ctx is not None:
             print_stderr(f"  hint: `{error.ctx.command_path} --help` shows its usage")
-    return 2
+    return code

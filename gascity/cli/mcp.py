@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from gascity.cli.agent.explain import may_reveal, reveal_option
+from gascity.cli.check_results import CheckResult, output_checks
 from gascity.cli.command import LazyGroup, json_command
-from gascity.cli.context import CommandContext, agent_option, machine
-from gascity.cli.output import Column, json_row, plural, print_stderr
-from gascity.cli.problems import CheckResult, require_accepted
+from gascity.cli.context import CommandContext, agent_option, machine, may_reveal, reveal_option
+from gascity.cli.output import display_path, plural, print_stderr
+from gascity.cli.problems import require_accepted
 from gascity.cli.session.find import find_session, refuse_both, session_option
+from gascity.cli.tables import Column, json_row
 from gascity.mcp.delivery import LAUNCH, NONE, Delivery, server_problems
 from gascity.mcp.types import AgentServers, McpServer
 from gascity.model.city import Agent, City
@@ -40,15 +41,16 @@ def list_servers(
 
     Includes servers that its provider cannot use, with the reason.
     """
-    from gascity.cli.workdir import load_scope, session_place
+    from gascity.cli.scope import load_scope, session_place
     from gascity.workdir.planner import requirements_of
 
     refuse_both(agent, session)
     if agent is None and session is None:
-        raise click.UsageError("missing --agent NAME: servers depend on the agent and its provider")
+        message = "missing --agent NAME or --session SESSION"
+        raise click.UsageError(f"{message}: servers depend on the agent and its provider")
     revealed = may_reveal(reveal)
     target = find_session(context, session) if session is not None else None
-    scope = load_scope(context, target.agent if target else agent)
+    scope = load_scope(context, agent, target)
     selected = scope.agents[0]
     place = session_place(scope, target) if target else None
     root, claims = requirements_of(scope, selected, place)
@@ -58,7 +60,7 @@ def list_servers(
     provider = scope.planner.city.provider_of(selected)
     uncallable = server_problems(provider, selected, delivery) if provider else ()
     problems = tuple(dict.fromkeys((*effective.problems, *delivery.problems, *uncallable)))
-    columns = _columns(delivery, revealed)
+    columns = _columns(delivery, context.root, revealed)
     files = (provider.facts.mcp.target, *provider.facts.mcp.also_targets) if provider else ("",)
     files = files if files[0] else ()  # the main file first
 
@@ -89,7 +91,7 @@ def list_servers(
     return context.output(answer, lines, problems)
 
 
-def _columns(delivery: Delivery, reveal: bool) -> tuple[Column[McpServer], ...]:
+def _columns(delivery: Delivery, root: str, reveal: bool) -> tuple[Column[McpServer], ...]:
     """Return the columns of a list of servers: of variables and headers only the names."""
     reasons = {skipped.name: skipped.reason for skipped in delivery.skipped}
 
@@ -111,7 +113,7 @@ def _columns(delivery: Delivery, reveal: bool) -> tuple[Column[McpServer], ...]:
     def details(server: McpServer) -> str:
         """Return the command or URL, arguments, variable names and the file of a server."""
         quoted = (text if text and " " not in text else f"'{text}'" for text in arguments(server))
-        words = [masked(server, server.command or server.url), *quoted]
+        words = [masked(server, display_path(root, server.command or server.url)), *quoted]
         words += [f"{key}={HIDDEN}" for key in server.env]
         words += [f"{key}: {HIDDEN}" for key in server.headers]
         words.append(f"({server.origin}: {server.file})")
@@ -120,7 +122,7 @@ def _columns(delivery: Delivery, reveal: bool) -> tuple[Column[McpServer], ...]:
         return " ".join(words)
 
     return (
-        Column("name", lambda server: server.name, "SERVER"),
+        Column("name", lambda server: server.name, "SERVER", shrink=True),
         Column("", status, "STATUS"),
         Column("description", lambda server: server.description),
         Column("transport", lambda server: server.transport, "TRANSPORT"),
@@ -133,7 +135,7 @@ def _columns(delivery: Delivery, reveal: bool) -> tuple[Column[McpServer], ...]:
         Column("origin", lambda server: server.origin),
         Column("status", status),
         Column("reason", reason),
-        Column("", details, "DETAILS"),
+        Column("", details, "DETAILS", below=True),
     )
 
 
@@ -185,7 +187,7 @@ def check_servers(context: CommandContext, agent: str | None, timeout: float) ->
         *_run_all(probes, problems_by_file, timeout),
     ]
     results.sort(key=lambda result: (result.name, str(result.facts["source"])))
-    return context.output_checks(results, "SERVER", "No MCP servers.")
+    return output_checks(context, results, "SERVER", "No MCP servers.")
 
 
 _ByFile = dict[str, list[Problem]]  # problems by the file they are about
@@ -307,5 +309,10 @@ def _details(answer: "ProbeResult | None") -> str:
 
 
 mcp = LazyGroup(
-    "mcp", (list_servers, check_servers), help="List and check MCP servers.", page="how-to/mcp"
+    "mcp",
+    (list_servers, check_servers),
+    commands_at={"new": (".new_files", "new_server", "Create the definition of an MCP server.")},
+    help="List and check MCP servers.",
+    examples=("city mcp list --agent mayor", "city mcp check --agent mayor"),
+    page="how-to/mcp",
 )

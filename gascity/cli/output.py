@@ -1,9 +1,9 @@
-"""Text and JSON output: colour, widths, tables, lists, times. `cli/terminal.py` writes it."""
+"""Text and JSON output: colour, widths, times. `cli/terminal.py` writes it."""
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Generic, NamedTuple, TextIO, TypeVar
+from collections.abc import Iterator, Mapping
+from typing import TextIO
 
 from gascity.cli.terminal import escape as escape
 from gascity.cli.terminal import escape_json, write_json
@@ -16,134 +16,7 @@ from gascity.cli.terminal import verbatim as verbatim
 from gascity.cli.terminal import write_content as write_content
 
 BOLD, DIM, RED, GREEN, YELLOW, CYAN = "1", "2", "31", "32", "33", "36"
-
-_MIN_NAME = 12  # columns that a name keeps when a table is too wide
-_MIN_TEXT = 20  # columns that the last, wrapped column always gets
-_BESIDE = 24  # columns that a `below` column needs to stay on its row
-_MAX_ENTRY_NAME = 30
-
-T = TypeVar("T")
-
-
-class Column(NamedTuple, Generic[T]):
-    """One field of a list: its JSON key and value, its heading and text in the table.
-
-    A column without a key is only in the table, one without a heading only in JSON.
-    """
-
-    key: str
-    value: Callable[[T], object]
-    heading: str = ""
-    text: Callable[[T], str] | None = None  # default: the value, "-" where there is none
-    style: Callable[[T], str] | None = None
-    width: int = 0  # longest text; 0 for no limit
-    omit_if: str = ""  # the column is left out where every row has this text
-    shrink: bool = False  # may be truncated where the table is too wide
-    below: bool = False  # last column only: moves to its own line where there is no room
-    keep_end: bool = False  # last column only: truncated at its start instead of wrapped
-
-    def cell(self, row: T) -> str:
-        if self.text is not None:
-            text = self.text(row)
-        else:
-            value = self.value(row)
-            text = "-" if value is None or value == "" else str(value)
-        text = printable(text)  # before its width is known
-        return truncate(text, self.width) if self.width else text
-
-
-def json_row(columns: Iterable[Column[T]], row: T) -> dict[str, object]:
-    """Return a row as its JSON object."""
-    return {column.key: column.value(row) for column in columns if column.key}
-
-
-def table_lines(
-    columns: Iterable[Column[T]], rows: Sequence[T], width: int, colour: bool = False
-) -> Iterator[str]:
-    """Yield an aligned table under headings; the last column is wrapped to fit."""
-    shown = [(column, [column.cell(row) for row in rows]) for column in columns if column.heading]
-    shown = [(column, cells) for column, cells in shown if set(cells) != {column.omit_if}]
-    # Only the last column may be wrapped: a line break in another one would look like a row.
-    shown[:-1] = [(column, [escape(cell) for cell in cells]) for column, cells in shown[:-1]]
-    widths = [max(map(len, (column.heading, *cells))) for column, cells in shown[:-1]]
-    for at in reversed(range(len(widths))):
-        over = sum(widths) + 2 * (len(widths) - 1) - width
-        if shown[at][0].shrink and over > 0:
-            widths[at] = max(min(widths[at], _MIN_NAME), widths[at] - over)
-    indent = sum(widths) + 2 * len(widths)
-    last, texts = shown[-1]
-    below = last.below and width - indent < _BESIDE
-    headings = [truncate(column.heading, size) for (column, _), size in zip(shown, widths)]  # noqa: B905
-    start = "".join(
-        f"{heading:<{size + 2}}" for heading, size in zip(headings, widths, strict=True)
-    )
-    yield styled((start + ("" if below else last.heading)).rstrip(), BOLD, colour)
-    for number, row in enumerate(rows):
-        start = ""
-        for (column, cells), size in zip(shown, widths):  # noqa: B905
-            text = f"{truncate(cells[number], size):<{size}}"
-            style = column.style(row) if column.style and colour else ""
-            start += styled(text, style, bool(style)) + "  "
-        room = width - 4 if below else max(_MIN_TEXT, width - indent)
-        text = texts[number]
-        first, *rest = [truncate_start(escape(text), room)] if last.keep_end else wrap(text, room)
-        if below:
-            yield start.rstrip()
-            yield from (f"    {line}" for line in (first, *rest) if line)
-        else:
-            yield (start + first).rstrip()
-            yield from (" " * indent + line for line in rest)
-
-
-class Entry(NamedTuple):
-    """One item of a list that shows each item as a paragraph."""
-
-    name: str
-    texts: tuple[str, ...]  # each starts on a new line
-    tag: str = ""
-    details: tuple[tuple[str, str], ...] = ()  # further lines with their styles
-
-
-def entry_lines(
-    entries: Sequence[Entry], width: int, colour: bool, *, spaced: bool = True
-) -> Iterator[str]:
-    """Yield entries as name, tag and wrapped text, with their details below."""
-    entries = [entry._replace(name=escape(entry.name), tag=escape(entry.tag)) for entry in entries]
-    names = min(max((len(entry.name) for entry in entries), default=0), _MAX_ENTRY_NAME)
-    tags = max((len(entry.tag) for entry in entries), default=0)
-    indent = names + 4
-    left = indent + (tags + 2 if tags else 0)
-    room = max(_MIN_TEXT, width - left)
-    for entry in entries:
-        if spaced:
-            yield ""
-        head = f"  {styled(entry.name, BOLD, colour)}{' ' * (names - len(entry.name))}  "
-        head += f"{entry.tag:<{tags}}  " if tags else ""
-        lines = [line for text in entry.texts if text for line in wrap(text, room)]
-        first, *rest = lines or [""]
-        yield (head + first).rstrip()
-        yield from (" " * left + line for line in rest)
-        for text, style in entry.details:
-            for line in wrap(text, max(_MIN_TEXT, width - indent)):
-                yield " " * indent + styled(line, style, colour)
-
-
-def fact_lines(
-    facts: Iterable[tuple[str, str]],
-    label_width: int,
-    width: int,
-    bold: str = "",
-    colour: bool = False,
-) -> Iterator[str]:
-    """Yield `Label: text` lines with wrapped texts; facts without text are left out.
-
-    The value of the label `bold` is printed in bold.
-    """
-    for label, text in facts:
-        if text:
-            first, *rest = wrap(text, max(_MIN_TEXT, width - label_width))
-            yield f"{label + ':':<{label_width}}{styled(first, BOLD, colour and label == bold)}"
-            yield from (" " * label_width + line for line in rest)
+_PACK_CACHE = "/gascity/packs/"  # part of every path in the pack cache
 
 
 def use_colour(stream: TextIO, environ: Mapping[str, str]) -> bool:
@@ -161,6 +34,9 @@ def width(environ: Mapping[str, str]) -> int:
     except (OSError, ValueError, AttributeError):
         return 80
     return max(40, columns) if columns else 80  # a terminal whose size was never set reports 0
+
+
+_WHOLE_WORD = 40
 
 
 def wrap(text: str, columns: int) -> list[str]:
@@ -187,6 +63,22 @@ def wrap(text: str, columns: int) -> list[str]:
     return [*lines, rest]
 
 
+def fit(text: str, columns: int) -> list[str]:
+    """Like `wrap`, but split very long words, after a slash if there is one.
+
+    A word that fits into 40 columns with its label stays whole: a short path can be copied.
+    """
+    lines = []
+    for line in wrap(text, columns):
+        rest = line
+        while len(rest) > max(columns, _WHOLE_WORD):
+            end = rest.rfind("/", columns // 2, columns) + 1 or columns
+            lines.append(rest[:end])
+            rest = rest[end:]
+        lines.append(rest)
+    return lines
+
+
 def truncate(text: str, most: int) -> str:
     """Shorten text to at most `most` characters, with an ellipsis at its end."""
     return text if len(text) <= most else text[: max(0, most - 1)] + "…"
@@ -198,7 +90,9 @@ def truncate_start(text: str, most: int) -> str:
 
 
 def plural(count: int, noun: str) -> str:
-    """Return `1 skill`, `2 skills`."""
+    """Return `1 skill`, `2 skills`, `2 directories`."""
+    if count != 1 and noun.endswith("ry"):
+        return f"{count} {noun[:-1]}ies"
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
@@ -207,27 +101,40 @@ def display_path(root: str, path: str) -> str:
     return path[len(root) + 1 :] if path.startswith(f"{root}/") else path
 
 
-def name_packs(text: str, root: str, environ: Mapping[str, str], drafts: Mapping[str, str]) -> str:
-    """Replace paths in the pack cache with import names: `crew//pack.toml`.
+class PackNames:
+    """Replaces paths in the pack cache with import names: `crew//pack.toml`.
 
     `drafts` are texts of city files that were not written yet; they may hold the lock in question.
     """
-    from gascity.source.pack_cache import cache_directory, pack_directory
 
-    cache = cache_directory(environ)
-    if f"{cache}/packs/" not in text:
+    def __init__(self, root: str, environ: Mapping[str, str], drafts: Mapping[str, str]) -> None:
+        self._root = root
+        self._environ = environ
+        self._drafts = drafts
+        self._trees: list[tuple[str, str]] | None = None  # directories and import names
+
+    def __call__(self, text: str) -> str:
+        if _PACK_CACHE not in text or text.startswith(verbatim("")):  # content stays unchanged
+            return text
+        if self._trees is None:
+            self._trees = list(self._read())
+        for tree, binding in self._trees:
+            text = text.replace(f"{tree}/", f"{binding}//")
         return text
-    from gascity.model.repositories import parse_remote
-    from gascity.source.disk import Disk
-    from gascity.source.lock import read_lock
 
-    texts = {os.path.join(root, file): draft.encode() for file, draft in drafts.items()}
-    for lock in read_lock(Disk(root, texts)):
-        if lock.binding:
-            remote = parse_remote(lock.source)._replace(path=lock.path)
-            tree = pack_directory(cache, remote, lock.commit)
-            text = text.replace(f"{tree}/", f"{lock.binding}//").replace(tree, lock.binding)
-    return text
+    def _read(self) -> Iterator[tuple[str, str]]:
+        from gascity.model.repositories import parse_remote
+        from gascity.source.disk import Disk
+        from gascity.source.lock import read_lock
+        from gascity.source.pack_cache import cache_directory, pack_directory
+
+        cache = cache_directory(self._environ)
+        drafts = self._drafts.items()
+        texts = {os.path.join(self._root, file): text.encode() for file, text in drafts}
+        for lock in read_lock(Disk(self._root, texts)):
+            if lock.binding:
+                remote = parse_remote(lock.source)._replace(path=lock.path)
+                yield pack_directory(cache, remote, lock.commit), lock.binding
 
 
 def timestamp(at: float | None) -> str | None:
@@ -250,11 +157,14 @@ def time_ago(at: float, now: float) -> str:
 
 def to_json(value: Mapping[str, object]) -> str:
     """Return one indented JSON object with `schema` first."""
+    return escape_json(to_json_text({"schema": 1, **value}))
+
+
+def to_json_text(value: Mapping[str, object]) -> str:
+    """Return an indented JSON object, not yet escaped."""
     import json
 
-    return escape_json(
-        json.dumps({"schema": 1, **value}, indent=2, ensure_ascii=False, default=_plain)
-    )
+    return json.dumps(value, indent=2, ensure_ascii=False, default=_plain)
 
 
 def print_json(value: Mapping[str, object]) -> None:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from gascity.cli.output import BOLD, CYAN, RED, YELLOW, escape, plural, styled
 from gascity.model.problems import CityError, Place, Problem
@@ -10,9 +10,11 @@ from gascity.model.secrets import masked_line
 
 if TYPE_CHECKING:  # every command reports problems; few load agents
     from gascity.model.city import Agent
+    from gascity.store.port import StoreError
 
 _WIDEST = 76
 # For these codes the source line is not shown: it may hold a password in any form.
+_VALUE_TABLES = frozenset(("env", "headers"))
 _HIDE_LINE = ("too-large", "unparsable-target", "url-credentials", "url-unsafe", "url-scheme")
 
 
@@ -60,6 +62,10 @@ class Locator:
         text = self.text(place.file)
         if text is None:
             return None, None
+        if place.file.endswith(("/profile.md", "/profile.template.md")):
+            from gascity.source.profiles import locate_in_profile
+
+            return locate_in_profile(text, place.path)
         from gascity.toml.positions import locate, value_position
 
         return (value_position if place.of_value else locate)(text, place.path)
@@ -99,13 +105,18 @@ def problems_json(problems: Iterable[Problem], locator: Locator) -> list[dict[st
 
 
 def in_order(problems: Iterable[Problem], locator: Locator) -> list[Problem]:
-    """Sort problems by file and line, without duplicates."""
+    """Sort problems by file and line, without duplicates; packs that cannot be read come first.
+
+    Other problems may follow from them.
+    """
     return sorted(dict.fromkeys(problems), key=lambda problem: _sort_key(problem, locator))
 
 
-def _sort_key(problem: Problem, locator: Locator) -> tuple[str, int, int, str]:
+def _sort_key(problem: Problem, locator: Locator) -> tuple[bool, str, int, int, str]:
     line, col = locator.line_col(problem.place)
-    return (problem.place.file if problem.place else "", line or 0, col or 0, problem.message)
+    file = problem.place.file if problem.place else ""
+    is_cause = problem.is_error and problem.code.startswith("import-")
+    return (not is_cause, file, line or 0, col or 0, problem.message)
 
 
 def problem_lines(problem: Problem, locator: Locator, colour: bool = False) -> list[str]:
@@ -121,11 +132,19 @@ def problem_lines(problem: Problem, locator: Locator, colour: bool = False) -> l
     ]
     if problem.place is not None and line is not None and problem.code not in _HIDE_LINE:
         source = locator.source_line(problem.place.file, line)
+        if source is not None and not _VALUE_TABLES.isdisjoint(problem.place.path[:-1]):
+            source = _without_value(source)
         if problem.code != "bad-toml" or _is_statement(source):
             lines += _excerpt(source, col or 1)
     if problem.hint:
         lines.append(f"  {styled('hint', CYAN, colour)}: {escape(problem.hint)}")
     return lines
+
+
+def _without_value(source: str) -> str:
+    """Return a line up to its first value: any value of an environment may be a secret."""
+    key, equals, _ = source.partition("=")
+    return f"{key}{equals} …" if equals else source
 
 
 def _is_statement(source: str | None) -> bool:
@@ -151,17 +170,19 @@ def status_of(problems: Iterable[Problem]) -> str:
     return "error" if any(errors) else "warning" if errors else "ok"
 
 
-class CheckResult(NamedTuple):
-    """The result of one check: `details` for the table, `facts` for JSON."""
+_STORE_HINTS = {
+    "store-busy": "nothing was changed; try again, or run `city restart` if it is the controller",
+    "store-full": "nothing was changed; free some disk space and try again (run `city doctor`)",
+    "store-denied": "nothing was changed; check the owner of .gc: run `city doctor`",
+    "store-newer": "nothing was changed; upgrade city",
+    "store-broken": "run `city doctor`; `city doctor --fix` restores the newest backup",
+    "store-missing": "run `city doctor`; `city doctor --fix` restores the newest backup",
+}
 
-    name: str
-    details: str
-    problems: tuple[Problem, ...]
-    facts: Mapping[str, object]
 
-    @property
-    def status(self) -> str:
-        return status_of(self.problems)
+def store_problem(error: "StoreError") -> Problem:
+    """Return the problem of a store that cannot be used, with what the user can do."""
+    return Problem(error.code, error.message, None, _STORE_HINTS.get(error.code))
 
 
 def summary(problems: Sequence[Problem]) -> str:

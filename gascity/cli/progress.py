@@ -1,7 +1,6 @@
 """Progress on stderr: one redrawn line on a terminal, plain lines in a pipe."""
 
 import os
-import signal
 import sys
 import time
 from types import FrameType, TracebackType
@@ -14,7 +13,6 @@ _MAX_COLUMNS = 80
 _BAR = 24
 _DELAY = 1.0  # seconds before a count of files appears: most plans are applied faster
 _REDRAW = 0.1  # seconds between two drawings of a count
-_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 
 
 class Progress:
@@ -33,7 +31,9 @@ class Progress:
         self._next_count = time.monotonic() + _DELAY
 
     def __enter__(self) -> "Progress":
-        for number in _SIGNALS:
+        import signal
+
+        for number in (signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(number) is signal.SIG_DFL:  # the caller's own handler stays
                 signal.signal(number, _exit)
         return self
@@ -44,7 +44,9 @@ class Progress:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        for number in _SIGNALS:
+        import signal
+
+        for number in (signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(number) is _exit:
                 signal.signal(number, signal.SIG_DFL)
         self.clear()

@@ -8,17 +8,19 @@ from typing import TYPE_CHECKING
 import click
 
 from gascity.cli.agent.explain import setting_json, value_text, where
+from gascity.cli.check_results import CheckResult, output_checks
 from gascity.cli.command import LazyGroup, json_command
 from gascity.cli.context import CommandContext, agent_option
-from gascity.cli.output import BOLD, DIM, Column, fact_lines, json_row, print_stderr, styled
-from gascity.cli.problems import CheckResult, Locator, city_error, require_accepted
+from gascity.cli.output import BOLD, DIM, print_stderr, styled
+from gascity.cli.problems import Locator, city_error, require_accepted
+from gascity.cli.tables import Column, fact_lines, json_row
 from gascity.model.city import Agent, City
 from gascity.model.layers import Setting
 from gascity.model.names import did_you_mean
 from gascity.model.problems import Problem, warning
 from gascity.model.provider import Option, Provider
 from gascity.paths import which
-from gascity.pipeline import find_agent
+from gascity.pipeline import find_agent, rig_at
 
 if TYPE_CHECKING:
     from gascity.providers.listing import Listing, ProviderCli
@@ -36,8 +38,8 @@ def _find_provider(city: City, name: str) -> Provider:
     return city.providers[name]
 
 
-def _find_agent(city: City, reference: str) -> Agent:
-    agent = find_agent(city, reference)
+def _find_agent(context: CommandContext, city: City, reference: str) -> Agent:
+    agent = find_agent(city, reference, rig_at(city, context.cwd))
     if agent is None:
         hint = did_you_mean(reference, [str(each.name) for each in city.agents])
         raise city_error("unknown-agent", f"there is no agent `{reference}`", hint)
@@ -108,7 +110,7 @@ def show_provider(context: CommandContext, name: str, agent: str | None) -> int:
     city = context.city(all_providers=True)
     provider = _find_provider(city, name)
     if agent is not None:
-        provider = _as_seen_by(city, name, _find_agent(city, agent))
+        provider = _as_seen_by(city, name, _find_agent(context, city, agent))
     locator = context.locator()
     settings = provider.all_settings()
     row = json_row(_columns(context, city), provider)
@@ -172,7 +174,7 @@ def check_provider(context: CommandContext, name: str, agent: str | None) -> int
     with the plan. Exits with 1 if the program is missing or does not load all of it.
     """
     results = _check_program(context, name) if agent is None else _check_agent(context, name, agent)
-    return context.output_checks(results, "CHECK", facts={"provider": name, "agent": agent})
+    return output_checks(context, results, "CHECK", facts={"provider": name, "agent": agent})
 
 
 def _result(name: str, details: str, *problems: Problem) -> CheckResult:
@@ -231,10 +233,10 @@ def _can_list(kind: str, command: tuple[str, ...]) -> CheckResult:
 
 def _check_agent(context: CommandContext, name: str, reference: str) -> list[CheckResult]:
     """Compare what the program lists in an agent's directory with the plan."""
-    from gascity.cli.workdir import load_scope
+    from gascity.cli.scope import load_scope
     from gascity.mcp.servers import launch_environment
     from gascity.providers.listing import ProviderCli
-    from gascity.workdir.planner import expected_of
+    from gascity.workdir.expected import expected_of
 
     scope = load_scope(context, reference)
     agent = scope.agents[0]
@@ -340,5 +342,6 @@ provider = LazyGroup(
     "provider",
     (list_providers, show_provider, check_provider),
     help="Manage providers (the agent CLIs city can run).",
+    examples=("city provider list", "city provider show claude"),
     page="how-to/providers",
 )

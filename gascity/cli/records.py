@@ -9,15 +9,14 @@ from gascity.cli.output import (
     DIM,
     RED,
     YELLOW,
-    Column,
     display_path,
-    json_row,
     printable,
     text_lines,
     time_ago,
     timestamp,
 )
 from gascity.cli.problems import city_error
+from gascity.cli.tables import Column, json_row
 from gascity.control.permissions import SEEN
 from gascity.model.names import did_you_mean, parse_name
 from gascity.model.work import (
@@ -109,7 +108,7 @@ def session_row(session: Session, root: str) -> dict[str, object]:
 
 def session_table(context: CommandContext, sessions: Sequence[Session]) -> Iterator[str]:
     """Return the lines of a table of sessions."""
-    return context.table(_session_columns("", time.time()), sessions)
+    return context.table(_session_columns("", time.time()), sessions, "No sessions.")
 
 
 def run_row(run: Run, root: str) -> dict[str, object]:
@@ -145,9 +144,13 @@ def find_work(context: CommandContext, id: str) -> Work:
     if work is None or limits.hides(work.agent):
         listed = store.list_work(limit=_SIMILAR) if store is not None and limits.unlimited else []
         known = [item.id for item in listed]
-        # A different number is not a typo.
-        numbered = "-" in id and id.rpartition("-")[2].isdecimal()
-        similar = None if numbered else did_you_mean(id, known)
+        # One counter numbers all items: with the same number, only the prefix is wrong, and a
+        # different number is not a typo.
+        number = id.rpartition("-")[2]
+        same = [other for other in known if other.rpartition("-")[2] == number]
+        numbered = "-" in id and number.isdecimal()
+        similar = did_you_mean(id, known) if not numbered else None
+        similar = f"did you mean `{same[0]}`?" if same else similar
         hint = similar or "run `city work list` to see the work items"
         raise city_error("unknown-work", f"there is no work item `{id}`", hint)
     if limits.rule.reach == SEEN:
@@ -161,7 +164,9 @@ def _work_columns(root: str, now: float) -> tuple[Column[Work], ...]:
         Column("", lambda w: status_word(w.status), "STATUS"),
         Column("agent", lambda w: w.agent, "AGENT"),
         Column("rig", lambda w: parse_name(w.agent).rig),
-        Column("", lambda w: time_ago(w.updated, now), "AGE"),
+        Column("", lambda w: time_ago(w.created, now), "AGE"),
+        Column("", lambda w: w.branch, "BRANCH", omit_if="-", shrink=True),
+        Column("", lambda w: w.commits if w.branch else None, "COMMITS", omit_if="-"),
         Column("title", lambda w: w.title, "TITLE", lambda w: w.title),
         Column("status", lambda w: w.status),
         Column("reason", lambda w: w.reason),
@@ -178,6 +183,7 @@ def _work_columns(root: str, now: float) -> tuple[Column[Work], ...]:
         Column("commits", lambda w: w.commits),
         Column("result", lambda w: w.result._asdict() if w.result is not None else None),
         Column("log", lambda w: display_path(root, w.log) or None),
+        Column("on", lambda w: w.start_from or None),
         Column("sender", lambda w: w.sender),
         Column("parent", lambda w: w.parent or None),
         Column("depth", lambda w: w.depth),
@@ -216,7 +222,8 @@ def state_facts(
         yield from _queue_facts(work, store, word)
     if work.session:
         session = store.session(work.session)
-        name = f"{session_name(session)} ({session.id})" if session is not None else work.session
+        deleted = f"{work.session} (deleted)"
+        name = f"{session_name(session)} ({session.id})" if session is not None else deleted
         yield ("Reserved for" if work.status == OPEN else "Session"), name
     if work.attempts:
         failures = f", {work.failures} failed" if work.failures else ""

@@ -1,23 +1,35 @@
 """`city rig`: lists rigs; edits city.toml (declarations) and city.local.toml (paths)."""
 
 import os
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
+from shlex import quote
 
 import click
 
 from gascity.cli.command import LazyGroup, json_command
-from gascity.cli.context import CommandContext
-from gascity.cli.output import Column, display_path, json_row, print_stderr
+from gascity.cli.context import CommandContext, confirm
+from gascity.cli.identity import authorize
+from gascity.cli.output import display_path, print_stderr
 from gascity.cli.problems import city_error
+from gascity.cli.tables import Column, json_row
 from gascity.files import replace_file
 from gascity.model.city import City, Rig
 from gascity.model.names import is_rig_name, unknown_rig
 from gascity.model.problems import CityError
-from gascity.paths import known_rigs, rig_register
+from gascity.paths import (
+    SELECTED,
+    ForeignCityError,
+    find_root,
+    known_cities,
+    registered_rigs,
+    rig_register,
+)
 from gascity.source.disk import read_plain
 
 # `list` needs no editor, so `add` and `remove` import theirs when they run.
 
+_MOST_CITIES = 5  # named in a message
 _LOCAL = "city.local.toml"
 _LOCAL_HEAD = "# This machine's layer over city.toml. Not for git.\n"
 
@@ -63,19 +75,23 @@ def _columns(city: City) -> tuple[Column[Rig], ...]:
 @click.option("--name", metavar="NAME", help="Rig name (default: the directory name).")
 @click.option("--prefix", metavar="WORD", help="Prefix of the ids of its work items.")
 @click.option("--default-branch", metavar="BRANCH", help="Branch that worktrees start from.")
+@click.option("--select", is_flag=True, help="Commands inside the rig use this city from now on.")
 def add_rig(
     context: CommandContext,
     path: str,
     name: str | None,
     prefix: str | None,
     default_branch: str | None,
+    select: bool,
 ) -> int:
     """Add a rig, or set its path on this machine.
 
-    The declaration goes to city.toml, the path to city.local.toml.
+    The declaration goes to city.toml, the path to city.local.toml. A project may
+    belong to several cities; commands inside it use one of them.
     """
     from gascity.cli.edit import editing, write_if_valid
 
+    _use_known_city(context)
     root, target = context.root, context.path(path)
     if not os.path.isdir(target):
         hint = "PATH is the project's directory, relative to the current directory"
@@ -86,18 +102,64 @@ def add_rig(
         raise city_error("bad-name", f"invalid rig name `{name}`", hint)
     fields = {"prefix": prefix, "default_branch": default_branch}
     with editing(context) as city:
-        answer = {"name": name, "path": display_path(root, target)}
-        if _already(city, name, target):
-            text = f"Rig {name} already exists: {target}"
-            return context.output({**answer, "changed": []}, lambda: [text])
-        files = _added(city, name, target, {k: v for k, v in fields.items() if v})
-        write_if_valid(context, city, files)
-        _register(context.environ, os.path.realpath(target), root)
-    lines = [f"Added rig {name}: {target}", f"  updated {', '.join(files)}"]
-    context.output({**answer, "changed": list(files)}, lambda: [*lines, "Next: `city rig list`"])
-    if not _ignored(root) and not context.as_json:
+        files: dict[str, str] = {}
+        lines = [f"Rig {name} already exists: {target}"]
+        known = _already(city, name, target)
+        if not known:
+            files = _added(city, name, target, {k: v for k, v in fields.items() if v})
+            write_if_valid(context, city, files)
+            lines = [f"Added rig {name}: {target}", f"  updated {', '.join(files)}"]
+    selected = _select_city(context, root, target, select, ask=not known)
+    if selected != root or select:
+        lines.append(f"  commands inside it use the city {selected}")
+    if selected != root:
+        again = f"city --city {quote(root)} rig add {quote(target)} --name {name} --select"
+        lines.append(f"  to use {root} there: `{again}`")
+    answer = {"name": name, "path": display_path(root, target), "changed": list(files)}
+    next_step = [] if known else ["Next: `city rig list`"]
+    context.output({**answer, "selected": selected}, lambda: [*lines, *next_step])
+    if not known and not _ignored(root) and not context.as_json:
         print_stderr(f"note: {_LOCAL} holds paths of this machine; add it to .gitignore")
     return 0
+
+
+def _use_known_city(context: CommandContext) -> None:
+    """Outside any city, use the only one that the user has; CityError if there are several."""
+    cities = known_cities(context.environ) if context.found_root() is None else []
+    if len(cities) > 1:
+        named = [f"`city --city {quote(city)} rig add …`" for city in cities[:_MOST_CITIES]]
+        message = f"no city.toml in {context.cwd} or a parent directory"
+        raise city_error("no-city", message, f"you have several cities: {', '.join(named)}")
+    if cities:
+        print_stderr(f"note: using the city {cities[0]}")
+        context.city_option = cities[0]
+        authorize(context, "rig add")  # its sessions may call this from anywhere
+
+
+def _select_city(context: CommandContext, root: str, rig: str, select: bool, *, ask: bool) -> str:
+    """Register which city commands inside a rig use, and return it.
+
+    A project that already belongs to another city keeps using that one, unless the user wants
+    this one.
+    """
+    environ = {key: value for key, value in context.environ.items() if key != "CITY_ROOT"}
+    real = os.path.realpath(rig)
+    try:
+        other = find_root(rig, environ)
+    except ForeignCityError as error:
+        other = error.root
+    if other is None or os.path.realpath(other) == os.path.realpath(root):
+        if real not in (row[0] for row in registered_rigs(environ)):
+            register_rig(environ, real, root)
+        return root
+    terminal = sys.stdin.isatty() and sys.stderr.isatty() and not context.as_json
+    if ask and not select and terminal:
+        print_stderr(f"{rig} already belongs to the city {other}.")
+        select = confirm(f"Use {root} for commands inside it?")
+    if not select:
+        return other
+    register_rig(environ, real, root, selected=True)
+    return root
 
 
 def _already(city: City, name: str, target: str) -> bool:
@@ -146,12 +208,30 @@ def _ignored(root: str) -> bool:
     return _LOCAL.encode() in (read_plain(f"{root}/.gitignore") or b"")
 
 
-def _register(environ: Mapping[str, str], rig: str, city: str | None) -> None:
-    """Register the rig's city, so that commands inside the rig find it; failing is not fatal."""
-    pairs = {known: root for known, root in known_rigs(environ) if known != rig}
-    if city is not None:
-        pairs[rig] = city
-    text = "".join(f"{known}\t{root}\n" for known, root in pairs.items())
+def register_rig(
+    environ: Mapping[str, str], rig: str, city: str, *, selected: bool = False
+) -> None:
+    """Register the rig's city, so that commands inside the rig find it; failing is not fatal.
+
+    A selected one also wins over a city.toml in the rig.
+    """
+    others = [row for row in registered_rigs(environ) if row[0] != rig]
+    _write_register(environ, [*others, (rig, city, selected)])
+
+
+def _unregister(environ: Mapping[str, str], rig: str, city: str) -> None:
+    """Forget that a rig belongs to this city."""
+    rows = registered_rigs(environ)
+    others = [row for row in rows if row[0] != rig or os.path.realpath(row[1]) != city]
+    if others != rows:
+        _write_register(environ, others)
+
+
+def _write_register(environ: Mapping[str, str], rows: Sequence[tuple[str, str, bool]]) -> None:
+    text = "".join(
+        f"{rig}\t{city}\t{SELECTED}\n" if selected else f"{rig}\t{city}\n"
+        for rig, city, selected in rows
+    )
     try:
         replace_file(rig_register(environ), text.encode("utf-8", "surrogateescape"))
     except OSError as error:
@@ -190,7 +270,7 @@ def remove(context: CommandContext, name: str, force: bool) -> int:
         write_if_valid(context, city, files)
         path = os.path.realpath(os.path.join(city.root, rig.path)) if rig.path else None
         if path:
-            _register(context.environ, path, None)
+            _unregister(context.environ, path, os.path.realpath(city.root))
     cleaned = _clean(context, path) if path else []
     return context.output(
         {"name": name, "changed": list(files), "swept": cleaned},
@@ -213,7 +293,7 @@ def _clean(context: CommandContext, rig: str) -> list[str]:
 
     A worktree with uncommitted work is kept and reported.
     """
-    from gascity.cli.workdir import directories, load_scope, new_applier, print_kept
+    from gascity.cli.scope import directories, load_scope, new_applier, print_kept
     from gascity.workdir.decide.context import Choices
 
     scope = load_scope(context, None, ignore_errors=True)
@@ -232,5 +312,6 @@ rig = LazyGroup(
     "rig",
     (list_rigs, add_rig, remove),
     help="Manage rigs (the projects agents work on).",
+    examples=("city rig list", "city rig add ~/src/shop"),
     page="how-to/rigs",
 )

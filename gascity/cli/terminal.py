@@ -132,6 +132,8 @@ def rendered(line: str, raw: bool = False) -> str:
 
     With `raw`, a line of content is not escaped.
     """
+    if line.isprintable():  # most lines; neither of our marks is
+        return line
     content = line.startswith(_VERBATIM)
     start, *pieces = line.removeprefix(_VERBATIM).split(_MARK)
     keep = raw and content
@@ -153,7 +155,7 @@ def is_terminal() -> bool:
 
 def output_bytes(lines: Iterable[str], raw: bool) -> bytes:
     """Return lines as the bytes to write; `raw` keeps lines of content unchanged."""
-    return b"".join(_encoded(rendered(line, raw) + "\n") for line in lines)
+    return b"".join([_encoded(rendered(line, raw) + "\n") for line in lines])
 
 
 def print_stdout(*lines: str) -> None:
@@ -196,10 +198,10 @@ def _on_screen(text: str) -> str:
     return printable(text.replace("\r\n", "\n"))
 
 
-def write_json(text: str) -> None:
+def write_json(text: str, end: str = "\n") -> None:
     """Write JSON to stdout, with control characters in strings as JSON escapes."""
     sys.stdout.flush()
-    sys.stdout.buffer.write((escape_json(text) + "\n").encode())
+    sys.stdout.buffer.write((escape_json(text) + end).encode())
 
 
 def redraw_line(text: str) -> None:

@@ -16,12 +16,14 @@ from gascity.control.client import (
     ensure_controller,
     is_starting,
     launch_controller,
+    not_responding,
     send_request,
+    silent_controller,
 )
-from gascity.control.decide.reasons import city_stopped, no_controller
+from gascity.control.decide.reasons import city_stopped, controller_hung, no_controller
 from gascity.control.decide.types import Blocked
 from gascity.control.paths import controller_log
-from gascity.control.permissions import CONTROL
+from gascity.model.capabilities import CONTROL
 from gascity.model.problems import CityError
 from gascity.model.work import FINISHED, OPEN, WAITING, Session, Work
 from gascity.store.port import Store
@@ -47,12 +49,14 @@ def wait_for_write(store: Store, timeout: float = _RECHECK) -> None:
     wait_until(store.changed, timeout, _POLL)
 
 
-def launch_and_wait(context: CommandContext) -> None:
-    """Start a controller in the background and wait until it answers."""
+def launch_and_wait(context: CommandContext) -> int:
+    """Start a controller in the background, wait until it answers, and return its pid."""
     root = context.root
     log = controller_log(root)
     before = os.path.getsize(log) if os.path.exists(log) else 0
     pid = launch_controller(root, context.environ)
+
+    answers: list[int] = []
 
     def up() -> bool:
         try:
@@ -61,10 +65,14 @@ def launch_and_wait(context: CommandContext) -> None:
             ended = True  # another controller got the lock first, and this one exited
         if ended and not controller_state(root).running:
             raise _start_failure(log, before)
-        return send_request(root, {"op": "ping", **sender(context.environ)}) is not None
+        reply = send_request(root, {"op": "ping", **sender(context.environ)}, again=True)
+        answers.extend([int(reply["pid"])] if reply and "pid" in reply else [])
+        return reply is not None
 
     if not wait_until(up, START_TIMEOUT):
         raise _start_failure(log, before)
+    # Its own answer: it may exit right after, and then nothing else knows its pid.
+    return answers[-1] if answers else pid
 
 
 def _start_failure(log: str, before: int) -> CityError:
@@ -78,6 +86,22 @@ def _start_failure(log: str, before: int) -> CityError:
     message = "the controller failed to start" + (f": {messages[-1]}" if messages else "")
     hint = f"run `city start --foreground` to see why; log: {log}"
     return city_error("controller-failed", message, hint)
+
+
+def unresponsive_controller(context: CommandContext) -> CityError | None:
+    """Return the error of a controller that does not respond; None if it does or none is running.
+
+    Waits for at most two seconds.
+    """
+    send_request(context.root, {"op": "ping", **sender(context.environ)})
+    pid = silent_controller(context.root)
+    return None if pid is None else hung_error(pid)
+
+
+def hung_error(pid: int) -> CityError:
+    """Return the error of a controller that does not respond."""
+    hint = "run `city restart` to replace it; sessions keep running"
+    return city_error("controller-hung", not_responding(pid), hint)
 
 
 def start_controller(context: CommandContext) -> None:
@@ -95,7 +119,7 @@ def wait_for_session(
 ) -> Session:
     """Return the session once the condition holds, at the timeout, or when it is deleted.
 
-    Raises CityError if no controller runs that could act on it.
+    Raises CityError if no controller runs that could act on it, or it does not respond.
     """
     store = context.store()
     start = controller_seen = time.monotonic()
@@ -107,6 +131,8 @@ def wait_for_session(
         if now - start > 1 and not notified:
             notified = True
             print_stderr(f"city: waiting: {doing} …")
+        if now - start > _RECHECK and (error := unresponsive_controller(context)) is not None:
+            raise error
         if controller_state(context.root).running:
             controller_seen = now
         elif now - controller_seen > _CONTROLLER_START:
@@ -136,33 +162,47 @@ class WorkWaiter:
     """Waits for one work item.
 
     `start_controller`: start one if it is killed meanwhile. `first_event` is the last event before
-    the item was enqueued.
+    the item was enqueued. `timeout`: seconds to wait at most; None: no limit.
     """
 
     def __init__(
-        self, context: CommandContext, id: str, start_controller: bool, first_event: int
+        self,
+        context: CommandContext,
+        id: str,
+        start_controller: bool,
+        first_event: int,
+        timeout: float | None = None,
     ) -> None:
         self.context = context
         self.id = id
+        self._end = None if timeout is None else time.monotonic() + timeout
         self.start_controller = start_controller
         self._first_event = first_event
         self._absence = ControllerAbsence(context.root)
         self._told = ""  # what its session waits for, as printed last
+        self._told_hung = False
 
     def wait(self) -> tuple[Work, Blocked | None]:
-        """Return the item once it finished, or with the reason why it stays blocked."""
+        """Return the item once it finished, or with the reason why it stays blocked.
+
+        At the timeout, return it as it is.
+        """
         checked_at = -_RECHECK
-        while (work := self._work()).status not in FINISHED:
+        while (work := self.work()).status not in FINISHED:
             now = time.monotonic()
+            left = _RECHECK if self._end is None else min(_RECHECK, self._end - now)
+            if left <= 0:
+                break
             if now - checked_at >= _RECHECK:
                 checked_at = now
                 blocked = self._blocked(work)
                 if blocked is not None:
                     return work, blocked
-            wait_for_write(self.context.store())
+            wait_for_write(self.context.store(), left)
         return work, None
 
-    def _work(self) -> Work:
+    def work(self) -> Work:
+        """Return the item as it is now; CityError if it was deleted."""
         work = self.context.store().work(self.id)
         if work is None:
             raise city_error("unknown-work", f"{self.id} was deleted")
@@ -173,9 +213,18 @@ class WorkWaiter:
         if not controller_state(self.context.root).running:
             return self._without_controller(absent)
         if work.status == OPEN:
-            return lasting_blocks(self.context, work.id).get(work.id)
+            blocks = lasting_blocks(self.context, work.id)
+            self._tell_if_hung()
+            return blocks.get(work.id)
         self._tell_if_waiting(work)
         return None
+
+    def _tell_if_hung(self) -> None:
+        """Print once that the controller does not respond; it may recover, so keep waiting."""
+        pid = silent_controller(self.context.root)
+        if pid is not None and not self._told_hung:
+            self._told_hung = True
+            print_stderr(f"{self.id}: {controller_hung(pid).message}")
 
     def _tell_if_waiting(self, work: Work) -> None:
         """Print once that the session of a running item needs its user."""

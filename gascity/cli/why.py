@@ -8,10 +8,13 @@ import click
 
 from gascity.cli.command import json_command
 from gascity.cli.context import CommandContext
-from gascity.cli.output import BOLD, fact_lines, styled, time_ago, timestamp, wrap
+from gascity.cli.fast_sling import sender
+from gascity.cli.output import BOLD, styled, time_ago, timestamp, wrap
 from gascity.cli.records import LABEL, decision_row, repeats, session_name, state_facts
 from gascity.cli.session.find import find_agent_or_session
+from gascity.cli.tables import fact_lines
 from gascity.control.blocked import blocked_as_shown, reason_note
+from gascity.control.client import send_request
 from gascity.control.decide.types import Blocked
 from gascity.model.problems import CityError, Problem
 from gascity.model.work import CLAIMED, LIVE, OPEN, Decision, Session, Work, status_word
@@ -98,6 +101,7 @@ def _of_work(context: CommandContext, store: Store, work: Work) -> _Subject:
     if work.status != OPEN:
         about = (work.id, work.session) if work.session else (work.id,)
         return _Subject("work", work.id, facts, about, since=work.created)
+    send_request(context.root, {"op": "ping", **sender(context.environ)})  # does it respond?
     blocked = blocked_as_shown(store, context.root, work.agent, work)
     return _Subject("work", work.id, facts, (work.id, work.agent), blocked, work.created)
 
@@ -130,6 +134,8 @@ def _of_agent(context: CommandContext, store: Store | None, name: str) -> _Subje
         ("Sessions", ", ".join(f"{session_name(s)} ({s.state})" for s in live) or "none"),
         *((("Reason", reason),) if reason else ()),
     )
+    if counts[OPEN]:
+        send_request(context.root, {"op": "ping", **sender(context.environ)})  # does it respond?
     blocked = blocked_as_shown(store, context.root, name) if counts[OPEN] else ()
     return _Subject("agent", name, facts, (name, *(session.id for session in sessions)), blocked)
 

@@ -1,126 +1,45 @@
-"""Working directories: `city plan`, `apply` and `undo`, and `city overlay list`."""
+"""Working directories: `city plan` and `apply`, and the directories that a command is about."""
 
-import os
-import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from gascity.cli.command import LazyGroup, json_command
+from gascity.cli.command import json_command
 from gascity.cli.context import (
     CommandContext,
-    agent_option,
     complete_agent,
-    machine,
-    note_unconfigured,
 )
-from gascity.cli.output import BOLD, Column, json_row, print_stderr, styled
+from gascity.cli.output import BOLD, plural, print_stderr, styled
 from gascity.cli.problems import problems_json
+from gascity.cli.scope import (
+    city_errors,
+    directories,
+    load_scope,
+    new_applier,
+    print_kept,
+    session_place,
+)
 from gascity.cli.session.find import find_session, refuse_both, session_option
 from gascity.compose.asset_dirs import BUILT_IN_ORIGIN
-from gascity.location import Site
 from gascity.mcp.delivery import LAUNCH
-from gascity.model.plan import ABSENT, KEEP, REMOVE, WRITE, Step
-from gascity.model.problems import CityError, Problem
-from gascity.workdir.decide.context import Choices, resolvable
+from gascity.model.plan import KEEP, REMOVE, Step
+from gascity.model.problems import Problem
+from gascity.workdir.decide.context import Choices
 from gascity.workdir.planner import (
     DirectoryPlan,
     PlanningScope,
     differs,
-    open_scope,
     problems_of,
-    session_sites,
 )
 
 if TYPE_CHECKING:
-    from gascity.model.work import Session
-    from gascity.workdir.applier import Applier, ApplyResult
+    from gascity.workdir.applier import ApplyResult
     from gascity.workdir.fingerprint import Drift
 
 
-def load_scope(
-    context: CommandContext, agent: str | None, *, ignore_errors: bool = False
-) -> PlanningScope:
-    """Load the city for planning. Raises CityError for a broken city or a broken selected agent.
-
-    With `ignore_errors`, for undo and clean-up, which add nothing, it loads what it can.
-    """
-    scope = open_scope(context.root, context.environ, machine(), agent)
-    errors = [problem for problem in scope.planner.city.problems if problem.is_error]
-    if errors and not ignore_errors:
-        # Files of an agent that cannot be read would look unwanted and be removed.
-        raise CityError(*errors)
-    for selected in scope.agents:
-        if agent is not None and selected.broken and not ignore_errors:
-            raise CityError(*selected.problems)
-        if selected is scope.planner.city.unconfigured.get(selected.name.bare):
-            note_unconfigured(selected.name)
-    return scope
-
-
-def directories(scope: PlanningScope) -> list[tuple[str, Sequence[Site]]]:
-    """Return the directories of the selected agents and their sessions with all their sites.
-
-    If all agents are selected, also directories that no agent uses any more.
-    """
-    planner = scope.planner
-    selected = planner.directories(scope.agents)
-    for root, site in session_sites(planner, scope.agents).items():
-        selected.setdefault(root, [site])
-    if scope.selected is None:
-        unused = [root for root in planner.ledgers.roots() if root not in selected]
-        return [*selected.items(), *((root, ()) for root in _idle(planner.city.root, unused))]
-    others = planner.directories(agent for agent in planner.city.agents if not agent.broken)
-    return [
-        (root, [*sites, *(site for site in others.get(root, ()) if site not in sites)])
-        for root, sites in selected.items()
-    ]
-
-
-def _idle(city: str, roots: list[str]) -> list[str]:
-    """Return the directories in which no live session works."""
-    from gascity.store import open_store, store_exists
-
-    if not roots or not store_exists(city):
-        return roots
-    store = open_store(city)
-    busy = {os.path.realpath(s.workdir) for s in store.sessions(live=True) if s.workdir}
-    store.close()
-    return [root for root in roots if root not in busy]
-
-
-def session_place(scope: PlanningScope, session: "Session") -> tuple[str, Sequence[Site]]:
-    """Return the directory of a session, current or future, and all its sites."""
-    places = dict(directories(scope))
-    root = os.path.realpath(session.workdir) if session.workdir else ""
-    if root not in places:
-        agent, alias = scope.agents[0], session.alias
-        site = scope.planner.sites.for_session(agent, alias, max(session.slot, 1))
-        root = os.path.realpath(site.workdir)
-        places.setdefault(root, [site])
-    return root, places[root]
-
-
-def new_applier(context: CommandContext, scope: PlanningScope) -> "Applier":
-    """Return an applier whose run is named after the current time."""
-    from gascity.cli.progress import Progress
-    from gascity.workdir.applier import Applier
-
-    seconds, rest = divmod(time.time_ns(), 10**9)
-    run = f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime(seconds))}.{rest // 1000:06d}Z"
-    progress = Progress(context).count_files
-    return Applier(scope.planner, run, lambda text: print_stderr(f"city: {text}"), progress)
-
-
-def print_kept(scope: PlanningScope, root: str, kept: Iterable[Step]) -> bool:
-    """Print kept files to stderr; True if --adopt or --force would resolve any of them."""
-    any_resolvable = False
-    for step in kept:
-        any_resolvable = any_resolvable or resolvable(step)
-        path = scope.planner.disk.shown(root if step.path == "." else f"{root}/{step.path}")
-        print_stderr(f"kept: {path}: {step.reason}")
-    return any_resolvable
+_AT_LAUNCH = "MCP servers at launch"
 
 
 class _AgentRow(NamedTuple):
@@ -163,7 +82,7 @@ def _agent_rows(
             value = {
                 "name": name,
                 "workdir": scope.planner.disk.shown(planned.root),
-                **{key: list(map(_step_json, grouped[key].get(name, ()))) for key in keys},
+                **{key: list(map(step_json, grouped[key].get(name, ()))) for key in keys},
                 "problems": problems_json(problems, locator),
                 **_launch_json(scope, planned, name),
             }
@@ -191,7 +110,7 @@ def _steps_of(planned: DirectoryPlan, steps: Iterable[Step], only: str | None) -
     return [step for step in steps if only is None or only in planned.claimants(step)]
 
 
-def _step_json(step: Step) -> dict[str, object]:
+def step_json(step: Step) -> dict[str, object]:
     keys = ("op", "path", "source", "layer", "reason")
     return {key: getattr(step, key) for key in keys}
 
@@ -223,14 +142,14 @@ def _nothing_to_do(rows: Iterable[_AgentRow]) -> str:
 
 def _step_lines(step: Step, start: str, columns: int) -> list[str]:
     """Return a step as one line, or two if it does not fit."""
-    whole = start + _step_line(step)
+    whole = start + step_line(step)
     head = f"{start}{step.op:<8} {step.path}"
     if len(whole) <= columns or len(whole) == len(head):
         return [whole]
     return [head, f"{start}{' ' * 9}{whole[len(head) :].lstrip(': ')}"]
 
 
-def _step_line(step: Step) -> str:
+def step_line(step: Step) -> str:
     """Return a step as text: operation, path, source, reason."""
     parts = [f"{step.op:<8} {step.path}"]
     if step.op not in (KEEP, REMOVE) and step.source:
@@ -242,20 +161,23 @@ def _step_line(step: Step) -> str:
 
 
 @json_command(
-    examples=("city plan", "city plan mayor", "city plan --check"),
+    examples=("city plan --stat", "city plan mayor", "city plan --check"),
     page="how-to/working-directories",
 )
 @click.argument("agent", required=False, shell_complete=complete_agent)
 @session_option
+@click.option("--stat", is_flag=True, help="Show the number of changes per directory.")
 @click.option("--check", is_flag=True, help="Exit with 1 if anything would change.")
-def plan(context: CommandContext, agent: str | None, session: str | None, check: bool) -> int:
+def plan(
+    context: CommandContext, agent: str | None, session: str | None, stat: bool, check: bool
+) -> int:
     """Show what `city apply` would change.
 
     Prints a diff for one agent, or for all agents without AGENT.
     """
     refuse_both(agent, session)
     target = find_session(context, session) if session is not None else None
-    scope = load_scope(context, target.agent if target else agent)
+    scope = load_scope(context, agent, target)
     only = str(scope.agents[0].name) if scope.selected is not None else None
     places = [session_place(scope, target)] if target else directories(scope)
     plans = [scope.planner.plan(root, sites, Choices(), scope.selected) for root, sites in places]
@@ -267,12 +189,19 @@ def plan(context: CommandContext, agent: str | None, session: str | None, check:
         drift = [part._asdict() for part in drifted]
         rows[0].value.update(fingerprint=fingerprint, drift=drift)
     extra = {"session": target.id} if target else {}
+    errors = city_errors(scope)
     code = context.output(
-        {"agents": [row.value for row in rows], **extra},
-        lambda: _plan_lines(context, scope, plans, only, rows, drifted),
+        {"agents": [row.value for row in rows], **extra, **_errors_json(context, errors)},
+        lambda: _plan_lines(context, scope, plans, only, rows, drifted, stat),
         [problem for row in rows for problem in row.problems],
     )
-    return 1 if check and any(_differs(scope, planned, only) for planned in plans) else code
+    if check and any(_differs(scope, planned, only) for planned in plans):
+        return 1
+    return 1 if errors and only is None else code
+
+
+def _errors_json(context: CommandContext, errors: Sequence[Problem]) -> dict[str, object]:
+    return {"problems": problems_json(errors, context.locator())} if errors else {}
 
 
 def _differs(scope: PlanningScope, planned: DirectoryPlan, only: str | None) -> bool:
@@ -300,31 +229,59 @@ def _plan_lines(
     only: str | None,
     rows: Sequence[_AgentRow],
     drifted: "Sequence[Drift]",
+    stat: bool,
 ) -> Iterator[str]:
-    from gascity.cli.diff import step_diff
+    """Yield a summary, for a whole city first, and the changes of each directory."""
+    changed = list(_changed_directories(scope, plans, only))
+    summary = _counted([step for directory in changed for step in directory.steps])
+    whole_city = only is None and bool(changed)
+    if whole_city:
+        yield f"{plural(len(changed), 'directory')}: {summary or _AT_LAUNCH}"
+        yield ""
+    for directory in changed:
+        if stat:
+            yield _heading(context, scope, directory.plan, directory.steps, only)
+            yield f"  {_counted(directory.steps, hint='') or _AT_LAUNCH}"
+        else:
+            yield from _directory_lines(context, scope, directory, only)
+    for part in drifted:
+        yield f"changed since the last apply: {part.part} (takes effect: {part.effect})"
+    if not changed:
+        yield _nothing_to_do(rows)
+    elif summary and not whole_city:
+        yield summary
 
-    quiet = True
-    changes: list[Step] = []
+
+class _ChangedDirectory(NamedTuple):
+    """A directory in which a plan changes something: its steps and the servers at launch."""
+
+    plan: DirectoryPlan
+    steps: list[Step]
+    launched: list[str]
+
+
+def _changed_directories(
+    scope: PlanningScope, plans: Iterable[DirectoryPlan], only: str | None
+) -> Iterator[_ChangedDirectory]:
     for planned in plans:
         steps = _steps_of(planned, planned.steps, only)
         pending = planned.pending_launches(scope.planner.city.root)
         launched = list(_launch_lines(planned, pending, only))
-        if not steps and not launched:
-            continue
-        quiet = False
-        changes += steps
-        yield _heading(context, scope, planned, steps, only, "# ")
-        for step in steps:
-            yield from _step_lines(step, "# ", context.width)
-            yield from step_diff(scope.planner, planned, step, context.colour)
-        yield from (f"# {line}" for line in launched)
-        yield ""
-    for part in drifted:
-        yield f"changed since the last apply: {part.part} (takes effect: {part.effect})"
-    if quiet:
-        yield _nothing_to_do(rows)
-    elif changes:
-        yield _counted(changes)
+        if steps or launched:
+            yield _ChangedDirectory(planned, steps, launched)
+
+
+def _directory_lines(
+    context: CommandContext, scope: PlanningScope, directory: _ChangedDirectory, only: str | None
+) -> Iterator[str]:
+    from gascity.cli.diff import step_diff
+
+    yield _heading(context, scope, directory.plan, directory.steps, only, "# ")
+    for step in directory.steps:
+        yield from _step_lines(step, "# ", context.width)
+        yield from step_diff(scope.planner, directory.plan, step, context.colour)
+    yield from (f"# {line}" for line in directory.launched)
+    yield ""
 
 
 def _heading(
@@ -340,13 +297,14 @@ def _heading(
     return styled(f"{start}{directory}  ({names})", BOLD, context.colour)
 
 
-def _counted(steps: list[Step]) -> str:
-    """Return `3 write, 1 link, 2 keep`, in order of first appearance."""
-    counts: dict[str, int] = {}
-    for step in steps:
-        counts[step.op] = counts.get(step.op, 0) + 1
+def _counted(steps: Iterable[Step], hint: str = "; run `city apply` to apply") -> str:
+    """Return `3 write, 1 link, 2 keep`, in order of first appearance.
+
+    The hint follows if any of the steps changes something.
+    """
+    counts = Counter(step.op for step in steps)
     text = ", ".join(f"{count} {op}" for op, count in counts.items())
-    return f"{text}; run `city apply` to apply" if set(counts) - {KEEP} else text
+    return text + hint if set(counts) - {KEEP} else text
 
 
 @json_command(
@@ -380,14 +338,15 @@ def apply(context: CommandContext, agent: str | None, adopt: bool, force: bool) 
             refresh(context.root, scope.planner.city)
     outcomes = [_Outcome(r.plan, {"done": r.done, "kept": r.kept}, r.problems) for r in results]
     rows = _agent_rows(context, scope, outcomes, ("done", "kept"), only)
+    errors = city_errors(scope)
     context.output(
-        {"agents": [row.value for row in rows]},
+        {"agents": [row.value for row in rows], **_errors_json(context, errors)},
         lambda: _apply_lines(context, scope, results, only, rows),
     )
     if not context.as_json:
         _print_all_kept(scope, results, only)
         context.print_problems(problem for row in rows for problem in row.problems)
-    return int(any(row.broken for row in rows))
+    return int(any(row.broken for row in rows) or (only is None and bool(errors)))
 
 
 def _apply_lines(
@@ -423,159 +382,3 @@ def _print_all_kept(
         resolvable = print_kept(scope, result.plan.root, kept) or resolvable
     if resolvable:
         print_stderr("hint: `city apply --adopt` accepts them unchanged, `--force` overwrites them")
-
-
-class _Undone(NamedTuple):
-    """One directory after an undo, with its agents."""
-
-    root: str
-    agents: tuple[str, ...]
-    done: tuple[Step, ...]
-    kept: tuple[Step, ...]
-
-
-@json_command(examples=("city undo", "city undo mayor"), page="how-to/working-directories")
-@click.argument("agent", required=False, shell_complete=complete_agent)
-def undo(context: CommandContext, agent: str | None) -> int:
-    """Revert the last apply.
-
-    Repeat it to go further back; city keeps the last ten. Without AGENT, reverts all
-    that the last apply changed. Files modified since are kept and listed.
-    """
-    scope = load_scope(context, agent, ignore_errors=True)
-    undone = _undo(context, scope, agent)
-    shown = scope.planner.disk.shown
-    rows = [
-        {
-            "name": name,
-            "workdir": shown(directory.root),
-            "done": list(map(_step_json, directory.done)),
-            "kept": list(map(_step_json, directory.kept)),
-            "problems": [],
-        }
-        for directory in undone
-        for name in directory.agents
-    ]
-
-    def lines() -> Iterator[str]:
-        if not undone:
-            yield "Nothing to undo."
-        for directory in undone:
-            head = f"{shown(directory.root)}  ({', '.join(directory.agents)})"
-            yield styled(head, BOLD, context.colour)
-            yield from (f"  {_step_line(step)}" for step in directory.done)
-
-    context.output({"agents": rows}, lines)
-    if not context.as_json:
-        for directory in undone:
-            print_kept(scope, directory.root, directory.kept)
-    return 0
-
-
-def _undo(context: CommandContext, scope: PlanningScope, agent: str | None) -> list[_Undone]:
-    from gascity.workdir.applier import SESSION_RUN
-
-    applier = new_applier(context, scope)
-    journal = scope.planner.apply_state.journal
-    own: list[str] = []
-    roots = sorted(journal.roots())
-    if agent is not None:
-        places = directories(scope)
-        own = [root for root, sites in places if not sites[0].suffix]
-        roots = [root for root, _ in places]
-    records = [record for root in roots if (record := journal.last(root)) is not None]
-    # An undo without AGENT skips what sessions wrote at their start: no user ran that.
-    records = [r for r in records if r.root in own or not r.run.endswith(SESSION_RUN)]
-    last = max((record.run for record in records), default="")
-    undone = []
-    for record in (record for record in records if record.run == last):
-        recorded = tuple(scope.planner.apply_state.ledgers.read(record.root).agents)
-        result = applier.undo(record.root, record.run)
-        names = record.agents or recorded or tuple(str(agent.name) for agent in scope.agents)
-        restored = (
-            Step(REMOVE, change.path, "", "", "created by apply")
-            if change.before.kind == ABSENT
-            else Step(WRITE, change.path, "", "", "previous content")
-            for change in result.restored
-        )
-        kept = tuple(Step(KEEP, change.path, "", "", "modified since") for change in result.kept)
-        undone.append(_Undone(record.root, names, tuple(restored), kept))
-    return undone
-
-
-class _OverlayFile(NamedTuple):
-    path: str
-    source: str
-    layer: str
-    provider: str
-    mode: int
-
-
-_OVERLAY_COLUMNS: tuple[Column[_OverlayFile], ...] = (
-    Column("path", lambda file: file.path, "PATH"),
-    Column("source", lambda file: file.source),
-    Column("layer", lambda file: file.layer, "LAYER"),
-    Column("provider", lambda file: file.provider or None, "PROVIDER"),
-    Column("mode", lambda file: f"{file.mode:04o}", "MODE"),
-    # The path of a built-in file in the installed package says nothing.
-    Column("", str, "SOURCE", lambda f: "" if f.layer == BUILT_IN_ORIGIN else f.source),
-)
-
-
-@json_command(
-    "list",
-    examples=("city overlay list --agent mayor", "city overlay list --agent mayor --json"),
-    page="how-to/overlays",
-)
-@agent_option("Agent whose files to list.", required=True)
-def list_overlay_files(context: CommandContext, agent: str) -> int:
-    """List an agent's overlay files.
-
-    Shows the layer of each file and which files it overrides.
-    """
-    scope = load_scope(context, agent)
-    selected = scope.agents[0]
-    root, sites = directories(scope)[0]  # the agent's own; those of its sessions follow
-    planned = scope.planner.plan(root, sites, Choices(), scope.selected)
-    overlays = planned.requirements.overlays[str(selected.name)]
-    selection = overlays.selection
-    files = [
-        _OverlayFile(path, file.source, origin, file.provider, file.mode)
-        for path, layered in sorted(selection.files.items())
-        for file, origin in zip(layered.files, layered.origins, strict=True)
-    ]
-    unmanaged = (step for step in planned.steps if step.op == KEEP and step.path in selection.files)
-    not_written = sorted(
-        [
-            *((step.path, step.source, step.reason) for step in unmanaged),
-            *((file.path, file.source, _why_unused(file.by)) for file in selection.kept),
-        ]
-    )
-
-    def lines() -> Iterator[str]:
-        yield from context.table(_OVERLAY_COLUMNS, files, "No overlay files.")
-        for file in selection.shadowed:
-            yield f"overridden: {file.source} (by {file.by})"
-        for path, _, reason in not_written:
-            yield f"not written: {path} ({reason})"
-
-    answer = {
-        "files": [json_row(_OVERLAY_COLUMNS, file) for file in files],
-        "shadowed": [file._asdict() for file in selection.shadowed],
-        "kept": [
-            dict(zip(("path", "source", "reason"), kept, strict=True)) for kept in not_written
-        ],
-        "agent": str(selected.name),
-        "workdir": scope.planner.disk.shown(root),
-        "problems": context.problems_json(overlays.problems),
-    }
-    return context.output(answer, lines, overlays.problems)
-
-
-def _why_unused(by: str) -> str:
-    return f"fallback; {by} exists" if by else "fallback; the file exists"
-
-
-overlay = LazyGroup(
-    "overlay", (list_overlay_files,), help="List overlay files.", page="how-to/overlays"
-)

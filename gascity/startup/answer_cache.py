@@ -49,7 +49,8 @@ _COARSE_NS = 2_000_000_000
 
 def answer(arguments: Sequence[str], environ: Mapping[str, str]) -> int | None:
     """Print a stored answer and return its exit code, or return None if there is no valid one."""
-    shape = _CACHED_COMMANDS.get(tuple(arguments))
+    words = tuple("list" if word == "ls" else word for word in arguments)
+    shape = _CACHED_COMMANDS.get(words)
     if shape is None or "_CITY_COMPLETE" in environ:
         return None
     try:

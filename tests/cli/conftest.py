@@ -36,6 +36,7 @@ name = "dock"
 [[rigs.patches]]
 agent = "crew.pilot"
 max_active_sessions = 2
+isolation = "none"
 """,
     "city.local.toml": '[[rigs]]\nname = "dock"\npath = "rigs/dock"\n',
     "rigs/dock/README.md": "A dock.\n",

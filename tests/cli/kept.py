@@ -1,7 +1,10 @@
 """A city with a store in it, and sessions whose side of things can be taken."""
 
+import os
+import subprocess
+import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,10 +39,12 @@ WORK = {
     "failures": int,
     "parent": TEXT,
     "depth": int,
+    "on": TEXT,
     "sender": str,
 }
 WORK_LIST = {"work": [WORK]}
-WORK_SHOW = {"work": [{**WORK, "body": str, "position": NUMBER, "waits_for": [str]}]}
+WHOLE_WORK = {**WORK, "body": str, "position": NUMBER, "waits_for": [str]}
+WORK_SHOW = {"work": [{**WHOLE_WORK, "branch_exists": Either(bool, None)}]}
 
 
 class Kept:
@@ -126,6 +131,31 @@ def kept(harbour: Path, run: Command) -> Iterator[Kept]:
     found = Kept(harbour, run)
     yield found
     found.store.close()
+
+
+@pytest.fixture
+def gc(kept: Kept, tmp_path: Path) -> Callable[..., Ran]:
+    """The program under the name `gc`, as a session finds it."""
+    program = tmp_path / "bin" / "gc"
+    program.parent.mkdir()
+    program.write_text(f"#!{sys.executable}\nfrom gascity.__main__ import main\n\nmain()\n")
+    program.chmod(0o755)
+
+    def call(*arguments: str, as_: Session | None = None, **environ: str) -> Ran:
+        if as_ is not None:
+            give_token(kept.store, as_)
+            environ |= identity(as_)
+        done = subprocess.run(
+            [program, *arguments],
+            cwd=kept.root,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environ},
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            timeout=120,
+        )
+        return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    return call
 
 
 def code_of(ran: Ran) -> str:

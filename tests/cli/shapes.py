@@ -178,6 +178,38 @@ PACK_SHOW = {
 }
 
 
+WORK_DIFF = {
+    "work": str,
+    "base": str,
+    "branch": str,
+    "files": [{"path": str, "added": NUMBER, "removed": NUMBER}],
+    "patch": str,
+}
+WORK_MERGE = {
+    "work": str,
+    "into": str,
+    "method": OneOf("fast-forward", "merge", "squash", "none", "pull-request"),
+    "commit": TEXT,
+    "pushed": bool,
+    "pr": TEXT,
+    "deleted": bool,
+    "kept": [str],
+}
+
+
+PRUNE = {
+    "items": [
+        {
+            "kind": OneOf("worktree", "branch", "session", "pack"),
+            "path": str,
+            "size": int,
+            "reason": str,
+            "removed": bool,
+        }
+    ]
+}
+
+
 def fits(value: Any, shape: object, where: str = "$") -> None:
     """Fail with the place where a value has another shape than it should; more keys are allowed."""
     if shape is ANYTHING:

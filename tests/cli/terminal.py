@@ -5,10 +5,10 @@ import fcntl
 import os
 import pty
 import struct
-import subprocess
-import sys
 import termios
 from pathlib import Path
+
+from tests.support.forkserver import ForkServer
 
 
 def on_terminal(
@@ -26,15 +26,8 @@ def on_terminal(
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
     surroundings = {name: value for name, value in os.environ.items() if name not in without}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "gascity", *arguments],
-        cwd=cwd,
-        env={**surroundings, "TERM": "xterm-256color", **(env or {})},
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        close_fds=True,
-    )
+    environ = {**surroundings, "TERM": "xterm-256color", **(env or {})}
+    process = ForkServer(cwd).start(arguments, [theirs] * 3, cwd, environ)
     os.close(theirs)
     os.write(ours, typed)
     chunks = []
@@ -43,5 +36,5 @@ def on_terminal(
         while chunk := os.read(ours, 65536):
             chunks.append(chunk)
     os.close(ours)
-    code = process.wait(timeout=120)
+    code = process.wait()
     return code, b"".join(chunks).decode().replace("\r\n", "\n")

@@ -282,7 +282,7 @@ def test_an_unconfigured_built_in_provider_may_be_set(run: Command, edited: Path
         pytest.param(("depends_on=[3]",), 1, "should be a list of strings", id="wrong-item"),
         pytest.param(("hidden",), 2, "expected FIELD=VALUE", id="no-equals"),
         pytest.param((), 2, "nothing to change", id="nothing"),
-        pytest.param(("env={A=1}",), 1, "should contain strings", id="wrong-map"),
+        pytest.param(("env={A=1}",), 1, "should be a string", id="wrong-map"),
         pytest.param(("nudge=a\nb = 1",), 0, "", id="newline-is-text"),
         pytest.param(("name=other",), 1, "is not an agent setting", id="name"),
     ],
@@ -386,6 +386,56 @@ def test_rename_as_json_lists_what_changed(run: Command, edited: Path) -> None:
     answer = run("agent", "rename", "mayor", "reeve", "--json", cwd=edited).json
     assert (answer["from"], answer["to"]) == ("agents/mayor", "agents/reeve")
     assert [row["file"] for row in answer["references"]] == ["agents/clerk/agent.toml"]
+
+
+def test_rename_moves_unfinished_work_along(run: Command, edited: Path) -> None:
+    for text in ("one", "two"):
+        assert run("sling", "mayor", text, "--no-start", cwd=edited).code == 0
+    run("work", "cancel", "w-1", cwd=edited)
+    ran = run("agent", "rename", "mayor", "reeve", "--json", cwd=edited)
+    assert ran.json["work"] == ["w-2"]
+    agents = [item["agent"] for item in run("work", "list", "--json", cwd=edited).json["work"]]
+    assert agents == ["reeve", "mayor"]
+
+
+def test_remove_names_what_it_removes_and_keeps_a_copy(run: Command, edited: Path) -> None:
+    before = contents(edited)
+    ran = run("agent", "remove", "mayor", cwd=edited)
+    assert (ran.code, "[not-confirmed]" in ran.err) == (1, True)
+    assert "  agents/mayor/agent.toml\n" in ran.err
+    assert contents(edited) == before
+    answer = run("agent", "remove", "mayor", "--yes", "--json", cwd=edited).json
+    assert "agents/mayor/agent.toml" in answer["removed"]
+    assert (edited / answer["backup"] / "agent.toml").read_text() == COMMENTED
+    assert not (edited / "agents/mayor").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        pytest.param("mayor", "still-used", id="work"),
+        pytest.param("clerk", "still-used", id="reference"),
+        pytest.param("crew.pilot", "not-your-agent", id="imported"),
+        pytest.param("claude", "not-your-agent", id="built-in"),
+        pytest.param("mayro", "unknown-agent", id="unknown"),
+    ],
+)
+def test_an_agent_that_is_used_or_is_not_yours_is_not_removed(
+    run: Command, edited: Path, name: str, code: str
+) -> None:
+    build_tree(
+        edited,
+        {
+            "agents/clerk/prompt.md": "Clerk.\n",
+            "agents/deputy/prompt.md": "Deputy.\n",
+            "agents/deputy/agent.toml": 'depends_on = ["clerk"]\n',
+        },
+    )
+    run("sling", "mayor", "one", "--no-start", cwd=edited)
+    before = contents(edited)
+    ran = run("agent", "remove", name, "--yes", "--json", cwd=edited)
+    assert (ran.code, ran.json["problems"][0]["code"]) == (1, code)
+    assert contents(edited) == before
 
 
 @pytest.mark.parametrize(

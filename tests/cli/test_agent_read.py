@@ -25,6 +25,7 @@ BROKEN = {
     "arguments",
     [
         pytest.param(("agent", "list"), id="list"),
+        pytest.param(("agent", "list", "--long"), id="list-long"),
         pytest.param(("agent", "show", "mayor"), id="show-own"),
         pytest.param(("agent", "show", "crew.pilot"), id="show-imported"),
         pytest.param(("agent", "show", "clerk"), id="show-described-only"),
@@ -75,6 +76,56 @@ def test_the_list_as_json_has_a_row_for_each_agent(in_harbour: Callable[..., Ran
     assert rows["claude"]["layer"] == "built-in"
 
 
+@pytest.mark.parametrize(
+    ("filters", "names"),
+    [
+        (("--rig", "dock"), ["dock/crew.pilot"]),
+        (("--provider", "codex"), ["clerk"]),
+        (("--rig", "dock", "--provider", "codex"), []),
+    ],
+    ids=["rig", "provider", "both"],
+)
+def test_the_list_is_filtered_by_rig_and_provider(
+    in_harbour: Callable[..., Ran], filters: tuple[str, ...], names: list[str]
+) -> None:
+    rows = in_harbour("agent", "list", *filters, "--json").json["agents"]
+    assert [row["name"] for row in rows] == names
+    shown = in_harbour("agent", "list", *filters).out.splitlines()[1:]
+    assert [line.split()[0] for line in shown] == names
+
+
+@pytest.mark.parametrize(
+    ("filters", "code", "hint"),
+    [
+        (("--rig", "dok"), "unknown-rig", "did you mean `dock`?"),
+        (("--provider", "claud"), "unknown-provider", "did you mean `claude`?"),
+    ],
+)
+def test_a_filter_by_an_unknown_name_suggests_a_similar_one(
+    in_harbour: Callable[..., Ran], filters: tuple[str, ...], code: str, hint: str
+) -> None:
+    ran = in_harbour("agent", "list", *filters)
+    assert (ran.code, ran.out) == (1, "")
+    assert f"[{code}]\n  hint: {hint}\n" in ran.err
+
+
+def test_the_table_shows_model_pool_and_the_source_in_a_pack(
+    in_harbour: Callable[..., Ran],
+) -> None:
+    wide = in_harbour("agent", "list", env={"COLUMNS": "120"}).out.splitlines()
+    assert wide[0].split() == "NAME PROVIDER MODEL POOL RIG PATCHED SOURCE".split()
+    [pilot] = [line.split() for line in wide if line.startswith("dock/")]
+    assert pilot == ["dock/crew.pilot", "claude", "-", "0-2", "dock", "yes", "crew//agents/pilot"]
+
+
+def test_a_narrow_table_leaves_out_the_rig_which_the_name_begins_with(
+    in_harbour: Callable[..., Ran],
+) -> None:
+    narrow = in_harbour("agent", "list", env={"COLUMNS": "72"}).out
+    assert "RIG" not in narrow
+    assert "dock/crew.pilot" in narrow
+
+
 def test_no_limit_is_null(run: Command, town: Callable[..., Path]) -> None:
     root = town(
         {"agents/sea/prompt.md": "Sea.\n", "agents/sea/agent.toml": "max_active_sessions = -1\n"}
@@ -108,14 +159,9 @@ def test_a_broken_agent_is_marked_and_the_others_are_listed(
     root = town(BROKEN)
     assert run("agent", "list", cwd=root) == Ran(
         0,
-        "2 agents:\n"
-        "\n"
-        "  bad   [host, stateful]  Does not.\n"
-        "        Source: agents/bad\n"
-        "        broken; run `city check` to see why\n"
-        "\n"
-        "  good  [host, stateful]  Does its work.\n"
-        "        Source: agents/good\n",
+        "NAME  STATE   PROVIDER  MODEL  POOL  RIG  PATCHED  SOURCE\n"
+        "bad   broken  claude    -      0-1   -    -        agents/bad\n"
+        "good  ok      claude    -      0-1   -    -        agents/good\n",
         "city: broken agents: bad; run `city check` to see why\n",
     )
     rows = run("agent", "list", "--json", cwd=root).json["agents"]

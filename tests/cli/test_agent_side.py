@@ -1,8 +1,5 @@
 """Commands for agents: `city hook`, `prime` and `runtime`, also under the name `gc`."""
 
-import os
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -10,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from gascity.model.work import DRAINING
-from tests.cli.kept import WORK_SHOW, Kept, code_of, kept
+from tests.cli.kept import WHOLE_WORK, Kept, code_of, gc, kept
 from tests.cli.shapes import PROBLEMS, TEXT, Either, OneOf, fits
 from tests.support.command import Ran
 
-__all__ = ["kept"]
+__all__ = ["gc", "kept"]
 
 HOOK = {
     "action": OneOf("work", "drain"),
@@ -51,6 +48,11 @@ def test_hook_shows_the_next_item_and_claims_nothing(kept: Kept) -> None:
     assert kept.status(work) == "open"
 
 
+def test_hook_shows_the_whole_text_of_an_item(kept: Kept) -> None:
+    work = kept.sling(title="Open …", body="Open\nthe gate.")
+    assert kept("hook", "mayor").out == f"{work.id}: Open … (ready)\n\nOpen\nthe gate.\n"
+
+
 def test_hook_inside_a_session_uses_its_own_agent(kept: Kept) -> None:
     session, work = kept.session(), kept.sling()
     kept.sling("clerk", "Answer it")
@@ -69,7 +71,7 @@ def test_only_the_session_itself_sees_work_reserved_for_it(kept: Kept) -> None:
 
 def test_outside_a_session_the_agent_argument_is_required(kept: Kept) -> None:
     ran = kept("hook")
-    assert ran.code == 2
+    assert ran.code == 1
     assert "missing AGENT" in ran.err
 
 
@@ -79,7 +81,7 @@ def test_a_claim_returns_the_most_urgent_item_and_then_the_same_again(kept: Kept
     work = kept.sling(title="Now", body="Now\n\nAt once.", priority=0)
     ran = kept("hook", "--claim", "--json", as_=session)
     assert hooked(ran) == (0, "work", "claimed", work.id)
-    fits({"work": [ran.json["work"]]}, WORK_SHOW)
+    fits({"work": ran.json["work"]}, {"work": WHOLE_WORK})
     assert (ran.json["work"]["branch"], ran.json["work"]["workdir"]) == (
         "city/mayor/one",
         ".gc/work/mayor",
@@ -96,6 +98,16 @@ def test_two_sessions_never_get_the_same_item(kept: Kept) -> None:
     works = {kept.sling().id, kept.sling().id}
     given = {hooked(kept("hook", "--claim", "--json", as_=one))[3] for one in sessions}
     assert given == works
+
+
+def test_a_claim_in_a_terminal_names_the_branch_to_start_from(kept: Kept) -> None:
+    first = kept.sling()
+    kept.store.update_work(first.id, {"branch": "city/mayor/w-1"}, 1.0)
+    kept.store.finish(first.id, "done", None, 1.0, token=None)
+    kept.sling(start_from=first.id)
+    session = kept.session(interactive=True)
+    last = "Start from the branch `city/mayor/w-1`."
+    assert kept("hook", "--claim", as_=session).out.splitlines()[-1] == last
 
 
 def test_without_claimable_work_the_action_is_drain(kept: Kept) -> None:
@@ -135,7 +147,7 @@ def test_a_claim_needs_a_session_and_the_sessions_own_agent(kept: Kept) -> None:
     kept.sling("clerk")
     assert code_of(kept("hook", "clerk", "--claim", "--json")) == "no-session"
     ran = kept("hook", "clerk", "--claim", as_=kept.session())
-    assert ran.code == 2
+    assert ran.code == 1
     assert "own agent" in ran.err
     assert [one.status for one in kept.store.list_work()] == ["open"]
 
@@ -240,7 +252,7 @@ def test_prime_as_json(kept: Kept) -> None:
 def test_prime_without_an_agent_is_a_usage_error_and_with_an_unknown_one_an_error(
     kept: Kept,
 ) -> None:
-    assert kept("prime").code == 2
+    assert kept("prime").code == 1
     assert code_of(kept("prime", "mayr", "--json")) == "unknown-agent"
 
 
@@ -275,25 +287,31 @@ def test_drain_check_exits_with_0_only_in_a_draining_session(kept: Kept) -> None
 
 
 @pytest.mark.parametrize(
-    ("verb", "asked"), [("drain-ack", "drain"), ("request-restart", "restart")]
+    ("verb", "asked", "stored"),
+    [("drain-ack", "drain", "drain"), ("request-restart", "restart", "self-restart")],
 )
 def test_requests_of_a_session_are_stored_for_the_controller(
-    kept: Kept, verb: str, asked: str
+    kept: Kept, verb: str, asked: str, stored: str
 ) -> None:
     session = kept.session()
     ran = kept("runtime", verb, "--json", as_=session)
     assert (ran.code, ran.json) == (0, {"schema": 1, "session": session.id, "asked": asked})
-    assert kept.now(session).asked == asked
+    assert kept.now(session).asked == stored
     event = kept.store.events()[-1]
-    assert (event.type, event.actor, event.data["what"]) == ("session.asked", session.id, asked)
+    assert (event.type, event.actor, event.data["what"]) == ("session.asked", session.id, stored)
 
 
-def test_drain_ack_notes_unfinished_work(kept: Kept) -> None:
-    session, work = kept.session(), kept.sling()
+@pytest.mark.parametrize(
+    ("interactive", "becomes"),
+    [(False, "it ends with the result of this run"), (True, "it will be queued again")],
+    ids=["headless", "terminal"],
+)
+def test_drain_ack_notes_unfinished_work(kept: Kept, interactive: bool, becomes: str) -> None:
+    session, work = kept.session(interactive=interactive), kept.sling()
     kept.claim(session, work)
     ran = kept("runtime", "drain-ack", as_=session)
     assert ran.code == 0
-    assert ran.err == f"note: {work.id} is not finished; it will be queued again\n"
+    assert ran.err == f"note: {work.id} is not finished; {becomes}\n"
 
 
 @pytest.mark.parametrize(
@@ -312,28 +330,6 @@ def test_a_heartbeat_marks_the_session_as_busy_for_some_minutes(
 
 
 # gc
-
-
-@pytest.fixture
-def gc(kept: Kept, tmp_path: Path) -> Callable[..., Ran]:
-    """The program under the name `gc`, as a session finds it."""
-    program = tmp_path / "bin" / "gc"
-    program.parent.mkdir()
-    program.write_text(f"#!{sys.executable}\nfrom gascity.__main__ import main\n\nmain()\n")
-    program.chmod(0o755)
-
-    def call(*arguments: str) -> Ran:
-        done = subprocess.run(
-            [program, *arguments],
-            cwd=kept.root,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-            capture_output=True,
-            stdin=subprocess.DEVNULL,
-            timeout=120,
-        )
-        return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
-
-    return call
 
 
 def test_gc_is_the_same_program(gc: Callable[..., Ran], kept: Kept) -> None:
@@ -358,7 +354,7 @@ def test_an_unsupported_gc_command_is_reported_in_one_line(
     gc: Callable[..., Ran], arguments: tuple[str, ...], instead: str
 ) -> None:
     ran = gc(*arguments)
-    assert (ran.code, ran.out) == (2, "")
+    assert (ran.code, ran.out) == (1, "")
     (line,) = ran.err.splitlines()
     assert line.startswith(f"city: error: `gc {arguments[0]}")
     assert instead in line
@@ -367,8 +363,10 @@ def test_an_unsupported_gc_command_is_reported_in_one_line(
 
 def test_an_unsupported_gc_command_is_a_json_object_with_json(gc: Callable[..., Ran]) -> None:
     ran = gc("bd", "list", "--json")
-    assert (ran.code, ran.err) == (2, "")
+    assert ran.code == 1
     fits(ran.json, PROBLEMS)
+    (line,) = ran.err.splitlines()  # for people who pass stdout on to jq
+    assert line.endswith("[not-provided]")
 
 
 @pytest.mark.parametrize("arguments", [("mail", "count", "--inject"), ("handoff", "--auto", "x")])
@@ -385,4 +383,7 @@ def test_gc_maps_old_command_names(gc: Callable[..., Ran], kept: Kept) -> None:
     assert [one.text for one in kept.store.nudges(session.id)] == ["Look up."]
     assert gc("nudge", "drain", "--inject") == Ran(0, "", "")
     assert gc("mail", "list") == gc("mail", "inbox")
+    # `city` has `--next` for this; `--watch` is a live view there.
+    assert gc("events", "--watch", "--after", "0").out.split()[:1] == ["1"]
+    assert kept("events", "--watch").code == 2
     assert code_of(gc("agent", "claim", "--json")) == "no-session"

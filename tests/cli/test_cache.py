@@ -16,7 +16,7 @@ import pytest
 from tests.cli.conftest import contents
 from tests.cli.powerless import powerless
 from tests.cli.terminal import on_terminal
-from tests.support.command import Command, Ran
+from tests.support.command import Ran
 from tests.support.trees import build_tree
 
 SHAPES = {
@@ -28,21 +28,22 @@ SHAPES = {
     "check-json": ("check", "--json"),
     "check-strict": ("check", "--strict"),
 }
-PAIR = ("agent-list", "skill-list-json")
+PAIR = ("agent-list-json", "skill-list")
+Run = Callable[..., Ran]
 MARK = b"THIS WAS KEPT\n"
 
 
 @pytest.fixture
-def run(program: Command) -> Command:
+def run(forked: Run) -> Run:
     """The process itself is under test here."""
-    return program
+    return forked
 
 
-def fresh(run: Command, root: Path, *arguments: str, **options: dict[str, str]) -> Ran:
+def fresh(run: Run, root: Path, *arguments: str, **options: dict[str, str]) -> Ran:
     return run("--city", str(root), *arguments, cwd=root, **options)
 
 
-def warm(run: Command, root: Path, shape: str, **options: dict[str, str]) -> Path:
+def warm(run: Run, root: Path, shape: str, **options: dict[str, str]) -> Path:
     """Run a command until its answer comes from the cache, which is then not written again.
 
     An answer is not cached while a file is very young, and the first one that is cached creates
@@ -71,7 +72,7 @@ def mark(file: Path) -> None:
     file.write_bytes(cached(head, MARK))
 
 
-def marked(run: Command, root: Path, shape: str) -> Path:
+def marked(run: Run, root: Path, shape: str) -> Path:
     """A kept answer that betrays itself."""
     file = warm(run, root, shape)
     mark(file)
@@ -79,7 +80,7 @@ def marked(run: Command, root: Path, shape: str) -> Path:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_kept_answer_is_used_and_is_the_same(run: Command, harbour: Path, shape: str) -> None:
+def test_a_kept_answer_is_used_and_is_the_same(run: Run, harbour: Path, shape: str) -> None:
     cold = run(*SHAPES[shape], cwd=harbour)
     assert cold == fresh(run, harbour, *SHAPES[shape])
     marked(run, harbour, shape)
@@ -94,16 +95,14 @@ def test_a_kept_answer_is_used_and_is_the_same(run: Command, harbour: Path, shap
         pytest.param({"skills/mute/SKILL.md": "x\n"}, id="a-faulty-skill"),
     ],
 )
-def test_what_goes_to_stderr_is_kept_too(
-    run: Command, harbour: Path, files: dict[str, str]
-) -> None:
+def test_what_goes_to_stderr_is_kept_too(run: Run, harbour: Path, files: dict[str, str]) -> None:
     build_tree(harbour, files)
     for shape in SHAPES:
         warm(run, harbour, shape)
         assert run(*SHAPES[shape], cwd=harbour) == fresh(run, harbour, *SHAPES[shape])
 
 
-def test_an_error_is_never_kept(run: Command, harbour: Path) -> None:
+def test_an_error_is_never_kept(run: Run, harbour: Path) -> None:
     (harbour / "city.toml").write_text("oops\n")
     for _ in range(3):
         ran = run("agent", "list", cwd=harbour)
@@ -192,7 +191,7 @@ EDITS: list[object] = [
 
 
 @pytest.mark.parametrize("edit", EDITS)
-def test_no_edit_goes_unnoticed(run: Command, harbour: Path, edit: object) -> None:
+def test_no_edit_goes_unnoticed(run: Run, harbour: Path, edit: object) -> None:
     build_tree(harbour, BEFORE)
     before = {shape: fresh(run, harbour, *SHAPES[shape]) for shape in PAIR}
     for shape in PAIR:
@@ -210,7 +209,7 @@ def test_no_edit_goes_unnoticed(run: Command, harbour: Path, edit: object) -> No
 
 
 def test_the_files_of_the_other_list_need_not_end_an_answer_but_must_not_change_it(
-    run: Command, harbour: Path
+    run: Run, harbour: Path
 ) -> None:
     before = fresh(run, harbour, "agent", "list")
     warm(run, harbour, "agent-list")
@@ -218,7 +217,7 @@ def test_the_files_of_the_other_list_need_not_end_an_answer_but_must_not_change_
     assert run("agent", "list", cwd=harbour) == fresh(run, harbour, "agent", "list") == before
 
 
-def test_many_edits_in_a_row_are_all_noticed(run: Command, harbour: Path) -> None:
+def test_many_edits_in_a_row_are_all_noticed(run: Run, harbour: Path) -> None:
     for number in range(4):
         text = f'description = "Number {number}."\n'
         build_tree(harbour, {"agents/mayor/agent.toml": text})
@@ -226,12 +225,12 @@ def test_many_edits_in_a_row_are_all_noticed(run: Command, harbour: Path) -> Non
             for shape in SHAPES:
                 ran = run(*SHAPES[shape], cwd=harbour)
                 assert ran == fresh(run, harbour, *SHAPES[shape])
-        assert f"Number {number}." in run("agent", "list", cwd=harbour).out
+        assert f"Number {number}." in run("agent", "list", "--json", cwd=harbour).out
 
 
 @pytest.mark.parametrize("where", ["home", "xdg"])
 def test_agents_of_the_person_are_noticed(
-    run: Command, harbour: Path, private_home: Path, tmp_path: Path, where: str
+    run: Run, harbour: Path, private_home: Path, tmp_path: Path, where: str
 ) -> None:
     config = private_home / ".config" if where == "home" else tmp_path / "config"
     env = {} if where == "home" else {"XDG_CONFIG_HOME": str(config)}
@@ -260,7 +259,7 @@ def test_agents_of_the_person_are_noticed(
     ids=lambda env: "=".join(*env.items()),
 )
 def test_other_surroundings_have_an_answer_of_their_own(
-    run: Command, harbour: Path, env: dict[str, str]
+    run: Run, harbour: Path, env: dict[str, str]
 ) -> None:
     for shape in PAIR:
         warm(run, harbour, shape)
@@ -270,9 +269,7 @@ def test_other_surroundings_have_an_answer_of_their_own(
         assert run(*SHAPES[shape], cwd=harbour) == fresh(run, harbour, *SHAPES[shape])
 
 
-def test_the_agents_of_another_home_are_not_shown(
-    run: Command, harbour: Path, tmp_path: Path
-) -> None:
+def test_the_agents_of_another_home_are_not_shown(run: Run, harbour: Path, tmp_path: Path) -> None:
     for name in ("ann", "bob"):
         build_tree(tmp_path / name, {f".config/gascity/agents/{name}s/prompt.md": "x\n"})
     for name in ("ann", "bob", "ann", "bob"):
@@ -281,7 +278,7 @@ def test_the_agents_of_another_home_are_not_shown(
         assert ("anns" in out) != ("bobs" in out)
 
 
-def test_a_terminal_and_a_pipe_do_not_share_an_answer(run: Command, harbour: Path) -> None:
+def test_a_terminal_and_a_pipe_do_not_share_an_answer(run: Run, harbour: Path) -> None:
     warm(run, harbour, "agent-list")
     for _ in range(3):
         _, screen = on_terminal("agent", "list", cwd=harbour)
@@ -291,10 +288,11 @@ def test_a_terminal_and_a_pipe_do_not_share_an_answer(run: Command, harbour: Pat
 
 def test_two_widths_of_a_terminal_do_not_share_an_answer(harbour: Path) -> None:
     words = "word " * 60
-    build_tree(harbour, {"agents/clerk/agent.toml": f'description = "{words}"\n'})
+    text = f"---\nname: tides\ndescription: {words}\n---\n"
+    build_tree(harbour, {"skills/tides/SKILL.md": text})
     for columns in (60, 120, 60, 120):
         _, screen = on_terminal(
-            "agent", "list", cwd=harbour, columns=columns, env={"NO_COLOR": "1"}
+            "skill", "list", cwd=harbour, columns=columns, env={"NO_COLOR": "1"}
         )
         assert columns - 20 < max(len(line) for line in screen.splitlines()) <= columns
 
@@ -310,30 +308,30 @@ def edit_unseen(file: Path, text: str) -> None:
     os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
-def test_an_edit_of_the_same_size_and_time_is_noticed(run: Command, harbour: Path) -> None:
+def test_an_edit_of_the_same_size_and_time_is_noticed(run: Run, harbour: Path) -> None:
     file = harbour / "agents/clerk/agent.toml"
     for _ in range(2):
-        warm(run, harbour, "agent-list")
+        warm(run, harbour, "agent-list-json")
         text = file.read_text()
         words = ("Answers letters.", "Burns all paper.")
         one, other = words if words[0] in text else words[::-1]
         edit_unseen(file, text.replace(one, other))
-        ran = run("agent", "list", cwd=harbour)
+        ran = run("agent", "list", "--json", cwd=harbour)
         assert other in ran.out
-        assert ran == fresh(run, harbour, "agent", "list")
+        assert ran == fresh(run, harbour, "agent", "list", "--json")
 
 
-def test_an_edit_right_after_an_answer_is_noticed(run: Command, harbour: Path) -> None:
+def test_an_edit_right_after_an_answer_is_noticed(run: Run, harbour: Path) -> None:
     """Edit, ask, edit, ask: as fast as it goes, never a sleep between."""
     file = harbour / "agents/clerk/agent.toml"
     text = file.read_text()
     for number in range(10):
         file.write_text(text.replace("Answers letters.", f"Answers lette{number}s."))
-        assert f"Answers lette{number}s." in run("agent", "list", cwd=harbour).out
+        assert f"Answers lette{number}s." in run("agent", "list", "--json", cwd=harbour).out
 
 
 @pytest.mark.parametrize("when", [0, 1, 4_102_444_800], ids=["1970", "a-second", "2100"])
-def test_files_with_odd_times_are_answered_rightly(run: Command, harbour: Path, when: int) -> None:
+def test_files_with_odd_times_are_answered_rightly(run: Run, harbour: Path, when: int) -> None:
     for path in (*harbour.rglob("*"), harbour):
         os.utime(path, (when, when))
     for shape in PAIR:
@@ -341,11 +339,11 @@ def test_files_with_odd_times_are_answered_rightly(run: Command, harbour: Path, 
         assert run(*SHAPES[shape], cwd=harbour) == fresh(run, harbour, *SHAPES[shape])
     file = harbour / "agents/clerk/agent.toml"
     edit_unseen(file, file.read_text().replace("letters", "LETTERS"))
-    assert "Answers LETTERS." in run("agent", "list", cwd=harbour).out
+    assert "Answers LETTERS." in run("agent", "list", "--json", cwd=harbour).out
 
 
 def test_a_city_that_was_moved_or_copied_has_no_kept_answer(
-    run: Command, harbour: Path, tmp_path: Path
+    run: Run, harbour: Path, tmp_path: Path
 ) -> None:
     marked(run, harbour, "agent-list")
     copy = shutil.copytree(harbour, tmp_path / "copy", symlinks=True)
@@ -375,7 +373,7 @@ def parts(data: bytes) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("part", parts(b"magic\nvariant\nstamp /path\n\n1 1 1 1\ntextexts"))
-def test_a_damaged_file_does_not_change_the_answer(run: Command, harbour: Path, part: str) -> None:
+def test_a_damaged_file_does_not_change_the_answer(run: Run, harbour: Path, part: str) -> None:
     file = warm(run, harbour, "agent-list")
     data = file.read_bytes()
     at = parts(data)[part]
@@ -401,7 +399,7 @@ def hostile(file: Path, data: bytes | None, what: str, outside: Path) -> None:
 
 @pytest.mark.parametrize("what", ["link", "loop", "fifo", "directory"])
 def test_something_else_in_place_of_the_file_does_not_change_the_answer(
-    run: Command, harbour: Path, tmp_path: Path, what: str
+    run: Run, harbour: Path, tmp_path: Path, what: str
 ) -> None:
     file = warm(run, harbour, "agent-list")
     shutil.copy2(file, tmp_path / "theirs")
@@ -412,14 +410,14 @@ def test_something_else_in_place_of_the_file_does_not_change_the_answer(
     assert MARK in (tmp_path / "theirs").read_bytes(), "what a link leads to is not written"
 
 
-def test_endless_numbers_do_not_change_the_answer(run: Command, harbour: Path) -> None:
+def test_endless_numbers_do_not_change_the_answer(run: Run, harbour: Path) -> None:
     file = warm(run, harbour, "agent-list")
     head = file.read_bytes().partition(b"\n\n")[0]
     file.write_bytes(head + b"\n\n" + b"9" * 5000 + b" 0 0 0\n" + MARK)
     assert run("agent", "list", cwd=harbour) == fresh(run, harbour, "agent", "list")
 
 
-def test_a_file_larger_than_memory_does_not_change_the_answer(run: Command, harbour: Path) -> None:
+def test_a_file_larger_than_memory_does_not_change_the_answer(run: Run, harbour: Path) -> None:
     file = warm(run, harbour, "agent-list")
     expected = fresh(run, harbour, "agent", "list")
     with file.open("ab") as stream:
@@ -446,7 +444,7 @@ def test_a_file_larger_than_memory_does_not_change_the_answer(run: Command, harb
     ],
 )
 def test_an_answer_that_came_with_a_clone_is_not_believed(
-    run: Command, harbour: Path, stamps: list[str]
+    run: Run, harbour: Path, stamps: list[str]
 ) -> None:
     """Everything but the times on this machine can be known to whoever wrote the repository."""
     file = warm(run, harbour, "agent-list")
@@ -462,7 +460,7 @@ def test_an_answer_that_came_with_a_clone_is_not_believed(
 
 @pytest.mark.parametrize("name", [".gc", ".gc/cache"])
 def test_a_file_in_place_of_a_directory_does_not_change_the_answer(
-    run: Command, harbour: Path, name: str
+    run: Run, harbour: Path, name: str
 ) -> None:
     (harbour / name).parent.mkdir(exist_ok=True)
     (harbour / name).write_text("mine\n")
@@ -474,7 +472,7 @@ def test_a_file_in_place_of_a_directory_does_not_change_the_answer(
 
 @pytest.mark.parametrize("name", [".gc", ".gc/cache"])
 def test_a_linked_directory_is_not_written_into(
-    run: Command, harbour: Path, tmp_path: Path, name: str
+    run: Run, harbour: Path, tmp_path: Path, name: str
 ) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -487,7 +485,7 @@ def test_a_linked_directory_is_not_written_into(
 
 
 def test_a_state_directory_that_cannot_be_written_does_not_change_the_answer(
-    run: Command, harbour: Path
+    run: Run, harbour: Path
 ) -> None:
     warm(run, harbour, "agent-list")
     for path in (harbour / ".gc/cache/agent-list", harbour / ".gc/cache", harbour / ".gc"):
@@ -502,14 +500,14 @@ def test_a_state_directory_that_cannot_be_written_does_not_change_the_answer(
 
 
 def test_a_kept_answer_that_cannot_be_read_does_not_change_the_answer(
-    run: Command, harbour: Path
+    run: Run, harbour: Path
 ) -> None:
     warm(run, harbour, "agent-list").chmod(0)
     assert powerless("agent", "list", cwd=harbour) == fresh(run, harbour, "agent", "list")
 
 
 def test_many_who_ask_at_once_all_get_the_answer(
-    run: Command, harbour: Path, in_harbour: Callable[..., Ran]
+    run: Run, harbour: Path, in_harbour: Callable[..., Ran]
 ) -> None:
     expected = fresh(run, harbour, "agent", "list")
     started = [
@@ -531,7 +529,7 @@ def test_many_who_ask_at_once_all_get_the_answer(
     assert left == []
 
 
-def warm_findings(run: Command, root: Path) -> Path:
+def warm_findings(run: Run, root: Path) -> Path:
     """Run `check` until its findings are stored, and change the city's name in them."""
     warm(run, root, "check")
     file = root / ".gc/cache/check-findings"
@@ -541,9 +539,7 @@ def warm_findings(run: Command, root: Path) -> Path:
     return file
 
 
-def test_after_an_edit_of_one_agent_check_reads_that_agent_alone(
-    run: Command, harbour: Path
-) -> None:
+def test_after_an_edit_of_one_agent_check_reads_that_agent_alone(run: Run, harbour: Path) -> None:
     warm_findings(run, harbour)
     (harbour / "agents/clerk/agent.toml").write_text('description = "x"\nmodel = "nonsense"\n')
     rechecked, whole = run("check", cwd=harbour), fresh(run, harbour, "check")
@@ -552,7 +548,7 @@ def test_after_an_edit_of_one_agent_check_reads_that_agent_alone(
     assert "nonsense" in rechecked.err
 
 
-def test_after_a_recheck_a_later_edit_of_any_file_is_noticed(run: Command, harbour: Path) -> None:
+def test_after_a_recheck_a_later_edit_of_any_file_is_noticed(run: Run, harbour: Path) -> None:
     for file, text in {
         "agents/clerk/agent.toml": 'description = "x"\nmodel = "nonsense"\n',
         "agents/mayor/agent.toml": 'description = "y"\nmodel = "nonsense"\n',
@@ -566,7 +562,7 @@ def test_after_a_recheck_a_later_edit_of_any_file_is_noticed(run: Command, harbo
         assert run("check", cwd=harbour) == whole
 
 
-def test_damaged_findings_are_not_used(run: Command, harbour: Path) -> None:
+def test_damaged_findings_are_not_used(run: Run, harbour: Path) -> None:
     file = warm_findings(run, harbour)
     file.write_bytes(file.read_bytes().replace(b"HARBOUR", b"TAMPERS"))
     (harbour / "agents/clerk/agent.toml").write_text('description = "x"\n')

@@ -7,6 +7,7 @@ import pytest
 
 from tests.cli.shapes import CHECK, CHECK_VERBOSE, fits
 from tests.support.command import Command, Ran
+from tests.support.git import commit, git
 
 FAULTS = {
     "city.toml": """\
@@ -28,9 +29,48 @@ name = "nobody"
 }
 
 
+def test_a_missing_pack_comes_first_and_what_follows_from_it_is_not_reported(
+    run: Command, town: Callable[..., Path]
+) -> None:
+    root = town(
+        {
+            "city.toml": """\
+[imports.crew]
+source = "packs/crew"
+
+[[patches.agent]]
+name = "crew.pilot"
+model = "opus"
+
+[[named_session]]
+template = "crew.pilot"
+""",
+            "agents/mayor/prompt.md": "x\n",
+            "agents/mayor/agent.toml": 'depends_on = ["crew.cook"]\nhiden = true\n',
+        }
+    )
+    problems = run("check", "--json", cwd=root).json["problems"]
+    assert [problem["code"] for problem in problems] == ["import-missing", "unknown-key"]
+
+
 def test_a_sound_city_is_one_line(in_harbour: Callable[..., Ran]) -> None:
     ran = in_harbour("check")
     assert ran == Ran(0, "harbour: 5 agents, 1 rig, 1 pack; no problems\n", "")
+
+
+@pytest.mark.usefixtures("git_here")
+def test_sessions_that_would_share_a_directory_are_reported(
+    in_harbour: Callable[..., Ran], harbour: Path
+) -> None:
+    config = harbour / "city.toml"
+    config.write_text(config.read_text().replace('isolation = "none"\n', ""))
+    ran = in_harbour("check")
+    assert ran.code == 0
+    assert "all sessions of `dock/crew.pilot` work in one directory [shared-directory]" in ran.err
+    git(harbour / "rigs/dock", "init", "--quiet")
+    assert "rig `dock` has no commit yet" in in_harbour("check").err
+    commit(harbour / "rigs/dock", {"a": ""})
+    assert in_harbour("check").err == ""
 
 
 def test_an_empty_city_toml_is_a_city(run: Command, town: Callable[..., Path]) -> None:
@@ -120,6 +160,32 @@ def test_verbose_lists_what_an_import_adds_to_agents_that_are_not_its_own(
             ],
         }
     ]
+
+
+def test_verbose_names_the_fragment_blocks_that_an_import_adds(
+    run: Command, town: Callable[..., Path]
+) -> None:
+    blocks = '{{ define "tide" }}Low.{{ end }}{{ define "moon" }}Full.{{ end }}\n'
+    root = town(
+        {
+            "city.toml": 'implicit_agents = false\n[imports.crew]\nsource = "packs/crew"\n',
+            "agents/mayor/prompt.template.md": '{{ template "moon" }}\n',
+            "template-fragments/own.template.md": '{{ define "moon" }}New.{{ end }}\n',
+            "packs/crew/pack.toml": '[pack]\nname = "crew"\n',
+            "packs/crew/template-fragments/sky.template.md": blocks,
+            "packs/crew/template-fragments/whole.template.md": "All of it.\n",
+            "packs/crew/template-fragments/both.md.tmpl": 'A. {{ define "part" }}B.{{ end }}\n',
+        }
+    )
+    ran = run("check", "-v", cwd=root)
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.endswith(
+        "import crew adds to other agents:\n"
+        "  fragments both → mayor\n"
+        "  fragments part → mayor\n"
+        "  fragments tide → mayor\n"
+        "  fragments whole → mayor\n"
+    )
 
 
 def test_verbose_does_not_list_what_the_city_covers_with_its_own(

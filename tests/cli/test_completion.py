@@ -102,6 +102,46 @@ def test_a_broken_city_completes_without_noise(
     assert ran.out.strip() in ("", "plain,mayor")
 
 
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        (("agent", "set", "mayor", "max_active_s"), ["max_active_sessions="]),
+        (("agent", "set", "mayor", "hidden="), ["hidden=true", "hidden=false"]),
+        (("agent", "set", "mayor", "session_state="), None),
+        (("agent", "explain", "mayor", "max_active_s"), ["max_active_sessions"]),
+        (("agent", "list", "--rig", "d"), ["dock"]),
+        (("agent", "list", "--provider", "cod"), ["codex"]),
+        (("sling", "mayor", "--rig", ""), ["dock"]),
+        (("work", "list", "--status", "q"), ["queued"]),
+        (("set", "workspace.prov"), ["workspace.provider="]),
+        (("help", "agent", "li"), ["list"]),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_settings_rigs_and_option_values_are_completed(
+    in_harbour: Callable[..., Ran], words: tuple[str, ...], offered: list[str] | None
+) -> None:
+    ran = _complete(in_harbour, "city", *words)
+    found = [line.partition(",")[2] for line in ran.out.splitlines()]
+    if offered is None:
+        assert "session_state=stateless" in found
+    else:
+        assert found == offered
+
+
+def test_work_ids_are_completed(in_harbour: Callable[..., Ran]) -> None:
+    for _ in range(2):
+        in_harbour("sling", "mayor", "dredge", "--no-start")
+    for words in (("work", "show"), ("logs",), ("sling", "mayor", "--after"), ("work", "cancel")):
+        assert _complete(in_harbour, "city", *words, "w-").out == "plain,w-2\nplain,w-1\n"
+
+
+def test_zsh_gets_compdef_where_compinit_was_not_called(run: Command) -> None:
+    script = run("completion", "zsh", env={"PATH": REAL_PATH}).out
+    first = script.splitlines()[0]
+    assert first == "(( $+functions[compdef] )) || { autoload -Uz compinit && compinit }"
+
+
 def test_no_city_completes_nothing_without_noise(run: Command) -> None:
     ran = _complete(run, "city", "agent", "show", "m")
     assert (ran.out.strip(), ran.err) == ("", "")

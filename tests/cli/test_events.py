@@ -90,13 +90,12 @@ def test_events_are_filtered_by(kept: Kept, arguments: tuple[str, ...], chosen: 
     assert [one["seq"] for one in objects(kept("events", "--json", *arguments))] == chosen
 
 
-def test_the_last_hundred_events_are_shown_by_default(kept: Kept) -> None:
+def test_the_number_of_the_last_event_is_printed(kept: Kept) -> None:
     with kept.store.transaction():
         for number in range(120):
             kept.store.record_event("work.created", f"w-{number}", time.time(), {})
-    assert [one["seq"] for one in objects(kept("events", "--json"))] == list(range(21, 121))
-    assert len(objects(kept("events", "--json", "--after", "0"))) == 120
     assert kept("events", "--seq").out == "120\n"
+    assert len(objects(kept("events", "--json", "--after", "0"))) == 120
 
 
 def test_an_invalid_duration_is_a_usage_error(kept: Kept) -> None:
@@ -204,27 +203,27 @@ def test_follow_ends_when_stdout_is_closed_although_no_event_comes(
     assert (code, err) == (0, b"")
 
 
-def test_watch_shows_the_next_event_of_a_type_and_exits(
+def test_next_shows_the_next_event_of_a_type_and_exits(
     kept: Kept, follow: Callable[..., Follower]
 ) -> None:
     kept.sling()
-    one = follow("--watch", "--type", "mail", "--after", str(kept.store.last_event()))
+    one = follow("--next", "--type", "mail", "--after", str(kept.store.last_event()))
     kept.sling()
     kept.store.send_mail("human", "mayor", "s", "b", time.time())
     assert one.event()["type"] == "mail.sent"
     assert one.ended() == (0, b"")
 
 
-def test_watch_shows_an_earlier_event_after_the_given_number(kept: Kept) -> None:
+def test_next_shows_an_earlier_event_after_the_given_number(kept: Kept) -> None:
     kept.sling()
     kept.sling()
-    found = objects(kept("events", "--watch", "--after", "0", "--json"))
+    found = objects(kept("events", "--next", "--after", "0", "--json"))
     assert [one["seq"] for one in found] == [1]
 
 
-def test_watch_exits_with_0_at_its_timeout(kept: Kept) -> None:
+def test_next_exits_with_0_at_its_timeout(kept: Kept) -> None:
     kept.sling()
-    assert kept("events", "--watch", "--timeout", "100ms", "--json") == Ran(0, "", "")
+    assert kept("events", "--next", "--timeout", "100ms", "--json") == Ran(0, "", "")
 
 
 # The page

@@ -123,6 +123,6 @@ def test_what_public_packs_ask_of_formulas_is_answered_in_one_line(
         capture_output=True,
         text=True,
     )
-    assert done.returncode == 2
+    assert done.returncode == 1
     assert "`gc formula show` is not supported" in done.stderr
     assert "city formula list" in done.stderr

@@ -65,7 +65,7 @@ def test_a_guest_is_listed_with_its_own_words_and_runs(guest: Guest) -> None:
     assert "  hello       Greet the town.\n" in listed
     assert guest("hello", "--loud").out == "HELLO\n"
     assert "At length." in guest("hello", "--help").out
-    assert guest("helo").err.count("did you mean `hello`?") == 1
+    assert guest("hellow").err.count("did you mean `hello`?") == 1
 
 
 def test_a_guest_that_is_not_called_is_not_imported(guest: Guest) -> None:

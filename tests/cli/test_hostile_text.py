@@ -2,8 +2,6 @@
 
 import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,12 +12,13 @@ from gascity.cli.main import city as cli
 from gascity.model.work import CRASHED, NewWork, WorkResult
 from tests.cli.sessions import a_session, put, put_run, stored
 from tests.cli.terminal import on_terminal
+from tests.support.forkserver import ForkServer
 from tests.support.trees import build_tree
 
 EVIL = "\x1b]0;pwn\x07\x1b[2J\x1b[31mred\rback\x08\x08\x9b2K\u202eltr\u2066\u200f\x7f"
 ESCAPED = EVIL.encode("unicode_escape").decode().replace("\\x", "\\u00")  # for TOML and JSON
 FORGED = "line\nFORGED: nothing to see"  # where a line break is allowed: file names, titles
-OURS = re.compile(r"\x1b\[(?:0|1|2|31|32|33|36)m|\r?\n")
+OURS = re.compile(r"\x1b\[(?:0|1|2|7|31|32|33|36)m|\r?\n")
 SCREEN = re.compile(r"\x1b\[(?:\?(?:1049|25|7)[hl]|2J|K|\d+;1H)")
 UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
@@ -162,17 +161,17 @@ def check_screen(screen: str, arguments: list[str]) -> None:
 @pytest.mark.parametrize("name", sorted(COMMANDS.keys() - SKIPPED))
 def test_no_command_lets_text_control_the_terminal(hostile: Path, name: str) -> None:
     for arguments in lines_of(name):
-        _, screen = on_terminal(*arguments, cwd=hostile, typed=b"n\n" * 3)
+        # In the live view, Enter would open a log that only another key closes.
+        typed = b"" if "--watch" in arguments else b"n\n" * 3
+        _, screen = on_terminal(*arguments, cwd=hostile, typed=typed)
         # The terminal itself echoes the keys that this test types.
         check_screen(screen.replace("n\n" * 3, ""), arguments)
 
 
 def raw_output(*arguments: str, cwd: Path) -> bytes:
-    done = subprocess.run(
-        [sys.executable, "-m", "gascity", *arguments], cwd=cwd, capture_output=True, timeout=120
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    done = ForkServer(cwd).run(*arguments)
+    assert done.code == 0, done.err
+    return done.out.encode()
 
 
 @pytest.mark.parametrize(

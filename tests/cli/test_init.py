@@ -44,6 +44,7 @@ def test_a_fresh_city_is_said_file_by_file_with_the_next_command(run: Command, e
         "  city.toml\n"
         "  .gitignore\n"
         "Provider claude: `claude` is not on PATH\n"
+        "More agents: `city agent new NAME`, or `city pack add builtin:roles`\n"
         f"Next: {FIRST_STEP}\n"
     )
     assert (empty / "city.toml").read_text() == CITY_TOML.format(
@@ -271,8 +272,10 @@ def test_json_says_what_was_made_and_what_was_kept(run: Command, empty: Path) ->
         "root": str(empty),
         "name": "lighthouse",
         "created": ["city.toml", ".gitignore"],
+        "changed": [],
         "kept": [],
         "providers": ["claude"],
+        "rig": None,
     }
     second = run("init", "--json", cwd=empty)
     assert (second.json["created"], second.json["kept"]) == ([], ["city.toml", ".gitignore"])

@@ -35,7 +35,11 @@ def test_inbox_without_a_store_is_empty_and_creates_no_store(
     in_harbour: Callable[..., Ran], harbour: Path
 ) -> None:
     assert in_harbour("mail", "inbox") == Ran(0, "No mail.\n", "")
-    assert in_harbour("mail", "inbox", "--json").json == {"schema": 1, "mail": []}
+    assert in_harbour("mail", "inbox", "--json").json == {
+        "schema": 1,
+        "mail": [],
+        "more": False,
+    }
     assert in_harbour("mail", "check") == Ran(1, "No unread mail.\n", "")
     assert in_harbour("mail", "check", "--inject") == Ran(0, "", "")
     assert code_of(in_harbour("mail", "read", "1", "--json")) == "unknown-mail"

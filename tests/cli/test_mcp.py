@@ -84,7 +84,7 @@ def quay(tmp_path: Path) -> Path:
 def test_without_an_agent_the_list_says_why_it_needs_one(run: Command, quay: Path) -> None:
     ran = run("mcp", "list", cwd=quay)
     assert (ran.code, ran.out) == (2, "")
-    assert "missing --agent NAME: servers depend on the agent and its provider [usage]" in ran.err
+    assert "missing --agent NAME or --session SESSION: servers depend on the agent" in ran.err
     assert run("mcp", "list", "--json", cwd=quay).json["problems"][0]["code"] == "usage"
 
 

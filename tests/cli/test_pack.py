@@ -304,8 +304,20 @@ def test_a_name_that_is_taken_is_refused(run: Command, place: Path, crew: Origin
     assert "city.toml already imports `crew` [duplicate-name]" in ran.err
     assert "pass another --name, or run `city pack remove crew` first" in ran.err
     assert run("pack", "add", crew.url, "--rig", "dock", cwd=place).code == 0
-    ran = run("pack", "add", crew.url, "--rig", "dock", cwd=place)
+    ran = run("pack", "add", crew.url, "--rig", "dock", "--name", "crew", cwd=place)
     assert "or run `city pack remove crew --rig dock` first" in ran.err
+
+
+def test_a_source_that_is_imported_already_is_named_and_nothing_is_added(
+    run: Command, place: Path
+) -> None:
+    run("pack", "add", "packs/own", "--name", "mine", cwd=place)
+    before = contents(place)
+    ran = run("pack", "add", "packs/own", cwd=place)
+    assert ran.code == 1
+    assert "packs/own is already imported as `mine` in city.toml [duplicate-name]" in ran.err
+    assert contents(place) == before
+    assert run("pack", "add", "packs/own", "--name", "again", cwd=place).code == 0
 
 
 def test_a_half_written_import_of_that_name_is_not_written_over(
@@ -368,6 +380,7 @@ def test_what_is_still_used_is_not_removed(run: Command, place: Path) -> None:
     ran = run("pack", "remove", "own", cwd=place)
     assert ran.code == 1
     assert "own.own" in ran.err
+    assert ran.err.startswith("city: pack own was not removed; ")
     assert contents(place) == before
 
 

@@ -68,6 +68,37 @@ def test_a_cold_cache_is_one_problem_that_names_one_command(
     assert (run("check", cwd=place).code, (place / "packs.lock").read_bytes()) == (0, lock)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "shown"),
+    [
+        ("agent list", "crew//agents/cook"),
+        ("agent list --long", "crew//agents/cook"),
+        ("agent explain crew.cook", "crew//agents/cook/prompt.md"),
+        ("agent show crew.cook --rendered", "crew//agents/cook/prompt.md"),
+        ("skill list", "crew//skills/knots"),
+        ("plan --stat", ""),
+        ("plan crew.cook", "crew//skills/knots"),
+        ("overlay list --agent crew.cook", "crew//overlay/NOTES.md"),
+    ],
+)
+def test_paths_in_the_cache_are_shown_as_import_and_path(
+    run: Command, town: Callable[..., Path], crew: Origin, arguments: str, shown: str
+) -> None:
+    crew.commit(
+        {
+            "agents/cook/prompt.md": "You cook.\n",
+            "skills/knots/SKILL.md": "---\nname: knots\ndescription: Tie.\n---\nTie.\n",
+            "overlay/NOTES.md": "Notes.\n",
+        }
+    )
+    crew.tag("v1.1.0")
+    root = town({"city.toml": imported(crew, "^1")})
+    assert run("pack", "install", "--yes", cwd=root).code == 0
+    ran = run(*arguments.split(), cwd=root, env={"COLUMNS": "200"})
+    assert shown in ran.out
+    assert "/gascity/packs/" not in ran.out + ran.err
+
+
 def test_what_was_installed_is_told(run: Command, place: Path, crew: Origin) -> None:
     ran = run("pack", "install", cwd=place)
     assert ran == Ran(

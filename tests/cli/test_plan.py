@@ -51,6 +51,32 @@ def test_a_plan_is_one_object_with_the_steps_of_every_agent(town: Town) -> None:
     ]
 
 
+def test_the_plan_of_a_city_starts_with_a_summary_and_that_of_an_agent_ends_with_one(
+    town: Town,
+) -> None:
+    town.agent("mayor", **{"overlay/CLAUDE.md": "Hi.\n", "overlay/notes.md": "Ho.\n"})
+    town.agent("clerk", **{"skills/knots/SKILL.md": SKILL.format("knots")})
+    summary = "2 directories: 1 link, 2 write; run `city apply` to apply"
+    assert town.run("plan").out.splitlines()[0] == summary
+    assert town.run("plan", "mayor").out.splitlines()[-1] == "2 write; run `city apply` to apply"
+
+
+def test_stat_counts_the_changes_of_each_directory_without_a_diff(town: Town) -> None:
+    town.agent("mayor", **{"overlay/CLAUDE.md": "Hi.\n", "overlay/notes.md": "Ho.\n"})
+    town.agent("clerk", **{"skills/knots/SKILL.md": SKILL.format("knots")})
+    assert town.run("plan", "--stat").out == (
+        "2 directories: 1 link, 2 write; run `city apply` to apply\n"
+        "\n"
+        ".gc/work/clerk  (clerk)\n"
+        "  1 link\n"
+        ".gc/work/mayor  (mayor)\n"
+        "  2 write\n"
+    )
+    assert town.run("plan", "mayor", "--stat").out == (
+        ".gc/work/mayor  (mayor)\n  2 write\n2 write; run `city apply` to apply\n"
+    )
+
+
 def test_nothing_is_written(town: Town) -> None:
     town.agent("mayor", **{"overlay/CLAUDE.md": "Hi.\n"})
     town.agent("clerk", 'scope = "rig"')

@@ -90,18 +90,16 @@ def test_a_session_has_every_key_that_programs_rely_on(
     assert (rows["mayor-2"]["pinned"], rows["mayor-2"]["pinned_at"]) == (False, None)
 
 
-def test_json_has_all_sessions_and_text_the_last_ten_that_ended(
+def test_live_sessions_come_first_then_those_that_start_again_then_the_ended(
     in_harbour: InHarbour, harbour: Path
 ) -> None:
-    put(harbour, *(a_session(f"mayor-{n}", STOPPED, updated=1000.0 + n) for n in range(12)))
+    put(harbour, *(a_session(f"mayor-{n}", STOPPED, updated=9e9 + n) for n in range(60)))
     put(harbour, a_session("mayor-live"), a_session("mayor-late", RATE_LIMITED))
-    assert len(in_harbour("session", "list", "--json").json["sessions"]) == 14
-    out = in_harbour("session", "list").out
-    shown = re.findall(r"mayor-\w+", out)
-    assert shown == ["mayor-live", "mayor-late", *(f"mayor-{n}" for n in range(11, 1, -1))]
-    assert "2 more ended sessions" in out
-    everything = in_harbour("session", "list", "--all").out
-    assert len(re.findall(r"mayor-\w+", everything)) == 14
+    order = ["mayor-live", "mayor-late", *(f"mayor-{n}" for n in range(59, -1, -1))]
+    rows = in_harbour("session", "list", "--json").json["sessions"]
+    assert [row["alias"] for row in rows] == order
+    assert re.findall(r"mayor-\w+", in_harbour("session", "list").out) == order[:50]
+    assert re.findall(r"mayor-\w+", in_harbour("session", "list", "--all").out) == order
 
 
 @pytest.mark.parametrize(
@@ -191,6 +189,29 @@ def test_a_session_is_shown_with_its_work_and_runs(in_harbour: InHarbour, harbou
     assert told["session"]["id"] == session.id
     assert [run["id"] for run in told["runs"]] == [second.id, first.id]
     assert [run["exit_code"] for run in told["runs"]] == [None, 3]
+
+
+@pytest.mark.parametrize(
+    ("provider", "interactive", "reported"),
+    [
+        ("codex", True, 'wake_mode = "resume" in terminals'),
+        ("codex", False, ""),
+        ("shell", False, 'wake_mode = "resume"'),
+        ("claude", True, ""),
+    ],
+)
+def test_a_session_that_cannot_follow_its_wake_mode_says_so(
+    in_harbour: InHarbour, harbour: Path, provider: str, interactive: bool, reported: str
+) -> None:
+    text = f'provider = "{provider}"\nwake_mode = "resume"\n'
+    (harbour / "agents/mayor/agent.toml").write_text(text)
+    put(harbour, a_session(interactive=interactive))
+    found = in_harbour("session", "show", "mayor-1", "--json").json["problems"]
+    assert [one["code"] for one in found] == (["not-acted-on"] if reported else [])
+    if reported:
+        ran = in_harbour("session", "show", "mayor-1")
+        assert ran.code == 0
+        assert f"`{reported}` has no effect: " in ran.err
 
 
 @pytest.mark.parametrize("reference", ["id", "beginning", "alias", "name"])

@@ -82,6 +82,21 @@ def test_a_live_session_is_not_deleted(in_harbour: InHarbour, harbour: Path) -> 
     assert get(harbour, session).state == RUNNING
 
 
+def test_delete_refuses_a_name_that_several_ended_sessions_had(
+    in_harbour: InHarbour, harbour: Path
+) -> None:
+    first = a_session(state=STOPPED)
+    second = a_session(state=STOPPED, id="22222222-0000-4000-8000-000000000000", agent="clerk")
+    put(harbour, first, second)
+    ran = in_harbour("session", "delete", "mayor-1")
+    assert ran.code == 1
+    assert "[ambiguous-name]" in ran.err
+    assert f"`{first.id}` (mayor, stopped)" in ran.err
+    assert f"`{second.id}` (clerk, stopped)" in ran.err
+    assert in_harbour("session", "show", "mayor-1").code == 0, "other commands mean the latest"
+    assert in_harbour("session", "delete", second.id).code == 0
+
+
 def test_delete_removes_the_session_and_its_logs(in_harbour: InHarbour, harbour: Path) -> None:
     session, other = a_session(state=STOPPED), a_session("mayor-2", STOPPED)
     put(harbour, session, other)

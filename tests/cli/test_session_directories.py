@@ -91,7 +91,7 @@ def test_session_directories_are_removed_with_their_agent(city: Quarters) -> Non
     city.fine("apply")
     assert os.listdir(city.place("work")) == []
     assert not city.place("worktrees/dock").exists()
-    assert branches(city.dock) == ["main"]
+    assert branches(city.dock) == ["city/cat/w-1", "city/cat/w-2", "main"]
 
 
 def test_the_directory_of_a_live_session_outlives_its_agent(city: Quarters) -> None:
@@ -109,7 +109,7 @@ def test_worktrees_are_removed_with_their_rig(city: Quarters) -> None:
         city.prepare("dock/cat", slot, work=f"w-{slot}")
     swept = city.run("rig", "remove", "dock", "--json").json["swept"]
     assert sorted(swept) == [".gc/worktrees/dock/cat", ".gc/worktrees/dock/cat~2"]
-    assert branches(city.dock) == ["main"]
+    assert branches(city.dock) == ["city/cat/w-1", "city/cat/w-2", "main"]
 
 
 def test_a_plan_for_a_session_covers_only_its_directory(city: Quarters) -> None:
@@ -172,8 +172,8 @@ def test_an_ambiguous_session_lists_the_candidates(city: Quarters) -> None:
     ran = city.run("plan", "--session", first.id[:8])
     assert ran.code == 1
     assert "[ambiguous-name]" in ran.err
-    assert f"`{first.id}` (jack-2, stopped)" in ran.err
-    assert f"`{second.id}` (jack-2, stopped)" in ran.err
+    assert f"`{first.id}` (mayor, stopped)" in ran.err
+    assert f"`{second.id}` (mayor, stopped)" in ran.err
 
 
 def test_an_agent_and_a_session_cannot_be_combined(city: Quarters) -> None:

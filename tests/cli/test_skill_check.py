@@ -120,7 +120,10 @@ def test_a_skill_is_shown_with_its_fields_and_files(run: Command, harbour: Path)
         "Overrides:     packs/crew/skills/knots\n"
         "Files:         2\n"
         "  0644     90  SKILL.md\n"
-        "  0755  2,010  scripts/tie\n",
+        "  0755  2,010  scripts/tie\n"
+        "── skills/knots/SKILL.md " + "─" * 55 + "\n"
+        "---\nname: knots\ndescription: Tie it our way.\nlicense: MIT\n"
+        "metadata:\n  author: me\n---\nTie.\n",
         "",
     )
     answer = run("skill", "show", "knots", "--json", cwd=harbour).json
@@ -143,6 +146,10 @@ def test_a_skill_is_shown_with_its_fields_and_files(run: Command, harbour: Path)
             {"path": "SKILL.md", "size": 90, "mode": "0644"},
             {"path": "scripts/tie", "size": 2010, "mode": "0755"},
         ],
+        "text": (
+            "---\nname: knots\ndescription: Tie it our way.\nlicense: MIT\n"
+            "metadata:\n  author: me\n---\nTie.\n"
+        ),
     }
 
 
@@ -154,7 +161,7 @@ def test_a_skill_is_shown_as_an_agent_has_it(run: Command, harbour: Path) -> Non
             "agents/mayor/agent.toml": 'description = "x"\n[skills_filter]\ndeny = ["tides"]\n',
         },
     )
-    ran = run("skill", "show", "tides", "--agent", "mayor", "--text", cwd=harbour)
+    ran = run("skill", "show", "tides", "--agent", "mayor", cwd=harbour)
     assert ran == Ran(
         0,
         "Skill:         tides\n"
@@ -169,7 +176,7 @@ def test_a_skill_is_shown_as_an_agent_has_it(run: Command, harbour: Path) -> Non
         "── agents/mayor/skills/tides/SKILL.md " + "─" * 42 + "\n" + MINE,
         "",
     )
-    answer = run("skill", "show", "tides", "--agent", "mayor", "--text", "--json", cwd=harbour).json
+    answer = run("skill", "show", "tides", "--agent", "mayor", "--json", cwd=harbour).json
     assert (answer["status"], answer["sink"]) == ("skipped", ".claude/skills")
     assert answer["text"] == MINE
     assert run("skill", "show", "tides", "--json", cwd=harbour).json["path"] == "skills/tides"
@@ -210,7 +217,7 @@ def test_values_of_other_kinds_reach_json_as_they_are(run: Command, harbour: Pat
 def test_what_a_file_holds_cannot_move_the_cursor(run: Command, harbour: Path) -> None:
     text = '---\nname: tides\ndescription: D.\nx: "\\e[2J"\n---\n\x1b[2Jgone\n'
     build_tree(harbour, {"skills/tides/SKILL.md": text})
-    assert "\x1b" not in run("skill", "show", "tides", "--text", cwd=harbour).out
+    assert "\x1b" not in run("skill", "show", "tides", cwd=harbour).out
 
 
 def test_a_skill_linked_from_outside_shows_nothing_of_it(
@@ -218,7 +225,7 @@ def test_a_skill_linked_from_outside_shows_nothing_of_it(
 ) -> None:
     build_tree(tmp_path, {"guest/SKILL.md": "---\nname: guest\ndescription: outside-words\n---\n"})
     (harbour / "skills/guest").symlink_to(tmp_path / "guest")
-    ran = run("skill", "show", "guest", "--text", cwd=harbour)
+    ran = run("skill", "show", "guest", cwd=harbour)
     assert ran.code == 1
     assert "outside-words" not in ran.out
     assert "[link-leaves-pack]" in ran.err

@@ -1,28 +1,15 @@
-"""`city status`: one snapshot, change lines, and the live view."""
+"""`city status`: one snapshot, and when a city is idle."""
 
 import os
-import re
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from syrupy.assertion import SnapshotAssertion
 
-from gascity.cli.status import AgentStatus, CityStatus
-from gascity.cli.status.watch import changes, frame
-from gascity.cli.terminal import escape, rendered
-from gascity.control.client import ControllerState
 from gascity.control.status import at_rest
-from gascity.model.problems import Problem
 from gascity.model.work import (
-    CRASHED,
-    DRAINING,
     IDLE,
-    RATE_LIMITED,
-    RUNNING,
     STARTING,
     STOPPED,
     ClaimToken,
@@ -46,7 +33,8 @@ def test_a_city_that_never_ran_has_a_status_and_gets_no_store(
 ) -> None:
     ran = in_harbour("status", "--json")
     assert ran.code == 0
-    assert ran.json["controller"] == {"running": False, "pid": None, "since": None}
+    controller = {"running": False, "responding": False, "pid": None, "since": None}
+    assert ran.json["controller"] == controller
     counts = {"open": 0, "claimed": 0, "done": 0, "failed": 0}
     assert ran.json["counts"].items() >= counts.items()
     names = [agent["name"] for agent in ran.json["agents"]]
@@ -85,6 +73,26 @@ def test_counts_has_the_number_of_items_per_status(in_harbour: InHarbour, harbou
     counts = in_harbour("status", "--json").json["counts"]
     assert counts == {"open": 1, "claimed": 1, "done": 1, "failed": 1, "cancelled": 1}
     assert "1 queued, 1 running, 1 done, 1 failed, 1 cancelled" in in_harbour("status").out
+
+
+def test_the_newest_failed_items_and_the_names_of_sessions_are_listed(
+    in_harbour: InHarbour, harbour: Path
+) -> None:
+    now = time.time()
+    put(harbour, a_session(), a_session("mayor-2", IDLE))
+    with stored(harbour) as store:
+        for number in range(7):
+            work = store.add_work(NewWork("mayor", f"Dredge {number}", "."), now)
+            store.finish(work.id, "failed", None, now, token=None, reason=f"reason {number}")
+    ran = in_harbour("status", "--json")
+    assert [work["title"] for work in ran.json["failed"]] == [
+        f"Dredge {n}" for n in (6, 5, 4, 3, 2)
+    ]
+    text = in_harbour("status").out
+    assert "1 running (mayor-1)" in text
+    assert "1 idle (mayor-2)" in text
+    assert "Dredge 6  reason 6" in text
+    assert "2 more: `city work list --status failed`" in text
 
 
 def test_the_reason_of_an_agent_says_why_it_does_not_start(
@@ -138,6 +146,20 @@ def test_an_unreadable_store_is_reported(in_harbour: InHarbour, harbour: Path) -
     assert [one["name"] for one in ran.json["agents"]]
 
 
+def test_an_unreadable_store_shows_no_zeros(in_harbour: InHarbour, harbour: Path) -> None:
+    (harbour / ".gc").mkdir()
+    (harbour / ".gc" / "city.db").write_bytes(b"this is no database, whatever its name" * 200)
+    ran = in_harbour("status")
+    assert "Work:       unknown (the store cannot be read)\nSessions:   unknown\n" in ran.out
+    assert "0 " not in ran.out
+    assert "idle" not in ran.out
+    ran = in_harbour("status", "--json")
+    assert set(ran.json["counts"].values()) == {None}
+    assert {(one["live"], one["queued"]) for one in ran.json["agents"]} == {(None, None)}
+    ran = in_harbour("status", "--until-idle")
+    assert (ran.code, "is damaged" in ran.err) == (1, True)
+
+
 def test_a_failed_reload_of_a_stopped_controller_is_not_reported(
     in_harbour: InHarbour, harbour: Path
 ) -> None:
@@ -166,141 +188,16 @@ def test_text_fits_80_columns_and_leaves_out_idle_agents(
     assert "loud" in ran.out
     assert "quiet-1" not in ran.out
     assert "6 agents idle." in ran.out
-    assert [line for line in ran.out.splitlines() if len(line) > 80] == []
+    city, *lines = ran.out.splitlines()
+    assert city == f"City:       town ({root})"  # a path is never cut
+    assert [line for line in lines if len(line) > 80] == []
 
 
 def test_json_and_watch_cannot_be_combined(in_harbour: InHarbour) -> None:
     assert in_harbour("status", "--watch", "--json").code == 2
 
 
-# The picture
-
-
-def _city(**values: object) -> CityStatus:
-    running = a_session("polecat-1", RUNNING, id="1", agent="polecat", work="w-7")
-    sessions = (
-        running._replace(started=NOW - 12, reason="w-7 waits"),
-        running._replace(id="2", alias="polecat-2", state=STARTING, work="w-8", started=NOW),
-        running._replace(id="3", alias="polecat-3", state=DRAINING, name="night watch"),
-        running._replace(id="4", alias="mayor", state=IDLE, work="", reason="", started=NOW - 7200),
-        running._replace(id="5", alias="pilot", state=RATE_LIMITED, updated=NOW - 61),
-        running._replace(
-            id="6", alias="clerk", state=CRASHED, work="", reason="exit 1", updated=NOW - 5
-        ),
-    )
-    whole = CityStatus(
-        ControllerState(True, 4242, NOW - 8000),
-        (
-            AgentStatus("mayor", 1, 1, 1, 0, "idle"),
-            AgentStatus(
-                "polecat", 3, 0, 5, 24, "3 running, 24 waiting: polecat has 3 of 5 sessions"
-            ),
-            AgentStatus("dock/crew.pilot", 0, 0, None, 2, "rate-limited for 14m"),
-            AgentStatus("swarm", 30, 0, 100, 0, "30 running"),
-            AgentStatus("clerk", 0, 0, 1, 0, ""),
-            AgentStatus("scribe", 0, 0, 1, 0, "idle"),
-        ),
-        {"open": 26, "claimed": 3, "done": 120, "failed": 1, "cancelled": 0},
-        sessions,
-        (
-            Decision(NOW - 1, "2", "start", "w-8 waits"),
-            Decision(NOW - 3, "polecat", "wait", "polecat has 3 of 5 sessions", 12),
-            Decision(NOW - 300, "3", "drain", "there are more sessions than its caps allow"),
-        ),
-    )
-    return whole._replace(**values)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("look", "width", "height"),
-    [
-        pytest.param(_city(), 80, 24, id="80x24"),
-        pytest.param(_city(), 120, 40, id="120x40"),
-        pytest.param(_city(), 40, 12, id="40x12"),
-        pytest.param(
-            CityStatus(ControllerState(False), (), dict.fromkeys(_city().counts, 0)),
-            80,
-            8,
-            id="nothing",
-        ),
-        pytest.param(
-            _city(problems=(Problem("config-problem", "city.toml: the last good one counts"),)),
-            80,
-            24,
-            id="with-a-problem",
-        ),
-    ],
-)
-def test_the_live_view_of_a_city(
-    look: CityStatus, width: int, height: int, snapshot: SnapshotAssertion
-) -> None:
-    assert "\n".join(frame(look, NOW, width, height, colour=False)) == snapshot
-
-
-rows = st.builds(
-    AgentStatus,
-    st.text(max_size=40),
-    st.integers(0, 200),
-    st.integers(0, 3),
-    st.none() | st.integers(0, 200),
-    st.integers(0, 10**6),
-    st.text(max_size=120),
-)
-sessions = st.builds(
-    lambda alias, state, reason: a_session(alias, state, reason=reason, updated=NOW, started=NOW),
-    st.text(max_size=40),
-    st.sampled_from([RUNNING, IDLE, STOPPED, CRASHED]),
-    st.text(max_size=120),
-)
-looks = st.builds(
-    lambda agents, there: _city(agents=tuple(agents), sessions=tuple(there)),
-    st.lists(rows, max_size=30, unique_by=lambda one: one.name),
-    st.lists(sessions, max_size=30),
-)
-
-
-@given(looks, st.integers(20, 200), st.integers(5, 60), st.booleans())
-def test_the_live_view_always_fits_the_terminal(
-    look: CityStatus, width: int, height: int, colour: bool
-) -> None:
-    lines = [rendered(line) for line in frame(look, NOW, width, height, colour)]
-    plain = [re.sub(r"\x1b\[\d+m", "", line) for line in lines]
-    assert len(lines) == height
-    assert max(map(len, plain)) <= width
-    assert all(escape(line) == line for line in plain)
-    assert colour or plain == lines
-
-
-@given(looks, st.integers(20, 200), st.integers(5, 60))
-def test_colour_changes_no_text(look: CityStatus, width: int, height: int) -> None:
-    coloured = frame(look, NOW, width, height, colour=True)
-    plain = [re.sub(r"\x1b\[\d+m", "", rendered(line)).rstrip() for line in coloured]
-    assert plain == frame(look, NOW, width, height, colour=False)
-
-
-# Changes
-
-
-def test_every_change_is_one_line() -> None:
-    before = _city()
-    agents = tuple(
-        one._replace(queued=23) if one.name == "polecat" else one for one in before.agents
-    )
-    there = tuple(
-        one._replace(state=STOPPED, work="", reason="nothing left to do") if one.id == "1" else one
-        for one in before.sessions
-    )
-    after = before._replace(agents=agents, sessions=there, counts={**before.counts, "open": 25})
-    assert list(changes(before, after)) == [
-        "polecat  3 live, 23 queued: 3 running, 24 waiting: polecat has 3 of 5 sessions",
-        "polecat-1  stopped: nothing left to do",
-        "work  25 queued, 3 running, 120 done, 1 failed",
-    ]
-
-
-@given(looks)
-def test_an_unchanged_city_prints_no_line(look: CityStatus) -> None:
-    assert list(changes(look, look)) == []
+# Idle
 
 
 @pytest.mark.parametrize(

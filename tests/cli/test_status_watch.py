@@ -145,7 +145,7 @@ def test_the_live_view_restores_the_terminal(
 ) -> None:
     put(harbour, a_session())
     view = watching(terminal=True)
-    view.until("q to quit")
+    view.until("q quit")
     assert not view.is_as_before()
     assert "\x1b[?1049h" in view.text
     view.type(key)
@@ -160,7 +160,7 @@ def test_a_killed_live_view_restores_the_terminal(
 ) -> None:
     put(harbour, a_session())
     view = watching(terminal=True)
-    view.until("q to quit")
+    view.until("q quit")
     view.process.send_signal(number)
     assert view.ended() == 128 + number
     assert "\x1b[?1049l" in view.text
@@ -173,7 +173,7 @@ def test_the_live_view_writes_only_what_changed(
     session = a_session(reason="", started=time.time() - 7200)
     put(harbour, session, a_session("mayor-2", IDLE, reason="", started=time.time() - 7200))
     view = watching(terminal=True)
-    view.until("q to quit")
+    view.until("q quit")
     view.text = ""
     with stored(harbour) as store:
         store.update_session(session.id, {"state": DRAINING}, time.time())
@@ -189,11 +189,11 @@ def test_the_live_view_is_redrawn_when_the_terminal_is_resized(
 ) -> None:
     put(harbour, a_session())
     view = watching(terminal=True)
-    view.until("q to quit")
+    view.until("q quit")
     view.text = ""
     view.resize(60, 12)
     view.process.send_signal(signal.SIGWINCH)
-    text = view.until("q to quit")
+    text = view.until("q quit")
     assert "\x1b[2J" in text
     assert "\x1b[12;1H" in text
     assert "\x1b[13;1H" not in text

@@ -82,7 +82,7 @@ def test_a_group_without_a_command_under_json_is_an_object(run: Command) -> None
     fits(ran.json, PROBLEMS)
 
 
-@pytest.mark.parametrize("spelling", ["--version"])
+@pytest.mark.parametrize("spelling", ["--version", "-V"])
 def test_the_version_is_one_line(run: Command, spelling: str) -> None:
     assert run(spelling) == Ran(0, f"city {gascity.__version__}\n", "")
 
@@ -169,11 +169,10 @@ def test_every_command_that_fails_under_json_prints_an_object_with_problems(
 def _commands(group: LazyGroup, path: str) -> Iterator[tuple[str, str, click.Command]]:
     """Every built-in command with the help text of its group's table."""
     context = click.Context(group, info_name=path)
-    for name, (_, _, text) in group.commands_at.items():
+    for name, text in group.help_lines.items():
         command = group.get_command(context, name)
         assert command is not None
-        if text:
-            yield f"{path} {name}", text, command
+        yield f"{path} {name}", text, command
         if isinstance(command, LazyGroup):
             yield from _commands(command, f"{path} {name}")
 
@@ -184,7 +183,7 @@ COMMANDS = list(_commands(cast(LazyGroup, city), "city"))
 @pytest.mark.parametrize(
     ("path", "text", "command"), COMMANDS, ids=[path for path, _, _ in COMMANDS]
 )
-def test_help_has_one_line_examples_and_a_page(
+def test_help_has_one_line_two_examples_and_a_page(
     path: str, text: str, command: click.Command
 ) -> None:
     assert (command.help or "").splitlines()[0] == text
@@ -196,14 +195,78 @@ def test_help_has_one_line_examples_and_a_page(
     shown = command.get_help(context)
     assert shown.endswith(f"\n\nLearn more: docs/{page}.md")
     assert max(map(len, shown.splitlines())) <= 80
-    if isinstance(command, HelpCommand):
-        assert f"\nExamples:\n  {command.examples[0]}\n" in shown
-        assert all(path.split()[1] in example for example in command.examples)
+    assert isinstance(command, HelpCommand | LazyGroup)
+    assert len(command.examples) >= 2
+    assert f"\nExamples:\n  {command.examples[0]}\n  {command.examples[1]}\n" in shown
+    assert all(path.split()[1] in example for example in command.examples)
 
 
 def test_the_help_of_the_program_groups_its_commands(run: Command) -> None:
     ran = run("--help")
-    titles = ["Start here", "Agents", "Working directories", "Rigs and packs", "Run", "Inspect"]
-    at = [ran.out.index(f"\n{title}:\n") for title in (*titles, "For agents")]
+    titles = ["Start here", "Start", "Describe", "Files", "Run", "Packs", "For agents", "Other"]
+    at = [ran.out.index(f"\n{title}:\n") for title in titles]
     assert at == sorted(at)
     assert "Configure, inspect and run coding agents from a directory tree." in ran.out
+
+
+@pytest.mark.parametrize(
+    ("words", "command"),
+    [((), ()), (("sling",), ("sling",)), (("agent", "list"), ("agent", "list"))],
+    ids=["program", "command", "subcommand"],
+)
+def test_help_of_a_command_is_what_its_help_option_prints(
+    run: Command, words: tuple[str, ...], command: tuple[str, ...]
+) -> None:
+    assert run("help", *words) == run(*command, "--help")
+
+
+def test_help_of_an_unknown_command_suggests_a_similar_one(run: Command) -> None:
+    ran = run("help", "agent", "lst")
+    assert ran.code == 2
+    assert "there is no command `agent lst`; did you mean `list`?" in ran.err
+
+
+def test_help_of_a_word_after_a_command_is_a_usage_error(run: Command) -> None:
+    ran = run("help", "sling", "more")
+    assert ran.code == 2
+    assert "`city sling` has no commands" in ran.err
+
+
+GROUPS = [(path, group) for path, _, group in COMMANDS if isinstance(group, LazyGroup)]
+
+
+@pytest.mark.parametrize(("path", "group"), GROUPS, ids=[path for path, _ in GROUPS])
+def test_ls_and_rm_are_hidden_aliases_in_each_group(path: str, group: LazyGroup) -> None:
+    context = click.Context(group, info_name=path)
+    for alias, meanings in (("ls", ["list"]), ("rm", ["remove", "delete"])):
+        meant = next((name for name in meanings if group.get_command(context, name)), None)
+        assert alias not in group.list_commands(context)
+        if meant is None:
+            with pytest.raises(click.UsageError):
+                group.resolve_command(context, [alias])
+        else:
+            assert group.resolve_command(context, [alias, "x"])[0] == meant
+
+
+# What each short option means, everywhere.
+SHORT = {
+    "-f": "--follow",
+    "-h": "--help",
+    "-m": "--message",
+    "-n": "--lines",
+    "-s": "--subject",
+    "-v": "--verbose",
+    "-V": "--version",
+    "-w": "--watch",
+    "-y": "--yes",
+}
+
+
+def test_a_short_option_means_the_same_in_every_command() -> None:
+    for path, _, command in (("city", "", city), *COMMANDS):
+        for option in command.params:
+            short = [name for name in option.opts if name[0] == "-" and len(name) == 2]
+            for name in short:
+                assert SHORT[name] in option.opts, path
+            for name in ("-f", "-n", "-w"):
+                assert SHORT[name] not in option.opts or name in option.opts, f"{path} lacks {name}"

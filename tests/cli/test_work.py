@@ -11,6 +11,7 @@ from tests.cli.kept import WORK, WORK_LIST, WORK_SHOW, Kept, code_of, kept
 from tests.cli.powerless import powerless
 from tests.cli.shapes import PROBLEMS, fits
 from tests.support.command import Ran
+from tests.support.git import commit, git
 
 __all__ = ["kept"]
 
@@ -19,7 +20,11 @@ def test_list_without_a_store_is_empty_and_creates_no_store(
     in_harbour: Callable[..., Ran], harbour: Path
 ) -> None:
     assert in_harbour("work", "list") == Ran(0, "No work.\n", "")
-    assert in_harbour("work", "list", "--json").json == {"schema": 1, "work": []}
+    assert in_harbour("work", "list", "--json").json == {
+        "schema": 1,
+        "work": [],
+        "more": False,
+    }
     assert code_of(in_harbour("work", "show", "w-1", "--json")) == "unknown-work"
     assert code_of(in_harbour("work", "done", "w-1", "--json")) == "unknown-work"
     assert not (harbour / ".gc" / "city.db").exists()
@@ -33,7 +38,7 @@ def test_work_is_listed_with_the_newest_first(kept: Kept) -> None:
     assert head.split() == ["ID", "STATUS", "AGENT", "AGE", "TITLE"]
     assert [row.split()[0] for row in rows] == [second.id, first.id]
     answer = kept("work", "list", "--json").json
-    fits(answer, WORK_LIST)
+    fits(answer, {**WORK_LIST, "more": bool})
     assert [(one["id"], one["rig"]) for one in answer["work"]] == [
         (second.id, "dock"),
         (first.id, None),
@@ -89,17 +94,6 @@ def test_filtering_by_an_unknown_name_is_an_error(
     assert ran.json["problems"][0]["hint"].startswith("did you mean `")
 
 
-def test_text_output_shows_the_newest_fifty_and_a_note(kept: Kept) -> None:
-    with kept.store.transaction():
-        for number in range(52):
-            kept.sling(title=f"item {number}")
-    ran = kept("work", "list")
-    assert len(ran.out.splitlines()) == 51
-    assert ran.err == "note: showing the newest 50 items (--limit N shows more)\n"
-    assert len(kept("work", "list", "--limit", "51").out.splitlines()) == 52
-    assert len(kept("work", "list", "--json").json["work"]) == 52
-
-
 def test_an_item_is_shown_with_what_it_waits_for_and_its_text(kept: Kept) -> None:
     first = kept.sling(title="First")
     second = kept.sling(title="Second", body="Second\n\nThen paint it.", depends_on=(first.id,))
@@ -117,8 +111,8 @@ def test_an_item_is_shown_with_what_it_waits_for_and_its_text(kept: Kept) -> Non
 def test_an_item_that_was_worked_on_is_shown_with_its_session_log_and_result(kept: Kept) -> None:
     session, work = kept.session(), kept.sling()
     kept.claim(session, work)
-    places = {"log": f"{kept.root}/.gc/logs/1.log", "branch": "city/mayor/w-1", "commits": 2}
-    kept.store.update_work(work.id, {**places, "workdir": "/elsewhere"}, time.time())
+    places = {"log": f"{kept.root}/.gc/logs/1.log", "branch": "city/mayor/w-1"}
+    kept.store.update_work(work.id, {**places, "commits": 2, "workdir": "/elsewhere"}, time.time())
     token = ClaimToken(session.id, session.generation)
     came = WorkResult(0, "It is open.", {"input": 12}, 0.25)
     kept.store.finish(work.id, "done", came, time.time(), token=token, reason="it exited with 0")
@@ -135,6 +129,8 @@ def test_an_item_that_was_worked_on_is_shown_with_its_session_log_and_result(kep
         session.id,
         None,
     )
+    Path(places["log"]).parent.mkdir(parents=True, exist_ok=True)
+    Path(places["log"]).touch()
     text = kept("work", "show", work.id).out
     for line in (
         "Status:       done: it exited with 0",
@@ -145,6 +141,35 @@ def test_an_item_that_was_worked_on_is_shown_with_its_session_log_and_result(kep
         "Cost:         $0.25",
     ):
         assert line in text.splitlines()
+
+
+@pytest.mark.usefixtures("git_here")
+def test_an_item_says_that_its_branch_and_session_are_gone(kept: Kept, tmp_path: Path) -> None:
+    rig = kept.root / "rigs/dock"
+    git(rig, "init", "--quiet")
+    commit(rig, {"a": ""})
+    work, session = kept.sling("dock/crew.pilot"), kept.session(agent="dock/crew.pilot")
+    kept.claim(session, work)
+    facts = {"branch": "city/crew.pilot/w-1", "log": f"{tmp_path}/1.log", "commits": 1}
+    kept.store.update_work(work.id, {**facts, "workdir": f"{tmp_path}/gone"}, time.time())
+    git(rig, "branch", "city/crew.pilot/w-1")
+    (tmp_path / "1.log").touch()
+
+    def shown() -> tuple[str, object]:
+        (row,) = kept("work", "show", work.id, "--json").json["work"]
+        return kept("work", "show", work.id).out, row["branch_exists"]
+
+    text, exists = shown()
+    assert ("city/crew.pilot/w-1 (1 commit)" in text, exists) == (True, True)
+    git(rig, "branch", "-D", "city/crew.pilot/w-1")
+    kept.store.finish(work.id, "done", None, time.time(), token=None)
+    kept.store.delete_session(session.id, time.time())
+    (tmp_path / "1.log").unlink()
+    text, exists = shown()
+    assert ("Branch:       city/crew.pilot/w-1 (deleted)" in text, exists) == (True, False)
+    assert f"Session:      {session.id} (deleted)" in text
+    ran = kept("work", "logs", work.id)
+    assert (ran.code, "no longer exists: its session" in ran.err) == (1, True)
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,14 @@ _COMMANDS = {
     "explain": (".agent.explain", "explain_agent", "Explain where each setting comes from."),
     "new": (".agent.edit", "new_agent", "Create an agent."),
     "set": (".agent.edit", "set_agent", "Change an agent's settings."),
+    "remove": (".agent.edit", "remove_agent", "Remove an agent of this city."),
     "rename": (".agent.edit", "rename_agent", "Rename an agent and update references to it."),
 }
 
 agent = LazyGroup(
-    "agent", help="List, explain and edit agents.", commands_at=_COMMANDS, page="how-to/agents"
+    "agent",
+    help="List, explain and edit agents.",
+    commands_at=_COMMANDS,
+    examples=("city agent list", "city agent explain mayor model"),
+    page="how-to/agents",
 )

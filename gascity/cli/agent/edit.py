@@ -1,16 +1,21 @@
-"""`city agent new`, `set` and `rename`: edits that preserve comments and formatting."""
+"""`city agent new`, `set`, `rename` and `remove`: edits that preserve comments and formatting."""
 
 import os
-from collections.abc import Mapping
+import re
+import time
+from collections.abc import Iterator, Mapping
 
 import click
 
 from gascity.cli.command import json_command
-from gascity.cli.context import CommandContext, agent_argument
+from gascity.cli.completers import complete_field, complete_provider, complete_setting
+from gascity.cli.context import CommandContext, agent_argument, require_confirmation
 from gascity.cli.edit import editing, new_errors, own_files, read_text, write_if_valid
+from gascity.cli.identity import actor, caller
+from gascity.cli.output import display_path, plural, print_stderr
 from gascity.cli.problems import city_error
 from gascity.compose.city import packs_of
-from gascity.files import create_file, locked, refuse_links
+from gascity.files import create_directory, locked, refuse_links
 from gascity.model.city import Agent, City
 from gascity.model.fields import AGENT, Kind
 from gascity.model.names import (
@@ -23,15 +28,41 @@ from gascity.model.names import (
     unknown_rig,
 )
 from gascity.model.problems import CityError
+from gascity.model.profile import PROFILES
+from gascity.model.work import CLAIMED, OPEN
 from gascity.pipeline import external_paths, open_city
+from gascity.source.disk import read_plain
 from gascity.toml.edit import rename_references, set_fields, set_patch
 
 _PROMPT = """\
 # {title}
 
 You are {name}.{about}
+"""
 
-Describe what {name} does, how it works, and when it is done.
+_PROFILE = """\
+---
+id: {name}
+name: {title}{about}
+---
+
+# {title}
+
+## Role
+{role}
+
+## Config
+```json
+{config}
+```
+
+## Tools
+```json
+{{}}
+```
+
+## Rules
+- Say what you did, and what you left out.
 """
 
 
@@ -61,14 +92,21 @@ def _check_new_name(root: str, name: str, old: str = "") -> str:
 )
 @click.argument("name")
 @click.option("--description", metavar="TEXT", help="One line that says what the agent does.")
-@click.option("--provider", metavar="NAME", help="Provider that runs the agent.")
+@click.option(
+    "--provider",
+    metavar="NAME",
+    shell_complete=complete_provider,
+    help="Provider that runs the agent.",
+)
 @click.option("--template", is_flag=True, help="Start from a prompt template.")
+@click.option("--profile", is_flag=True, help="Write one profile.md instead of two files.")
 def new_agent(
     context: CommandContext,
     name: str,
     description: str | None,
     provider: str | None,
     template: bool,
+    profile: bool,
 ) -> int:
     """Create an agent."""
     root = context.root
@@ -78,22 +116,34 @@ def new_agent(
         raise city_error(
             "unknown-provider", f"there is no provider `{provider}`", did_you_mean(provider, known)
         )
+    title = name.replace("-", " ").replace("_", " ").capitalize()
     about = f" {description}" if description else ""
-    files = {
-        "prompt.template.md" if template else "prompt.md": _PROMPT.format(
-            title=name.replace("-", " ").replace("_", " ").capitalize(), name=name, about=about
-        ),
-        "agent.toml": _agent_toml(description, provider),
-    }
+    infix = ".template" if template else ""
+    if profile:
+        text = _profile_text(name, title, description, provider)
+        files = {f"profile{infix}.md": text}
+    else:
+        prompt = _PROMPT.format(title=title, name=name, about=about)
+        files = {f"prompt{infix}.md": prompt, "agent.toml": _agent_toml(description, provider)}
     with locked(root):
         refuse_links(root, f"{directory}/prompt.md")
-        for file, text in files.items():
-            create_file(os.path.join(directory, file), text.encode())
+        create_directory(directory, {file: text.encode() for file, text in files.items()})
     created = [f"agents/{name}/{file}" for file in files]
     next_step = f"Next: edit {created[0]}, then `city agent show {name}`"
     return context.output(
         {"name": name, "created": created},
         lambda: ["Created:", *(f"  {file}" for file in created), next_step],
+    )
+
+
+def _profile_text(name: str, title: str, description: str | None, provider: str | None) -> str:
+    import json
+
+    about = f"\ndescription: {json.dumps(description)}" if description else ""
+    config = json.dumps({"provider": provider} if provider else {})
+    role = description or f"Describe what {name} does, how it works, and when it is done."
+    return _PROFILE.format(
+        name=name, title=title, about=about, config=config, role=f"You are {name}. {role}"
     )
 
 
@@ -113,9 +163,13 @@ def _agent_toml(description: str | None, provider: str | None) -> str:
     page="how-to/edit",
 )
 @agent_argument
-@click.argument("assignments", nargs=-1, metavar="FIELD=VALUE...")
+@click.argument("assignments", nargs=-1, metavar="FIELD=VALUE...", shell_complete=complete_setting)
 @click.option(
-    "--unset", multiple=True, metavar="FIELD", help="Remove the setting and inherit its value."
+    "--unset",
+    multiple=True,
+    metavar="FIELD",
+    shell_complete=complete_field,
+    help="Remove the setting and inherit its value.",
 )
 def set_agent(
     context: CommandContext, agent: str, assignments: tuple[str, ...], unset: tuple[str, ...]
@@ -140,19 +194,20 @@ def set_agent(
 
 
 def _changes(assignments: tuple[str, ...], unset: tuple[str, ...]) -> dict[str, object | None]:
-    changes: dict[str, object | None] = {_known_key(name): None for name in unset}
+    changes: dict[str, object | None] = {known_key(name): None for name in unset}
     for assignment in assignments:
         name, equals, text = assignment.partition("=")
         if not equals:
             raise click.UsageError(f"expected FIELD=VALUE, got `{assignment}`")
-        key = _known_key(name.strip())
-        changes[key] = _value(text.strip(), _wants_text(key))
+        key = known_key(name.strip())
+        changes[key] = parse_value(text.strip(), wants_text(key))
     if not changes:
         raise click.UsageError("nothing to change; pass FIELD=VALUE or --unset FIELD")
     return changes
 
 
-def _known_key(name: str) -> str:
+def known_key(name: str) -> str:
+    """Return the key of an agent setting; CityError if there is none of that name."""
     head, _, rest = name.partition(".")
     field = AGENT.fields.get(head)
     if name in AGENT.keys or (rest and field and field.kind in (Kind.STRING_MAP, Kind.ANY_MAP)):
@@ -162,13 +217,13 @@ def _known_key(name: str) -> str:
     )
 
 
-def _wants_text(key: str) -> bool:
+def wants_text(key: str) -> bool:
     """Return whether the field is a table of strings, in which `env.CI=1` means "1"."""
     head, _, rest = key.partition(".")
     return bool(rest) and key not in AGENT.keys and AGENT.fields[head].kind is Kind.STRING_MAP
 
 
-def _value(text: str, as_text: bool) -> object:
+def parse_value(text: str, as_text: bool) -> object:
     """Parse a TOML value; anything else is a string."""
     from gascity.toml.read import TomlError, parse
 
@@ -184,6 +239,9 @@ def _edited(
 ) -> tuple[str, str]:
     """Return the file to edit and its new text."""
     if rig is None and target.layer not in ("pack", "built-in"):
+        profile = _profile_of(city, target)
+        if profile and not _sets_any(target, changes):
+            return profile, _edited_profile(city, target, profile, changes)
         file = f"{target.home.directory}/agent.toml"
         return file, set_fields(read_text(city.root, file), _spelled(target, file, changes))
     text = read_text(city.root, "city.toml")
@@ -192,6 +250,35 @@ def _edited(
         return "city.toml", set_patch(text, target.name.without_rig, wanted, rig=rig)
     except LookupError:
         raise CityError(unknown_rig(rig or "", [r.name for r in city.rigs])) from None
+
+
+def _edited_profile(
+    city: City, target: Agent, file: str, changes: Mapping[str, object | None]
+) -> str:
+    from gascity.jsonc.tree import JsoncError
+    from gascity.source.profiles import edit_profile
+
+    try:
+        return edit_profile(_plain_text(city, file), changes)
+    except JsoncError:  # reported with its place when the profile was read
+        raise CityError(*(p for p in target.problems if p.is_error)) from None
+
+
+def _plain_text(city: City, file: str) -> str:
+    return (read_plain(os.path.join(city.root, file)) or b"").decode()
+
+
+def _profile_of(city: City, target: Agent) -> str | None:
+    """Return the profile that defines an agent, if it has one."""
+    files = (f"{target.home.directory}/{name}" for name in PROFILES)
+    return next((file for file in files if os.path.isfile(f"{city.root}/{file}")), None)
+
+
+def _sets_any(target: Agent, changes: Mapping[str, object | None]) -> bool:
+    """Return whether agent.toml, beside a profile, sets one of these settings."""
+    file = f"{target.home.directory}/agent.toml"
+    keys = {key for layer in target.layers if layer.file == file for key in layer.values}
+    return not keys.isdisjoint(changes)
 
 
 def _spelled(
@@ -226,23 +313,27 @@ def _find_definition(context: CommandContext, city: City, reference: str) -> Age
     )
 
 
-@json_command("rename", examples=("city agent rename mayor chief",), page="how-to/edit")
+@json_command(
+    "rename",
+    examples=("city agent rename mayor chief", "city agent rename mayor chief --json"),
+    page="how-to/edit",
+)
 @agent_argument
 @click.argument("new")
 def rename_agent(context: CommandContext, agent: str, new: str) -> int:
-    """Rename an agent and update references to it."""
+    """Rename an agent and update references to it.
+
+    Its unfinished work and unread mail go to the new name.
+    """
     with editing(context) as city:
         target = _find_definition(context, city, agent)
-        if target.layer != "city":
-            raise city_error(
-                "not-your-agent",
-                f"`{target.name}` is not defined by this city",
-                "only agents below agents/ can be renamed",
-            )
+        _check_own(target, "renamed")
         directory = _check_new_name(city.root, new, target.name.bare)
         changed = _renamed_files(city, target.name.bare, new)
         texts = {file: text for file, (text, _) in changed.items()}
+        texts |= _renamed_profile(city, target, new)
         _move(context, city, target.home.directory, directory, texts)
+        moved = _move_work(context, city, target.name.bare, new)
     source, destination = target.home.directory, f"agents/{new}"
     references = {
         _moved(file, source, destination): [".".join(map(str, path)) for path in paths]
@@ -253,12 +344,112 @@ def rename_agent(context: CommandContext, agent: str, new: str) -> int:
             "from": source,
             "to": destination,
             "references": [{"file": file, "keys": keys} for file, keys in references.items()],
+            "work": moved,
         },
         lambda: [
             f"Renamed {source} to {destination}",
             *(f"  {file}: {', '.join(keys)}" for file, keys in references.items()),
+            *([f"  work: {', '.join(moved)}"] if moved else []),
         ],
     )
+
+
+def _move_work(context: CommandContext, city: City, old: str, new: str) -> list[str]:
+    """Give the unfinished work of a renamed agent, in all rigs, to its new name."""
+    store = context.store_if_any()
+    if store is None:
+        return []
+    now, who = time.time(), actor(caller(context))
+    rigs = ("", *(f"{rig.name}/" for rig in city.rigs))
+    with store.transaction():
+        return [
+            id for rig in rigs for id in store.rename_agent(f"{rig}{old}", f"{rig}{new}", now, who)
+        ]
+
+
+@json_command(
+    "remove",
+    examples=("city agent remove reviewer", "city agent remove reviewer --yes"),
+    page="how-to/edit",
+)
+@agent_argument
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def remove_agent(context: CommandContext, agent: str, yes: bool) -> int:
+    """Remove an agent of this city.
+
+    Refused while other files name it or it has unfinished work. A copy of its
+    directory stays in .gc/backup.
+    """
+    from gascity.workdir.write.transaction import PathEdit, backup_name, run_transaction
+
+    root = context.root
+    city = open_city(root, context.environ)
+    target = _find_definition(context, city, agent)
+    _check_own(target, "removed")
+    _check_unused(context, city, target.name.bare)
+    directory = target.home.directory
+    files = sorted(os.path.relpath(path, root) for path in _files_below(f"{root}/{directory}"))
+    if not context.as_json:
+        print_stderr(f"{directory}:", *(f"  {file}" for file in files))
+    require_confirmation(context, f"Remove {directory}?", yes, f"{directory} was not removed")
+
+    def check() -> None:
+        if errors := new_errors(city, open_city(root, context.environ)):
+            raise CityError(*errors)
+
+    edits = [PathEdit(directory)]
+    backup = run_transaction(root, backup_name(root, "remove"), edits, lambda: True, check)
+    copy = display_path(root, f"{backup}/old/{directory}")
+    return context.output(
+        {"agent": target.name.bare, "removed": files, "backup": copy},
+        lambda: [f"Removed {directory} ({plural(len(files), 'file')}); a copy is in {copy}"],
+    )
+
+
+def _files_below(directory: str) -> Iterator[str]:
+    for folder, _, names in os.walk(directory):
+        yield from (os.path.join(folder, name) for name in names)
+
+
+def _check_own(target: Agent, done: str) -> None:
+    if target.layer != "city":
+        raise city_error(
+            "not-your-agent",
+            f"`{target.name}` is not defined by this city",
+            f"only agents below agents/ can be {done}",
+        )
+
+
+def _check_unused(context: CommandContext, city: City, name: str) -> None:
+    """Raise CityError if files name the agent, or it has unfinished work."""
+    references = [
+        f"{file}: {'.'.join(map(str, path))}"
+        for file, (_, paths) in _renamed_files(city, name, f"{name}-removed").items()
+        for path in paths
+    ]
+    if references:
+        message = f"other settings name `{name}`: {', '.join(references)}"
+        raise city_error("still-used", message, "remove them first")
+    store = context.store_if_any()
+    names = [name, *(f"{rig.name}/{name}" for rig in city.rigs)]
+    work = store.list_work(agents=names, status=(OPEN, CLAIMED)) if store is not None else []
+    if work:
+        ids = ", ".join(item.id for item in work)
+        hint = f"run `city work move {work[0].id} --to AGENT` or `city work cancel {work[0].id}`"
+        raise city_error("still-used", f"`{name}` has unfinished work: {ids}", hint)
+
+
+def _renamed_profile(city: City, target: Agent, new: str) -> dict[str, str]:
+    """Return the agent's profile with its new id, if it has one."""
+    file = _profile_of(city, target)
+    if file is None:
+        return {}
+    text = _plain_text(city, file)
+    old = re.escape(target.name.bare)
+    changed = re.sub(
+        rf"(\A---\n(?:.*\n)*?id:[ \t]*[\"']?){old}(?=[\"']?[ \t]*\n)", rf"\g<1>{new}", text
+    )
+    return {file: changed} if changed != text else {}
 
 
 def _move(

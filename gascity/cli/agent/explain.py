@@ -3,13 +3,13 @@
 Also settings as text and JSON, for other commands that show them.
 """
 
-import sys
 from collections.abc import Iterator, Mapping
 
 import click
 
 from gascity.cli.command import json_command
-from gascity.cli.context import CommandContext, agent_argument
+from gascity.cli.completers import complete_field
+from gascity.cli.context import CommandContext, agent_argument, may_reveal, reveal_option
 from gascity.cli.output import BOLD, DIM, styled, wrap
 from gascity.cli.problems import Locator, city_error
 from gascity.model.city import Agent
@@ -18,15 +18,6 @@ from gascity.model.layers import Setting
 from gascity.model.names import did_you_mean
 from gascity.model.provider import Provider
 from gascity.model.secrets import masked
-
-reveal_option = click.option("--reveal", is_flag=True, help="Show secrets (terminal only).")
-
-
-def may_reveal(reveal: bool) -> bool:
-    """Return whether to show secrets; UsageError if stdout is not a terminal."""
-    if reveal and not sys.stdout.isatty():
-        raise click.UsageError("--reveal needs a terminal")
-    return reveal
 
 
 def setting_json(setting: Setting, locator: Locator, reveal: bool) -> dict[str, object]:
@@ -77,7 +68,7 @@ def where(setting: Setting, locator: Locator) -> str:
     page="explanation/layers",
 )
 @agent_argument
-@click.argument("field", required=False)
+@click.argument("field", required=False, shell_complete=complete_field)
 @reveal_option
 def explain_agent(context: CommandContext, agent: str, field: str | None, reveal: bool) -> int:
     """Explain where each setting comes from.

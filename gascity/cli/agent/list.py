@@ -1,52 +1,97 @@
-"""`city agent list`; agents as JSON objects and list entries."""
+"""`city agent list`; agents as JSON objects, table rows and list entries."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 
 import click
 
 from gascity.cli.cached_answer import Report, answer_and_cache
 from gascity.cli.command import json_command
+from gascity.cli.completers import complete_provider, rig_option
 from gascity.cli.context import CommandContext
-from gascity.cli.output import DIM, RED, Column, Entry, json_row, plural
+from gascity.cli.output import DIM, RED, plural
+from gascity.cli.problems import city_error
+from gascity.cli.tables import Column, Entry, json_row
 from gascity.control.paths import stale_file
 from gascity.model.city import Agent, City
+from gascity.model.names import did_you_mean, unknown_rig
+from gascity.model.problems import CityError
 from gascity.source.disk import Disk
 
 _BROKEN = {
     "broken": "broken; run `city check` to see why",
     "stale": "broken; its last valid definition stays active (run `city check` to see why)",
 }
+_PATCH = " patch"  # end of the names of layers that patch an agent
 
 
 @json_command(
     "list",
-    examples=("city agent list", "city agent list --all", "city agent list --json"),
+    examples=("city agent list", "city agent list --rig web --long", "city agent list --json"),
     page="how-to/agents",
 )
+@rig_option()
+@click.option(
+    "--provider", metavar="NAME", shell_complete=complete_provider, help="Filter by provider."
+)
+@click.option("--long", "details", is_flag=True, help="Show descriptions and sources.")
 @click.option("--all", "everything", is_flag=True, help="Include hidden agents.")
-def list_agents(context: CommandContext, everything: bool) -> int:
+def list_agents(
+    context: CommandContext,
+    rig: str | None,
+    provider: str | None,
+    details: bool,
+    everything: bool,
+) -> int:
     """List agents.
 
     Leaves out hidden agents. JSON includes them.
     """
-    report = partial(_agent_list, everything=everything)
-    return answer_and_cache(context, "agent-list", report, cache=not everything)
+    report = partial(_agent_list, filters=(rig, provider), details=details, everything=everything)
+    plain = not (rig or provider or details or everything)
+    return answer_and_cache(context, "agent-list", report, cache=plain)
 
 
-def _agent_list(context: CommandContext, disk: Disk, everything: bool) -> Report:
-    agents = (city := context.city(disk=disk)).agents
+def _agent_list(
+    context: CommandContext,
+    disk: Disk,
+    filters: tuple[str | None, str | None],
+    details: bool,
+    everything: bool,
+) -> Report:
+    city = context.city(disk=disk)
+    agents = _filtered(city, *filters)
     shown = [agent for agent in agents if everything or not agent.settings.hidden]
     # Read through the disk, so that a cached answer is dropped when this file changes.
     stale = (disk.read(stale_file(disk.root)) or b"").decode().splitlines()
-    head = f"{plural(len(shown), 'agent')}:" if shown else "No agents."
     hidden = len(agents) - len(shown)
     note = [f"{plural(hidden, 'hidden agent')} (--all shows them)"] if hidden else []
+
+    def lines() -> Iterable[str]:
+        if details and shown:
+            entries = [_entry(agent, stale) for agent in shown]
+            return (f"{plural(len(shown), 'agent')}:", *context.entries(entries), *note)
+        columns = _table_columns(stale, _pack_names(city))
+        return (*context.table(columns, shown, "No agents."), *note)
+
     return Report(
-        lambda: {"agents": [agent_row(agent, stale) for agent in agents]},
-        lambda: (head, *context.entries([_entry(agent, stale) for agent in shown]), *note),
-        _notes(city),
+        lambda: {"agents": [agent_row(agent, stale) for agent in agents]}, lines, _notes(city)
     )
+
+
+def _filtered(city: City, rig: str | None, provider: str | None) -> list[Agent]:
+    """Return the agents of a rig and a provider; CityError if the city has none of that name."""
+    if rig is not None and rig not in (rigs := [known.name for known in city.rigs]):
+        raise CityError(unknown_rig(rig, rigs))
+    used = {agent.provider for agent in city.agents}
+    if provider is not None and provider not in used | set(city.providers):
+        hint = did_you_mean(provider, used | set(city.providers))
+        raise city_error("unknown-provider", f"there is no provider `{provider}`", hint)
+    return [
+        agent
+        for agent in city.agents
+        if rig in (None, agent.name.rig) and provider in (None, agent.provider)
+    ]
 
 
 def _notes(city: City) -> tuple[str, ...]:
@@ -81,7 +126,60 @@ _COLUMNS: tuple[Column[Agent], ...] = (
     Column("max", maximum),
     Column("source", lambda agent: agent.home.directory),
     Column("layer", lambda agent: agent.layer),
+    Column("model", lambda agent: agent.settings.model),
+    Column("patched", lambda agent: bool(_patches(agent))),
 )
+
+
+def _patches(agent: Agent) -> list[str]:
+    """Return which kinds of patches change an agent: `pack`, `city`, `rig`, `local`."""
+    kinds = dict.fromkeys(layer.kind for layer in agent.layers)
+    return [kind.removesuffix(_PATCH) for kind in kinds if kind.endswith(_PATCH)]
+
+
+def _pool(agent: Agent) -> str:
+    """Return the number of sessions: `0-3`, or `1+` without a limit."""
+    least, most = agent.settings.min_active_sessions, maximum(agent)
+    return f"{least}+" if most is None else f"{least}-{most}"
+
+
+def _table_columns(stale: Collection[str], packs: Mapping[str, str]) -> tuple[Column[Agent], ...]:
+    """`packs` are the names of imports by directory."""
+    state: Callable[[Agent], str] = partial(_state, stale=stale)
+    return (
+        Column(
+            "", lambda a: str(a.name), "NAME", style=lambda a: RED if a.broken else "", shrink=True
+        ),
+        Column("", state, "STATE", omit_if="ok"),
+        Column("", lambda a: a.provider, "PROVIDER"),
+        Column("", lambda a: a.settings.model, "MODEL", shrink=True),
+        Column("", _pool, "POOL"),
+        # A qualified name begins with the rig, so a narrow table does without the column.
+        Column("", lambda a: a.name.rig, "RIG", optional=True),
+        Column("", lambda a: "yes" if _patches(a) else "", "PATCHED"),
+        Column("", partial(_short_source, packs=packs), "SOURCE", keep_end=True),
+    )
+
+
+def _pack_names(city: City) -> dict[str, str]:
+    """Return the names of imports by directory; that of the city's own import first."""
+    if not city.pack.imports and not city.rig_imports:
+        return {}
+    from gascity.packs.graph import edges
+
+    names: dict[str, str] = {}
+    for _, target, _ in edges(city.pack, city.rig_imports):
+        if target.directory:
+            names.setdefault(target.directory, target.binding)
+    return names
+
+
+def _short_source(agent: Agent, packs: Mapping[str, str]) -> str:
+    """Return an agent's directory, that in a pack as `crew//agents/pilot`."""
+    if agent.layer == "built-in":
+        return "built-in"
+    pack, folder, name = agent.home.directory.rpartition("/agents/")
+    return f"{packs[pack]}//agents/{name}" if folder and pack in packs else agent.home.directory
 
 
 def agent_row(agent: Agent, stale: Collection[str] = ()) -> dict[str, object]:
@@ -95,7 +193,10 @@ def agent_row(agent: Agent, stale: Collection[str] = ()) -> dict[str, object]:
 
 def _entry(agent: Agent, stale: Collection[str]) -> Entry:
     settings, state = agent.settings, _state(agent, stale)
-    details = [(f"Source: {source_text(agent)}", DIM)]
+    runs = " ".join(filter(None, (agent.provider, settings.model)))
+    details = [(f"Provider: {runs}; sessions: {_pool(agent)}", DIM)]
+    details += [(f"Source: {source_text(agent)}", DIM)]
+    details += [(f"Patched by: {', '.join(_patches(agent))}", DIM)] if _patches(agent) else []
     details += [(_BROKEN[state], RED)] if state != "ok" else []
     return Entry(
         str(agent.name),

@@ -5,33 +5,32 @@ from typing import NamedTuple
 
 import click
 
-from gascity.cli.agent.explain import may_reveal, reveal_option, setting_json, value_text, where
+from gascity.cli.agent.explain import setting_json, value_text, where
 from gascity.cli.agent.list import agent_row, maximum, source_text
 from gascity.cli.command import command, json_command
-from gascity.cli.context import CommandContext, agent_argument, machine, pass_context
-from gascity.cli.output import (
-    DIM,
-    Column,
-    escape,
-    fact_lines,
-    json_row,
-    printable,
-    styled,
-    text_lines,
-    wrap,
-    write_content,
+from gascity.cli.context import (
+    CommandContext,
+    agent_argument,
+    machine,
+    may_reveal,
+    pass_context,
+    reveal_option,
 )
+from gascity.cli.output import DIM, escape, printable, styled, text_lines, wrap, write_content
 from gascity.cli.problems import Locator, problems_json
+from gascity.cli.tables import Column, fact_lines, json_row
 from gascity.model.city import Agent, City
 from gascity.model.layers import PROVIDER_LAYER, Setting
 from gascity.model.problems import CityError, Problem, warning
+from gascity.model.profile import is_profile
 from gascity.model.secrets import agent_secrets, mask_secrets
 from gascity.pipeline import list_skills, open_city
 from gascity.prompts import Prompts
-from gascity.render.templates import PromptPiece, RenderedPrompt
+from gascity.render.prompt_text import PromptPiece, RenderedPrompt
 from gascity.source.disk import Disk
 
 _EXCERPT = 500
+_OVER_BUDGET = "over-budget"
 _CHARS_PER_TOKEN = 4
 
 
@@ -76,6 +75,7 @@ def show_agent(
             **agent_row(selected),
             "display_name": selected.settings.display_name,
             "model": selected.settings.model,
+            "definition": "profile" if _profile(selected) else "directory",
             "tools": _tools(selected),
             "prompt": _prompt_json(prompt),
             "fields": {name: setting_json(s, locator, revealed) for name, s in settings.items()},
@@ -97,9 +97,9 @@ def show_agent(
 
     # A template may have put a secret into the prompt; only `emit` prints it.
     secrets = () if revealed else agent_secrets(selected.settings.env).values()
-    return context.output(
-        answer, lambda: (mask_secrets(line, secrets) for line in lines()), problems
-    )
+    # Warnings about the definition are those of `city check`.
+    shown = [problem for problem in problems if problem.is_error or problem.code == _OVER_BUDGET]
+    return context.output(answer, lambda: (mask_secrets(line, secrets) for line in lines()), shown)
 
 
 def _tools(agent: Agent) -> dict[str, object]:
@@ -121,9 +121,16 @@ def _fact_lines(context: CommandContext, agent: Agent) -> Iterator[str]:
         "Session state": f"{settings.session_state} ({finishes})",
         "Sessions": f"{settings.min_active_sessions} to {'no limit' if most is None else most}",
         "Source": source_text(agent),
+        "Definition": _profile(agent),
     }
     texts = [(name, fact or "") for name, fact in facts.items()]
     return fact_lines(texts, 15, context.width, "Agent", context.colour)
+
+
+def _profile(agent: Agent) -> str:
+    """Return the name of the profile that defines an agent, "" if it has none."""
+    names = (layer.file.rpartition("/")[2] for layer in agent.layers if is_profile(layer.file))
+    return next(names, "")
 
 
 def _tool_lines(agent: Agent) -> Iterator[str]:
@@ -260,7 +267,7 @@ def _limits(city: City, agent: Agent, prompt: RenderedPrompt) -> Iterator[_Promp
 def _over_budget(agent: Agent, limits: Sequence[_PromptLimit]) -> list[Problem]:
     return [
         warning(
-            "over-budget",
+            _OVER_BUDGET,
             f"{name}: {used:,} exceed the limit of {limit:,} of `{agent.provider}`",
             agent.setting("prompt").place,
             "shorten it; the provider cuts off the rest",
@@ -291,7 +298,11 @@ def _budget_lines(
         yield f"{agent.provider}, {name}: {used:,} of {limit:,}"
 
 
-@command("emit", examples=("city agent emit mayor > prompt.md",), page="explanation/prompts")
+@command(
+    "emit",
+    examples=("city agent emit mayor", "city agent emit mayor > prompt.md"),
+    page="explanation/prompts",
+)
 @agent_argument
 @pass_context
 def emit_agent(context: CommandContext, agent: str) -> int:

@@ -3,6 +3,7 @@
 from gascity.cli.command import LazyGroup
 
 _COMMANDS = {
+    "new": (".new_files", "new_pack", "Create a pack in packs/."),
     "add": (".pack.edit", "add_pack", "Import a pack."),
     "remove": (".pack.edit", "remove_pack", "Remove an import."),
     "list": (".pack.list", "list_packs", "List imports and where they come from."),
@@ -18,5 +19,6 @@ pack = LazyGroup(
     "pack",
     help="Manage imported packs and their pinned commits.",
     commands_at=_COMMANDS,
+    examples=("city pack list", "city pack add builtin:roles"),
     page="how-to/packs",
 )

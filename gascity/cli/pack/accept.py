@@ -8,9 +8,10 @@ import click
 
 from gascity.cli.command import json_command
 from gascity.cli.context import CommandContext, confirm
-from gascity.cli.output import BOLD, Column, plural, print_stderr, styled, wrap
+from gascity.cli.output import BOLD, plural, print_stderr, styled, wrap
 from gascity.cli.pack.list import SEE_IMPORTS, complete_binding
 from gascity.cli.problems import city_error
+from gascity.cli.tables import Column
 from gascity.files import locked, replace_files
 from gascity.model.names import did_you_mean
 from gascity.model.problems import CityError

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from gascity.cli.check_results import CheckResult, output_checks
 from gascity.cli.command import json_command
 from gascity.cli.context import CommandContext
 from gascity.cli.pack.list import short, shown_source
-from gascity.cli.problems import CheckResult
 from gascity.model.city import City
 from gascity.model.pack import Import
 from gascity.model.problems import KeyPath, Place, Problem, warning
@@ -31,7 +31,7 @@ def check_packs(context: CommandContext) -> int:
     lock = (*disk.problems, *_stale(city, locks))
     if lock:
         results.append(CheckResult(LOCK, "", lock, {"source": LOCK}))
-    return context.output_checks(results, "NAME", "No imports.")
+    return output_checks(context, results, "NAME", "No imports.")
 
 
 def _results(city: City, locks: Sequence[LockedPack]) -> list[CheckResult]:

@@ -7,9 +7,10 @@ from typing import NamedTuple
 import click
 
 from gascity.cli.command import json_command
+from gascity.cli.completers import rig_option
 from gascity.cli.context import CommandContext
 from gascity.cli.edit import editing, new_errors, own_files, read_text, write_if_valid
-from gascity.cli.output import Column, plural, print_stderr, wrap
+from gascity.cli.output import plural, print_stderr, wrap
 from gascity.cli.pack.accept import (
     executables_json,
     not_accepted,
@@ -29,6 +30,7 @@ from gascity.cli.pack.list import (
 )
 from gascity.cli.problems import city_error
 from gascity.cli.progress import Progress
+from gascity.cli.tables import Column
 from gascity.files import locked, replace_files
 from gascity.model.city import City
 from gascity.model.names import did_you_mean, is_name
@@ -80,7 +82,7 @@ class _NewImport(NamedTuple):
     metavar="VERSION",
     help="Version: a range such as ^1.2, tag:NAME, branch:NAME or sha:COMMIT.",
 )
-@click.option("--rig", metavar="RIG", help="Import it for this rig only.")
+@rig_option("Import it for this rig only.")
 @yes_option
 def add_pack(
     context: CommandContext,
@@ -100,6 +102,8 @@ def add_pack(
     root = context.root
     remote = _remote(source)
     binding = _binding(context, name, source, remote)
+    if name is None:
+        _check_not_imported(context, source, remote, rig)
     _file_for(root, binding, rig)
     with Progress(context) as progress:
         repositories = Repositories(context.environ, progress)
@@ -220,6 +224,24 @@ def _added(root: str, new: _NewImport) -> dict[str, str]:
     return {file: declare_import(read_text(root, file), new.binding, new.values, rig=new.rig)}
 
 
+def _check_not_imported(
+    context: CommandContext, source: str, remote: Remote | None, rig: str | None
+) -> None:
+    """Raise CityError if this source is imported already; `--name` imports it again."""
+    root = context.root
+    written = source if remote or source.startswith("builtin:") else _local(context, source)
+    for file in own_files(root):
+        text = read_text(root, file)
+        table = (rig_entry(text, rig) or {}) if rig else parse(text.encode())
+        imports = table.get("imports")
+        for binding, entry in imports.items() if isinstance(imports, dict) else ():
+            if isinstance(entry, dict) and entry.get("source") == written:
+                message = f"{shown(source)} is already imported as `{binding}` in {file}"
+                hint = f"run `city pack update {binding}` to update it"
+                hint = hint if remote else f"run `city pack show {binding}` to see it"
+                raise city_error("duplicate-name", message, f"{hint}, or pass another --name")
+
+
 def _file_for(root: str, binding: str, rig: str | None) -> str:
     """Return the file for a new import; CityError if the name is taken."""
     file = _file_of_rig(root, rig) if rig else "city.toml"
@@ -302,7 +324,7 @@ def _print_added(
     page="how-to/packs",
 )
 @click.argument("name", shell_complete=complete_binding)
-@click.option("--rig", metavar="RIG", help="Remove it from this rig only.")
+@rig_option("Remove it from this rig only.")
 def remove_pack(context: CommandContext, name: str, rig: str | None) -> int:
     """Remove an import.
 
@@ -328,7 +350,14 @@ def remove_pack(context: CommandContext, name: str, rig: str | None) -> int:
         kept_paths = paths_in_use(sources, paths)
         if set(left) != set(locks) or kept_paths != paths:
             files[LOCK] = lock_text(left, kept_paths)
-        write_if_valid(context, city, files, _NOT_NEW)
+        try:
+            write_if_valid(context, city, files, _NOT_NEW)
+        except CityError:
+            if not context.as_json:
+                print_stderr(
+                    f"city: pack {name} was not removed; without it there would be errors:"
+                )
+            raise
     kept = {lock[:4] for lock in left}
     dropped = sorted({lock.binding for lock in locks if lock[:4] not in kept})
     return context.output(

@@ -7,17 +7,9 @@ import click
 
 from gascity.cli.command import json_command
 from gascity.cli.context import CommandContext, completes
-from gascity.cli.output import (
-    BOLD,
-    DIM,
-    Column,
-    json_row,
-    plural,
-    print_stderr,
-    styled,
-    truncate_start,
-)
+from gascity.cli.output import BOLD, DIM, plural, print_stderr, styled, truncate_start
 from gascity.cli.problems import Locator, city_error
+from gascity.cli.tables import Column, json_row
 from gascity.model.city import City
 from gascity.model.names import did_you_mean
 from gascity.model.pack import Import, Pack, Sources

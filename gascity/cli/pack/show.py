@@ -7,10 +7,11 @@ import click
 
 from gascity.cli.command import LazyGroup, json_command
 from gascity.cli.context import CommandContext
-from gascity.cli.output import BOLD, DIM, Entry, fact_lines, plural, styled, wrap
+from gascity.cli.output import BOLD, DIM, plural, styled, wrap
 from gascity.cli.pack.accept import executable_lines, executables_json
 from gascity.cli.pack.list import SEE_IMPORTS, complete_binding, shown_source
 from gascity.cli.problems import Locator, city_error, problems_json
+from gascity.cli.tables import Entry, fact_lines
 from gascity.model.city import City
 from gascity.model.names import did_you_mean
 from gascity.model.pack import CATALOGUES, Import, Pack
@@ -326,8 +327,16 @@ def _entry(extra: CityExtra) -> Entry:
 
 
 formula = LazyGroup(
-    "formula", (list_formulas,), help="List formulas provided by packs.", page="how-to/packs"
+    "formula",
+    (list_formulas,),
+    help="List formulas provided by packs.",
+    examples=("city formula list", "city formula list --json"),
+    page="how-to/packs",
 )
 order = LazyGroup(
-    "order", (list_orders,), help="List orders provided by packs.", page="how-to/packs"
+    "order",
+    (list_orders,),
+    help="List orders provided by packs.",
+    examples=("city order list", "city order list --json"),
+    page="how-to/packs",
 )

@@ -29,7 +29,12 @@ _COMMANDS = {
 }
 
 
-@click.group(cls=LazyGroup, commands_at=_COMMANDS, page="how-to/sessions")
+@click.group(
+    cls=LazyGroup,
+    commands_at=_COMMANDS,
+    examples=("city session list", "city session attach mayor-1"),
+    page="how-to/sessions",
+)
 def session() -> None:
     """List, attach to and stop sessions.
 

@@ -39,7 +39,12 @@ _DRAWING_TIMEOUT = 3.0  # seconds until the terminal of a slow program shows its
 # Changes in the store, which need no controller
 
 
-@session_command("nudge", "city session nudge mayor-1 'use the new API'", required=True)
+@session_command(
+    "nudge",
+    "city session nudge mayor-1 'use the new API'",
+    "city session nudge release 'the tests pass now'",
+    required=True,
+)
 @click.argument("text")
 def nudge(context: CommandContext, session: Session, text: str) -> int:
     """Send a session a message for its next turn."""
@@ -48,8 +53,7 @@ def nudge(context: CommandContext, session: Session, text: str) -> int:
     who = caller(context)
     if who is not None and who.session != session.id:
         access(context).check_agent(session.agent)
-    if session.interactive:
-        require_typing(context, session)
+    require_typing(context, session)
     nudge = context.store().add_nudge(session.id, text, time.time(), actor(who))
     reason = _queued_until(context, session, nudge)
     row = {"id": nudge.id, "session": session.id, "text": text, "at": timestamp(nudge.at)}
@@ -111,7 +115,12 @@ def checked_name(name: str) -> str:
     return name
 
 
-@session_command("rename", "city session rename mayor-1 release", required=True)
+@session_command(
+    "rename",
+    "city session rename mayor-1 release",
+    "city session rename release mayor-1",
+    required=True,
+)
 @click.argument("name")
 def rename(context: CommandContext, session: Session, name: str) -> int:
     """Rename a session.
@@ -124,7 +133,7 @@ def rename(context: CommandContext, session: Session, name: str) -> int:
     return _answer(context, session, f"{session.alias} is now named {name}.")
 
 
-@session_command("pin", "city session pin mayor-1")
+@session_command("pin", "city session pin mayor-1", "city session pin mayor-1 --json")
 def pin(context: CommandContext, session: Session) -> int:
     """Pin a session to the top of the list.
 
@@ -134,7 +143,7 @@ def pin(context: CommandContext, session: Session) -> int:
     return _answer(context, session, f"{session_name(session)} pinned.")
 
 
-@session_command("unpin", "city session unpin mayor-1")
+@session_command("unpin", "city session unpin mayor-1", "city session unpin mayor-1 --json")
 def unpin(context: CommandContext, session: Session) -> int:
     """Unpin a session."""
     session = _update(context, session, {"pinned": None}, "session.unpinned")
@@ -168,14 +177,14 @@ def request_action(context: CommandContext, session: Session, action: str) -> Se
     return session
 
 
-@session_command("stop", "city session stop mayor-1", "city session stop mayor-1 --now")
-@click.option("--now", is_flag=True, help="Kill it without a grace period.")
-def stop(context: CommandContext, session: Session, now: bool) -> int:
+@session_command("stop", "city session stop mayor-1", "city session stop mayor-1 --force")
+@click.option("--force", is_flag=True, help="Kill it without a grace period.")
+def stop(context: CommandContext, session: Session, force: bool) -> int:
     """Stop a session.
 
-    Its work item is queued again; its directory stays.
+    Its work item is queued again (`city work cancel` cancels it); its directory stays.
     """
-    after = session if is_over(session) else _stop_and_wait(context, session, now=now)
+    after = session if is_over(session) else _stop_and_wait(context, session, kill=force)
     work = context.store().work(session.work) if session.work else None
     return context.output(
         lambda: {
@@ -186,11 +195,11 @@ def stop(context: CommandContext, session: Session, now: bool) -> int:
     )
 
 
-def _stop_and_wait(context: CommandContext, session: Session, *, now: bool = False) -> Session:
+def _stop_and_wait(context: CommandContext, session: Session, *, kill: bool = False) -> Session:
     """Stop a session and wait for it; CityError if that takes too long."""
     doing = f"{session_name(session)} stops"
     after = request_action(context, session, "stop")
-    if now:
+    if kill:
         # Kill only once the controller knows: before, it would see a crash and restart it.
         after = wait_for_session(context, after, _is_ending, _TIMEOUT, doing)
         run = context.store().run(after.run) if after.run else None
@@ -199,7 +208,7 @@ def _stop_and_wait(context: CommandContext, session: Session, *, now: bool = Fal
     after = wait_for_session(context, after, is_over, _TIMEOUT, doing)
     if not is_over(after):
         message = f"`{session_name(session)}` is still {after.state}"
-        hint = "pass --now to kill it; `city session show` shows its state"
+        hint = "pass --force to kill it; `city session show` shows its state"
         raise city_error("still-there", message, hint)
     return after
 
@@ -214,14 +223,15 @@ def _stopped(before: Session, after: Session, work: str | None) -> Iterator[str]
         return
     yield f"{session_name(after)} is {after.state}: {after.reason}".removesuffix(": ") + "."
     if work == OPEN:
-        yield f"Its work item {before.work} is queued again."
+        cancel = f"to cancel it: `city work cancel {before.work}`"
+        yield f"Its work item {before.work} is queued again ({cancel})."
     elif work == CLAIMED:
         yield f"Another session is already working on {before.work}."
     elif work is not None:
         yield f"Its work item {before.work} is {work}."
 
 
-@session_command("clear", "city session clear mayor-1")
+@session_command("clear", "city session clear mayor-1", "city session clear mayor-1 --json")
 def clear(context: CommandContext, session: Session) -> int:
     """Clear a session's conversation.
 
@@ -261,15 +271,22 @@ def wake(context: CommandContext, session: Session) -> int:
     return _answer(context, session, f"{session_name(session)} starts.")
 
 
-@session_command("delete", "city session delete mayor-1", "city session delete mayor-1 --force")
+@session_command(
+    "delete",
+    "city session delete mayor-1",
+    "city session delete mayor-1 --branch",
+    "city session delete mayor-1 --force",
+    exact=True,
+)
 @click.option(
     "--force", is_flag=True, help="Stop it first, and discard work that exists nowhere else."
 )
-def delete(context: CommandContext, session: Session, force: bool) -> int:
+@click.option("--branch", is_flag=True, help="Also delete the branch of its last work item.")
+def delete(context: CommandContext, session: Session, force: bool, branch: bool) -> int:
     """Delete a session, its directory and its logs.
 
     Refused for a live session, and if the directory holds work that exists nowhere
-    else.
+    else. Branches stay unless you pass --branch.
     """
     name = session_name(session)
     if not is_over(session):
@@ -278,7 +295,7 @@ def delete(context: CommandContext, session: Session, force: bool) -> int:
             hint = f"run `city session stop {session.alias}` first, or pass --force"
             raise city_error("still-there", message, hint)
         session = _stop_and_wait(context, session)
-    _remove_directory(context, session, force)
+    _remove_directory(context, session, force=force, delete_branch=branch)
     store = context.store()
     runs = store.runs(session=session.id)
     runtimes = {run.runtime: context.runtime(run.runtime) for run in runs}
@@ -286,11 +303,15 @@ def delete(context: CommandContext, session: Session, force: bool) -> int:
     for run in runs:
         runtimes[run.runtime].forget(handle_of(run))
         runtimes[run.runtime].logs.delete(run.log)
-    return _answer(context, session, f"Deleted session {name} (worktree, logs).")
+    kept = f" Branch {session.branch} stays." if session.branch and not branch else ""
+    return _answer(context, session, f"Deleted session {name} (worktree, logs).{kept}")
 
 
-def _remove_directory(context: CommandContext, session: Session, force: bool) -> None:
+def _remove_directory(
+    context: CommandContext, session: Session, *, force: bool, delete_branch: bool
+) -> None:
     """Remove the directory unless another session uses it; CityError if work would be lost."""
+    from gascity.control.blocked_directories import read_blocked
     from gascity.workdir.session_directory import remove_directory
 
     deadline = time.monotonic() + _START_TIMEOUT
@@ -303,12 +324,18 @@ def _remove_directory(context: CommandContext, session: Session, force: bool) ->
                 raise _UnknownYetError  # it may use this directory without having recorded it
             return [session.workdir]
         # An ended pool session never returns to its directory.
-        return [o.workdir for o in others if not (is_over(o) and o.origin == POOL)]
+        used = [o.workdir for o in others if not (is_over(o) and o.origin == POOL)]
+        return [*used, *(entry.path for entry in read_blocked(context.store()))]
 
     while True:
         try:
             reasons = remove_directory(
-                context.root, session.workdir, context.environ, taken=in_use, force=force
+                context.root,
+                session.workdir,
+                context.environ,
+                taken=in_use,
+                force=force,
+                delete_branch=delete_branch,
             )
             break
         except _UnknownYetError:

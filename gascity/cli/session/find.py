@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from gascity.model.work import Session
 
 
+_LISTED = 10  # sessions that an ambiguous name is resolved to in a message
+
+
 def complete_session(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """Complete session names; a broken store completes nothing rather than failing."""
     from gascity.store.port import StoreError
@@ -36,18 +39,19 @@ def complete_session(ctx: click.Context, parameter: click.Parameter, incomplete:
 
 
 def session_command(
-    name: str, *examples: str, json: bool = True, required: bool = False
+    name: str, *examples: str, json: bool = True, required: bool = False, exact: bool = False
 ) -> Callable[[Callable[..., int]], click.Command]:
     """Make a function a command of `city session`; it gets the context and the session.
 
     SESSION defaults to the session in which the command runs. It is `required` where further
-    arguments follow.
+    arguments follow. `exact`: a name that several ended sessions had is refused, instead of
+    meaning the latest.
     """
     metavar = "SESSION" if required else "[SESSION]"
 
     def decorate(function: Callable[..., int]) -> click.Command:
         def call(context: CommandContext, reference: str | None, **options: object) -> int:
-            session = _resolve_session(context, reference)
+            session = _resolve_session(context, reference, exact)
             access(context).check_owner(session.agent, session.id, f"session {session.alias}")
             return function(context, session, **options)
 
@@ -78,27 +82,30 @@ def refuse_both(agent: str | None, session: str | None) -> None:
         raise click.UsageError("pass an agent or --session, not both")
 
 
-def _resolve_session(context: CommandContext, reference: str | None) -> "Session":
+def _resolve_session(context: CommandContext, reference: str | None, exact: bool) -> "Session":
     who = caller(context)
     name = reference or (who.session if who is not None else "")
     if not name:
         raise click.UsageError("missing SESSION; run `city session list` to see the sessions")
-    return find_session(context, name)
+    return find_session(context, name, exact=exact)
 
 
-def find_session(context: CommandContext, reference: str) -> "Session":
+def find_session(context: CommandContext, reference: str, *, exact: bool = False) -> "Session":
     """Return one session by id, alias, name or the start of its id.
 
-    Raises CityError for none or several. Does not create a store.
+    Of several ended sessions with that name it is the latest, unless `exact`. Raises CityError for
+    none or several. Does not create a store.
     """
     store = context.store_if_any()
     limits = access(context)
     matches = store.find_sessions(reference) if store is not None else []
     matches = [session for session in matches if not limits.hides(session.agent)]
-    if len(matches) == 1 or (matches and _ended_of_that_name(matches[0], reference)):
+    latest = bool(matches) and not exact and _ended_of_that_name(matches[0], reference)
+    if len(matches) == 1 or latest:
         return matches[0]  # several ended sessions had the name; the latest comes first
     if matches:
-        ids = ", ".join(f"`{s.id}` ({s.alias or s.name}, {s.state})" for s in matches)
+        ids = ", ".join(f"`{s.id}` ({s.agent}, {s.state})" for s in matches[:_LISTED])
+        ids += f" and {len(matches) - _LISTED} more" if len(matches) > _LISTED else ""
         message = f"`{reference}` may mean {ids}"
         raise city_error("ambiguous-name", message, "use one of the ids")
     known = store.sessions() if store is not None else []
@@ -120,13 +127,15 @@ def find_agent_name(context: CommandContext, reference: str) -> str:
 
     CityError if there is none, or the caller may not read about it.
     """
-    store = context.store_if_any()
-    if store is not None and (
-        store.list_work(agent=reference, limit=1) or store.sessions(agent=reference)
-    ):
-        name = reference
-    else:
+    try:
         name = str(visible_agent(context, reference).name)
+    except CityError:
+        store = context.store_if_any()
+        if store is None or not (
+            store.list_work(agent=reference, limit=1) or store.sessions(agent=reference)
+        ):
+            raise
+        name = reference
     check_visible(context, name, reference)
     return name
 

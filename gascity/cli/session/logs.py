@@ -6,18 +6,33 @@ from collections.abc import Iterable, Iterator
 import click
 
 from gascity.cli.command import command
+from gascity.cli.completers import complete_work
 from gascity.cli.context import CommandContext, pass_context
+from gascity.cli.identity import access
 from gascity.cli.problems import city_error
 from gascity.cli.records import find_work, session_name
-from gascity.cli.session.find import session_command
+from gascity.cli.session.find import complete_session, find_session, session_command
 from gascity.cli.terminal import ContentWriter
 from gascity.model.problems import CityError
 from gascity.model.work import CLAIMED, STARTING, Run, Session, Work, status_word
 from gascity.runtimes.port import RunLogs, handle_of
 
+
+def complete_work_or_session(
+    ctx: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[str]:
+    """Complete work ids and session names."""
+    words = complete_session(ctx, parameter, incomplete)
+    return words + complete_work(ctx, parameter, incomplete)
+
+
 _POLL = 0.15  # seconds between two reads of a growing log
 lines_option = click.option(
-    "--lines", metavar="N", type=click.IntRange(min=0), help="Number of lines to show from the end."
+    "-n",
+    "--lines",
+    metavar="N",
+    type=click.IntRange(min=0),
+    help="Number of lines to show from the end.",
 )
 
 raw_option = click.option(
@@ -30,9 +45,7 @@ raw_option = click.option(
 follow_option = click.option("-f", "--follow", "follows", is_flag=True, help="Follow log output.")
 
 
-@session_command(
-    "peek", "city session peek mayor-1", "city session peek mayor-1 --lines 10", json=False
-)
+@session_command("peek", "city session peek mayor-1", "city session peek mayor-1 -n 10", json=False)
 @lines_option
 @raw_option
 def peek(context: CommandContext, session: Session, lines: int | None, raw: bool) -> int:
@@ -76,10 +89,21 @@ def logs(
 
     Shows what the model said and which tools it used.
     """
+    if follows and number is not None:
+        raise click.UsageError("pass --run or --follow, not both")
+    return _show_session_log(context, session, follows, lines, raw, number)
+
+
+def _show_session_log(
+    context: CommandContext,
+    session: Session,
+    follows: bool,
+    lines: int | None,
+    raw: bool,
+    number: int | None = None,
+) -> int:
     form = "" if raw else _log_format(context, session.agent, session)
     if follows:
-        if number is not None:
-            raise click.UsageError("pass --run or --follow, not both")
         follow(context, session, lines, raw)
         return 0
     run = _run(context, session, number)
@@ -88,7 +112,7 @@ def logs(
 
 
 @command("logs", examples=("city work logs w-1", "city work logs w-1 -f"), page="how-to/work")
-@click.argument("work")
+@click.argument("work", shell_complete=complete_work)
 @follow_option
 @lines_option
 @raw_option
@@ -100,16 +124,53 @@ def work_logs(
 
     Shows what the model said and which tools it used.
     """
-    item = find_work(context, work)
+    return _show_work_log(context, find_work(context, work), follows, lines, raw)
+
+
+def _show_work_log(
+    context: CommandContext, item: Work, follows: bool, lines: int | None, raw: bool
+) -> int:
     if not item.log:
         raise city_error("no-run", f"{item.id} has not run yet (it is {status_word(item.status)})")
     session = context.store().session(item.session) if item.session else None
+    run_logs = logs_of_work(context, item)
+    if run_logs.size(item.log) is None:
+        cause = f"its session {item.session} was deleted" if session is None else "it was deleted"
+        raise city_error("no-run", f"the log of {item.id} no longer exists: {cause}")
     form = "" if raw else _log_format(context, item.agent, session)
     if follows and item.status == CLAIMED and session is not None:
         follow(context, session, lines, raw)
     else:
-        _print_log(logs_of_work(context, item), item.log, lines, form, raw)
+        _print_log(run_logs, item.log, lines, form, raw)
     return 0
+
+
+@command(
+    "logs",
+    examples=("city logs w-1", "city logs mayor-1 -f", "city logs w-1 -n 20"),
+    page="how-to/sessions",
+)
+@click.argument("reference", metavar="WORK|SESSION", shell_complete=complete_work_or_session)
+@follow_option
+@lines_option
+@raw_option
+@pass_context
+def any_logs(
+    context: CommandContext, reference: str, follows: bool, lines: int | None, raw: bool
+) -> int:
+    """Show the log of a work item or a session.
+
+    Shows what the model said and which tools it used.
+    """
+    store = context.store_if_any()
+    work_id = reference.rpartition("-")[2].isdecimal()
+    if store is not None and store.find_sessions(reference) and store.work(reference) is None:
+        work_id = False
+    if work_id:
+        return _show_work_log(context, find_work(context, reference), follows, lines, raw)
+    session = find_session(context, reference)
+    access(context).check_owner(session.agent, session.id, f"session {session.alias}")
+    return _show_session_log(context, session, follows, lines, raw)
 
 
 def _log_format(context: CommandContext, agent: str, session: Session | None) -> str:

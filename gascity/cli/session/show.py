@@ -8,18 +8,21 @@ import click
 from gascity.cli.command import json_command
 from gascity.cli.context import CommandContext, agent_option
 from gascity.cli.identity import access
-from gascity.cli.output import Column, display_path, fact_lines, time_ago
+from gascity.cli.lists import PAGE, list_options, output_list, row_limit
+from gascity.cli.output import display_path, time_ago
 from gascity.cli.records import run_row, session_row, session_table
 from gascity.cli.session.find import find_agent_name, session_command
-from gascity.control.status import is_over
+from gascity.cli.session.terminal import find_provider
+from gascity.cli.tables import Column, fact_lines
 from gascity.model.durations import format_duration
 from gascity.model.names import parse_name
+from gascity.model.problems import Problem
 from gascity.model.work import STATES, Run, Session, Work
 from gascity.runtimes.port import handle_of
+from gascity.store.port import SessionKey
 
 _LABEL = 13
 _RUNS = 10  # runs in the table; JSON has all
-_ENDED = 10  # ended sessions that are listed without --all
 
 
 @json_command(
@@ -40,32 +43,45 @@ _ENDED = 10  # ended sessions that are listed without --all
     type=click.Choice(STATES),
     help=f"Filter by state: {', '.join(STATES)}.",
 )
-@click.option("--all", "everything", is_flag=True, help="Include ended sessions.")
+@click.option("--all", "everything", is_flag=True, help="Show all sessions, same as --limit 0.")
+@list_options
 def list_sessions(
-    context: CommandContext, agent: str | None, states: tuple[str, ...], everything: bool
+    context: CommandContext,
+    agent: str | None,
+    states: tuple[str, ...],
+    everything: bool,
+    limit: int | None,
 ) -> int:
     """List sessions.
 
-    Shows live and waiting sessions, then the last ten that ended.
+    Pinned ones come first, then live ones, then the latest that ended.
     """
     store = context.store_if_any()
     seen = access(context)
-    sessions = store.sessions() if store is not None else []
-    sessions = [session for session in sessions if seen.sees(session.agent)]
+    keys = store.session_keys() if store is not None else []
+    keys = [key for key in keys if seen.sees(key.agent)]
     if agent is not None:
-        sessions = _of_agent(context, sessions, agent)
-    selected = (session for session in sessions if not states or session.state in states)
-    # Pinned ones first, the last pinned at the top; the others keep their order.
-    listed = sorted(
-        _with_attached(context, selected), key=lambda s: (s.pinned is None, -(s.pinned or 0))
-    )
-    return context.output(
-        lambda: {"sessions": [session_row(session, context.root) for session in listed]},
-        lambda: _list_lines(context, listed, everything or bool(states)),
+        keys = _of_agent(context, keys, agent)
+    ids = [key.id for key in keys if not states or key.state in states]
+    shown = ids[: row_limit(context, 0 if everything and limit is None else limit)]
+    sessions = _with_attached(context, _read_sessions(context, shown))
+    return output_list(
+        context,
+        "sessions",
+        (session_row(session, context.root) for session in sessions),
+        lambda: session_table(context, list(sessions)),
+        len(ids) - len(shown),
     )
 
 
-def _of_agent(context: CommandContext, sessions: list[Session], reference: str) -> list[Session]:
+def _read_sessions(context: CommandContext, ids: Sequence[str]) -> Iterator[Session]:
+    for start in range(0, len(ids), PAGE):
+        yield from context.store().sessions_by_id(ids[start : start + PAGE])
+
+
+def _of_agent(
+    context: CommandContext, sessions: list[SessionKey], reference: str
+) -> list[SessionKey]:
     """Filter by an agent name, qualified or not; the city is read only if nothing matches."""
     wanted = parse_name(reference)
     matches = []
@@ -87,21 +103,6 @@ def _with_attached(context: CommandContext, sessions: Iterable[Session]) -> Iter
         yield session if attached is None else session._replace(attached=attached)
 
 
-def _list_lines(
-    context: CommandContext, sessions: Sequence[Session], everything: bool
-) -> Iterator[str]:
-    """Yield the table of live and waiting sessions, then the last ended ones."""
-    if not sessions:
-        yield "No sessions."
-        return
-    ended = [session for session in sessions if is_over(session)]
-    hidden = 0 if everything else max(0, len(ended) - _ENDED)
-    listed = [session for session in sessions if not is_over(session)]
-    yield from session_table(context, listed + ended[: len(ended) - hidden])
-    if hidden:
-        yield f"… and {hidden} more ended sessions (--all shows them)"
-
-
 @session_command("show", "city session show mayor-1", "city session show mayor-1 --json")
 def show_session(context: CommandContext, session: Session) -> int:
     """Show a session and its runs."""
@@ -110,14 +111,27 @@ def show_session(context: CommandContext, session: Session) -> int:
     runs = store.runs(session=session.id)
     work = store.work(session.work) if session.work else None
     nudges = [nudge.text for nudge in store.nudges(session.id)]
+    problems = _setting_problems(context, session)
     return context.output(
         lambda: {
             "session": session_row(session, context.root),
             "runs": [run_row(run, context.root) for run in runs],
             "nudges": nudges,
+            "problems": context.problems_json(problems),
         },
         lambda: _show_lines(context, session, work, runs, nudges),
+        problems,
     )
+
+
+def _setting_problems(context: CommandContext, session: Session) -> list[Problem]:
+    """Return settings of the agent that this session cannot follow."""
+    from gascity.render.ignored_settings import ignored_wake_mode
+
+    agent, provider = find_provider(context, session)
+    if agent is None or provider is None:
+        return []
+    return list(ignored_wake_mode(provider, agent, terminals=session.interactive))
 
 
 def _show_lines(

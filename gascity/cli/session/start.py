@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gascity.cli.command import json_command
+from gascity.cli.completers import rig_option
 from gascity.cli.context import CommandContext, agent_argument, machine
 from gascity.cli.identity import access, actor, caller, visible_agent
 from gascity.cli.output import print_stderr
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 _START_TIMEOUT = 90.0  # seconds that a stopped session may take to start
 _EARLY_EXIT = 0.5  # seconds in which a program that cannot start exits
 _SLACK = 10.0  # seconds on top of startup_timeout, for starting a controller
-_NESTED = ("TMUX", "TMUX_PANE")  # with these set, tmux refuses to run inside another tmux
 
 
 @json_command(
@@ -45,7 +45,7 @@ _NESTED = ("TMUX", "TMUX_PANE")  # with these set, tmux refuses to run inside an
 @agent_argument
 @click.option("--attach", is_flag=True, help="Attach to it at once.")
 @click.option("--name", metavar="NAME", help="Session name.")
-@click.option("--rig", metavar="RIG", help="Rig to work in.")
+@rig_option("Rig to work in.")
 @click.option("--anyway", is_flag=True, help="Start an agent that is only for other agents.")
 def new_session(
     context: CommandContext,
@@ -183,12 +183,13 @@ def _start_failure(session: Session) -> CityError:
     return city_error("start-failed", message, hint)
 
 
-@session_command("attach", "city session attach mayor-1", json=False)
+@session_command("attach", "city session attach mayor-1", "city session attach release", json=False)
 def attach(context: CommandContext, session: Session) -> int:
     """Attach to a session's terminal.
 
-    Detach with Ctrl-b d, as in tmux. Starts a stopped session first. For a session
-    without a terminal, follows its log.
+    The status line names the keys that detach: Ctrl-b d. Inside tmux, opens a new
+    window, where the keys depend on your tmux settings. Starts a stopped session
+    first. For a session without a terminal, follows its log.
     """
     if not session.interactive:
         print_stderr(f"{session_name(session)} has no terminal; following its log")
@@ -226,14 +227,17 @@ def _start_finished(session: Session) -> bool:
 
 
 def _enter(context: CommandContext, session: Session) -> None:
-    """Replace this process with the terminal's client."""
+    """Replace this process with the terminal's client, or with what opens a window for it."""
     run = context.store().run(session.run) if session.run else None
-    command = run and context.runtime(run.runtime).attach_command(handle_of(run))
-    if not command:
-        message = f"`{session_name(session)}` is {session.state} and has no terminal"
+    runtime = context.runtime(run.runtime) if run is not None else None
+    name = session_name(session)
+    attachment = runtime and run and runtime.attachment(handle_of(run), name, context.environ)
+    if not attachment:
+        message = f"`{name}` is {session.state} and has no terminal"
         raise city_error("no-terminal", message, "run `city session logs` to see its log")
-    print_stderr(f"{session_name(session)}: press Ctrl-b d to detach; it keeps running")
+    where = "opened in a new tmux window; " if attachment.in_window else ""
+    keys = f"press {attachment.detach} to detach; " if attachment.detach else ""
+    print_stderr(f"{name}: {where}{keys}it keeps running")
     sys.stdout.flush()
     sys.stderr.flush()
-    environ = {name: value for name, value in context.environ.items() if name not in _NESTED}
-    os.execvpe(command[0], list(command), environ)
+    os.execvpe(attachment.argv[0], list(attachment.argv), dict(attachment.environ))

@@ -19,20 +19,26 @@ def find_provider(
 ) -> "tuple[Agent, Provider] | tuple[None, None]":
     """Return the session's agent and its provider; None if either no longer exists."""
     try:
-        city, agent = context.agent(session.agent)
+        city, agent = context.agent(session.agent, exact=True)
     except CityError:
         return None, None
     provider = city.providers.get(agent.provider)
     return (agent, provider) if provider is not None else (None, None)
 
 
+def cannot_type(context: CommandContext, session: Session) -> str:
+    """Return why city cannot type into the session's terminal; "" if it can, or has none."""
+    rules = _rules(context, session) if session.interactive else None
+    if rules is None or rules.can_type:
+        return ""
+    agent, _ = find_provider(context, session)
+    name = agent.provider if agent is not None else session.agent
+    return f"city cannot nudge {name} in a terminal: it does not know its input line"
+
+
 def require_typing(context: CommandContext, session: Session) -> None:
     """Raise CityError if city cannot type into the terminals of the session's provider."""
-    rules = _rules(context, session)
-    if rules is not None and not rules.can_type:
-        agent, _ = find_provider(context, session)
-        name = agent.provider if agent is not None else session.agent
-        message = f"city cannot nudge {name} in a terminal: it does not know its input line"
+    if message := cannot_type(context, session):
         hint = f"nothing was queued; attach to it: `city session attach {session.alias}`"
         raise city_error("cannot-nudge", message, hint)
 

@@ -8,9 +8,10 @@ import click
 from gascity.cli.cached_answer import Report, answer_and_cache
 from gascity.cli.command import json_command
 from gascity.cli.context import CommandContext, agent_option, completes
-from gascity.cli.output import CYAN, DIM, YELLOW, Entry, plural, print_stderr, wrap
+from gascity.cli.output import CYAN, DIM, YELLOW, plural, print_stderr, wrap
 from gascity.cli.problems import Locator, problems_json, status_of, summary
 from gascity.cli.session.find import find_session, refuse_both, session_option
+from gascity.cli.tables import Entry
 from gascity.model.city import Agent, City
 from gascity.model.names import did_you_mean
 from gascity.model.problems import CityError, Problem
@@ -141,7 +142,8 @@ def list_all(context: CommandContext, agent: str | None, session: str | None) ->
     if agent is None and session is None:
         return answer_and_cache(context, "skill-list", _all_skills)
     target = find_session(context, session) if session is not None else None
-    skills = load_agent_skills(context, *context.agent(target.agent if target else agent or ""))
+    name = target.agent if target else agent or ""
+    skills = load_agent_skills(context, *context.agent(name, exact=target is not None))
     rows = [agent_skill_row(entry, skills, context.locator()) for entry in skills.skills]
     extra = {"session": target.id} if target else {}
     context.output({"skills": rows, **extra}, lambda: _agent_skill_lines(context, skills))

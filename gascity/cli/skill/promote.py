@@ -7,6 +7,7 @@ from typing import NamedTuple
 import click
 
 from gascity.cli.command import json_command
+from gascity.cli.completers import rig_option
 from gascity.cli.context import CommandContext, complete_agent, completes
 from gascity.cli.output import plural, print_json, print_stdout, verbatim
 from gascity.cli.problems import city_error
@@ -60,7 +61,7 @@ complete_project_skill = completes(_project_skills)
 @click.option(
     "--from", "start", metavar="DIR", help="Search this directory (default: the current one)."
 )
-@click.option("--rig", metavar="NAME", help="Also search this rig.")
+@rig_option("Also search this rig.")
 def promote_skill(
     context: CommandContext,
     name: str,

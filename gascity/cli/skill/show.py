@@ -41,20 +41,20 @@ class _SkillDetails(NamedTuple):
     "show",
     examples=(
         "city skill show release-notes",
-        "city skill show release-notes --agent mayor --text",
+        "city skill show release-notes --agent mayor",
     ),
     page="how-to/skills",
 )
 @click.argument("name", shell_complete=complete_skill)
 @agent_option("Show the skill that this agent gets.")
-@click.option("--text", is_flag=True, help="Also print SKILL.md.")
-def show_skill(context: CommandContext, name: str, agent: str | None, text: bool) -> int:
-    """Show a skill and its files."""
+@click.option("--text", is_flag=True, expose_value=False, hidden=True)  # it was needed for SKILL.md
+def show_skill(context: CommandContext, name: str, agent: str | None) -> int:
+    """Show a skill, its files and its text."""
     entry, of_agent = _of_agent(context, name, agent) if agent else _of_city(context, name)
     details = _read(Disk(context.root), entry, of_agent)
     context.output(
-        lambda: _answer(context, details, text),
-        lambda: _lines(context, details, text),
+        lambda: _answer(context, details),
+        lambda: _lines(context, details),
         entry.skill.problems,
     )
     return int(entry.skill.broken)
@@ -99,7 +99,7 @@ def _read(disk: Disk, entry: ResolvedSkill, of_agent: AgentSkills | None) -> _Sk
     return _SkillDetails(entry, of_agent, fields, read_files(disk, home, pack)[0], text)
 
 
-def _answer(context: CommandContext, details: _SkillDetails, text: bool) -> dict[str, object]:
+def _answer(context: CommandContext, details: _SkillDetails) -> dict[str, object]:
     entry, of_agent, locator = details.entry, details.of_agent, context.locator()
     row = agent_skill_row(entry, of_agent, locator) if of_agent else skill_row(entry, locator)
     return {
@@ -109,7 +109,7 @@ def _answer(context: CommandContext, details: _SkillDetails, text: bool) -> dict
             {"path": file.path, "size": file.stamp[2], "mode": f"{file.mode:04o}"}
             for file in details.files
         ],
-        **({"text": details.text} if text else {}),
+        "text": details.text,
     }
 
 
@@ -125,13 +125,13 @@ def _plain(value: object) -> object:
     return value
 
 
-def _lines(context: CommandContext, details: _SkillDetails, text: bool) -> Iterator[str]:
+def _lines(context: CommandContext, details: _SkillDetails) -> Iterator[str]:
     for label, value in _facts(details):
         yield from _labelled(label, value, context.width)
     sizes = max((len(f"{file.stamp[2]:,}") for file in details.files), default=0)
     for file in details.files:
         yield f"  {file.mode:04o}  {file.stamp[2]:>{sizes},}  {file.path}"
-    if text:
+    if details.text:
         heading = escape(f"── {details.entry.skill.path}/{SKILL_FILE} ")
         rule = "─" * max(0, context.width - len(heading))
         yield styled(heading + rule, DIM, context.colour)

@@ -3,7 +3,6 @@
 import os
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,9 +12,17 @@ from gascity.cli.command import json_command
 from gascity.cli.context import CommandContext, machine
 from gascity.cli.fast_sling import sender
 from gascity.cli.identity import access
-from gascity.cli.output import YELLOW, Column, T, json_row, plural, styled, time_ago, timestamp
-from gascity.cli.records import decision_row, session_row
-from gascity.control.client import ControllerState, controller_state, send_request
+from gascity.cli.output import YELLOW, plural, styled, time_ago, timestamp, wrap
+from gascity.cli.problems import store_problem
+from gascity.cli.records import decision_row, session_name, session_row, work_row
+from gascity.cli.tables import Column, T, json_row
+from gascity.control.client import (
+    ControllerState,
+    controller_state,
+    is_outdated,
+    send_request,
+    silent_controller,
+)
 from gascity.control.status import (
     EMPTY_SNAPSHOT,
     is_over,
@@ -33,6 +40,7 @@ from gascity.model.work import (
     OPEN,
     Decision,
     Session,
+    Work,
     status_word,
 )
 from gascity.paths import CITY_FILE
@@ -41,6 +49,10 @@ from gascity.store.port import Store, StoreError
 if TYPE_CHECKING:
     from gascity.control.decide.types import Pool
     from gascity.model.city import City
+
+
+_MOST_FAILED = 5  # failed work items to list
+_MOST_NAMES = 8  # names of sessions to list per state
 
 
 class AgentStatus(NamedTuple):
@@ -62,6 +74,7 @@ class AgentStatus(NamedTuple):
 class CityStatus(NamedTuple):
     """The state of a city at one moment."""
 
+    name: str
     controller: ControllerState
     agents: tuple[AgentStatus, ...]
     counts: Mapping[str, int]
@@ -69,10 +82,16 @@ class CityStatus(NamedTuple):
     decisions: tuple[Decision, ...] = ()
     problems: tuple[Problem, ...] = ()
 
+    @property
+    def unreadable(self) -> Problem | None:
+        """Why the store could not be read; then nothing is known about work and sessions."""
+        return next((p for p in self.problems if p.code.startswith("store-")), None)
+
 
 def _decode_status(answer: Mapping[str, Any], problems: Sequence[Problem] = ()) -> CityStatus:
     """Decode a `status_object`, as the controller sends it in JSON."""
     return CityStatus(
+        str(answer.get("name", "")),
         ControllerState(**answer["controller"]),
         _decode(AgentStatus, AgentStatus._fields, answer["agents"]),
         answer["counts"],
@@ -115,6 +134,7 @@ class StatusReader:
         answer = send_request(self._root, request) if self._controller.running else None
         if answer is not None and "agents" in answer:
             return _decode_status(answer)
+        self._controller.responding = silent_controller(self._root) is None
         pools = self._read_pools()
         errors = self._open_store()
         snapshot = EMPTY_SNAPSHOT
@@ -122,8 +142,9 @@ class StatusReader:
             if self._store is not None:
                 snapshot = read_store_snapshot(pools, self._store)
         except StoreError as error:
-            errors = (Problem(error.code, error.message),)
-        answer = status_object(pools, snapshot, self._controller)
+            errors = (store_problem(error),)
+        name = self.city.name if self.city is not None else os.path.basename(self._root)
+        answer = status_object(name, pools, snapshot, self._controller)
         answer = limited_status(answer, self._store, access(self._context))
         return _decode_status(answer, (*self._config, *errors))
 
@@ -131,7 +152,7 @@ class StatusReader:
         try:
             self._store = self._store or self._context.store_if_any()
         except StoreError as error:
-            return (Problem(error.code, error.message),)
+            return (store_problem(error),)
         return ()
 
     def _read_pools(self) -> "list[Pool]":
@@ -175,7 +196,7 @@ _COLUMNS: tuple[Column[AgentStatus], ...] = (
     page="how-to/controller",
 )
 @click.option(
-    "--watch", is_flag=True, help="Watch for changes; in a pipe, print one line per change."
+    "-w", "--watch", is_flag=True, help="Watch for changes; in a pipe, print one line per change."
 )
 @click.option(
     "--until-idle", is_flag=True, help="Watch until no work is queued or running, then exit."
@@ -197,45 +218,100 @@ def status(context: CommandContext, watch: bool, until_idle: bool) -> int:
         context.city()  # raises that there is no city
     reader = StatusReader(context)
     current = reader.read()
+    failed = [] if current.unreadable else _failed_work(context)
     context.output(
-        lambda: _answer(context, current), lambda: _lines(context, current), current.problems
+        lambda: _answer(context, current, failed),
+        lambda: _lines(context, current, failed),
+        current.problems,
     )
     if reader.city is not None and not context.as_json:
         context.note_errors(reader.city.problems)
-    return int(any(problem.code.startswith("store-") for problem in current.problems))
+    return int(current.unreadable is not None)
 
 
-def _answer(context: CommandContext, current: CityStatus) -> dict[str, object]:
+def _failed_work(context: CommandContext) -> list[Work]:
+    """Return the newest failed work items that the caller may see."""
+    store, limits = context.store_if_any(), access(context)
+    if store is None:
+        return []
+    limit = _MOST_FAILED if limits.unlimited else None
+    failed = store.list_work(status=(FAILED,), limit=limit)
+    return [work for work in failed if limits.sees(work.agent)][:_MOST_FAILED]
+
+
+def _answer(
+    context: CommandContext, current: CityStatus, failed: Sequence[Work]
+) -> dict[str, object]:
     controller = current.controller
+    # null, not 0: without the store nobody knows.
+    unknown: dict[str, object] = {"live": None, "queued": None} if current.unreadable else {}
     return {
+        "name": current.name,
+        "root": context.root,
         "controller": {
             "running": controller.running,
+            "responding": controller.responding,
             "pid": controller.pid,
             "since": timestamp(controller.since),
         },
-        "agents": [json_row(_COLUMNS, agent) for agent in current.agents],
-        "counts": dict(current.counts),
+        "agents": [json_row(_COLUMNS, agent) | unknown for agent in current.agents],
+        "counts": dict.fromkeys(current.counts) if unknown else dict(current.counts),
         "sessions": [session_row(session, context.root) for session in _not_over(current)],
+        "failed": [work_row(work, context.root) for work in failed],
         "decisions": [decision_row(decision) for decision in current.decisions],
         "problems": context.problems_json(current.problems),
     }
 
 
-def _lines(context: CommandContext, current: CityStatus) -> Iterator[str]:
+def _lines(context: CommandContext, current: CityStatus, failed: Sequence[Work]) -> Iterator[str]:
     text = controller_text(current.controller, time.time())
-    style = YELLOW if not current.controller.running else ""
+    yield f"City:       {current.name} ({context.root})"
+    outdated = is_outdated(current.controller)
+    style = YELLOW if outdated or not current.controller.responding else ""
     yield "Controller: " + styled(text, style, context.colour and bool(style))
+    if outdated:
+        yield "            older than the installed program; run `city start` to replace it"
     yield f"Work:       {work_counts(current)}"
-    states = Counter(session.state for session in _not_over(current))
-    yield "Sessions:   " + (", ".join(f"{n} {state}" for state, n in states.items()) or "none")
+    if current.unreadable:
+        yield "Sessions:   unknown"
+        return
+    names: dict[str, list[str]] = {}
+    for session in _not_over(current):
+        names.setdefault(session.state, []).append(session_name(session))
+    states = [f"{len(known)} {state} ({_some(known)})" for state, known in names.items()]
+    first, *rest = wrap(", ".join(states) or "none", context.width - 12)
+    yield f"Sessions:   {first}"
+    yield from (f"            {line}" for line in rest)
     busy = [agent for agent in current.agents if not agent.idle]
     if busy:
         yield ""
         yield from context.table(_COLUMNS, busy)
+    if failed:
+        yield ""
+        yield "Failed:"
+        yield from context.table(_failed_columns(time.time()), failed)
+        if current.counts[FAILED] > len(failed):
+            yield f"{current.counts[FAILED] - len(failed)} more: `city work list --status failed`"
     idle = len(current.agents) - len(busy)
     if idle:
         yield ""
         yield f"{plural(idle, 'agent')} idle."
+
+
+def _failed_columns(now: float) -> tuple[Column[Work], ...]:
+    return (
+        Column("", lambda work: work.id, "ID"),
+        Column("", lambda work: work.agent, "AGENT", shrink=True),
+        Column("", lambda work: time_ago(work.updated, now), "AGE"),
+        Column("", lambda work: work.title, "TITLE", width=40, shrink=True),
+        Column("", lambda work: work.reason, "REASON"),
+    )
+
+
+def _some(names: Sequence[str]) -> str:
+    """Return names as a list, the first few if there are many."""
+    more = len(names) - _MOST_NAMES
+    return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 def _not_over(current: CityStatus) -> list[Session]:
@@ -246,6 +322,8 @@ def controller_text(controller: ControllerState, now: float) -> str:
     """Return whether the controller runs and since when, or how to start it."""
     if not controller.running:
         return "not running; run `city start` to start it"
+    if not controller.responding:
+        return f"not responding (pid {controller.pid}); run `city restart` to replace it"
     age = time_ago(controller.since, now) if controller.since else "now"
     since = "" if age == "now" else f", for {age}"
     return f"running, pid {controller.pid}{since}"
@@ -253,6 +331,8 @@ def controller_text(controller: ControllerState, now: float) -> str:
 
 def work_counts(current: CityStatus) -> str:
     """Return the number of work items per status; cancelled ones only if there are any."""
+    if current.unreadable:
+        return "unknown (the store cannot be read)"
     statuses = [OPEN, CLAIMED, DONE, FAILED]
     statuses += [CANCELLED] if current.counts.get(CANCELLED) else []
     return ", ".join(f"{current.counts[status]} {status_word(status)}" for status in statuses)
