@@ -1,17 +1,22 @@
-"""Every test has a home of its own, no colour, no network, and leaves the environment alone."""
+"""Every test has a home of its own, no colour, no network, and leaves the environment alone.
+
+With `--portable`, everything runs as on a system that is not Linux.
+"""
 
 import os
 import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support.city import CityBuilder
-from tests.support.command import Command
+from tests.support.command import Command, Ran
+from tests.support.forkserver import ForkServer
 from tests.support.in_process import InProcess
+from tests.support.without_linux import force_portable
 
 # Other work on the machine must not fail a law.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -21,6 +26,22 @@ settings.load_profile("unhurried")
 # test starts and then interrupts: it would run on, and the test would wait for it indefinitely.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    help = "force the portable interfaces, and remove those that only Linux has"
+    parser.addoption("--portable", action="store_true", help=help)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    skip = pytest.mark.skip(reason="tests what only Linux has")
+    for item in items:
+        if item.get_closest_marker("linux") and _is_portable(config, item):
+            item.add_marker(skip)
+
+
+def _is_portable(config: pytest.Config, item: pytest.Item) -> bool:
+    return bool(config.getoption("portable") or item.get_closest_marker("portable"))
 
 
 @pytest.hookimpl(optionalhook=True)  # unknown with `-p no:xdist`
@@ -48,9 +69,19 @@ def private_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
 
 
 @pytest.fixture(autouse=True)
-def environment_stays(private_home: Path) -> Iterator[None]:
-    """A test that changes os.environ behind monkeypatch's back fails."""
+def forced_interfaces(
+    request: pytest.FixtureRequest, private_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With `--portable`, and in tests with the mark `portable`, this is not Linux."""
     del private_home
+    if _is_portable(request.config, request.node):
+        force_portable(monkeypatch)
+
+
+@pytest.fixture(autouse=True)
+def environment_stays(forced_interfaces: None) -> Iterator[None]:
+    """A test that changes os.environ behind monkeypatch's back fails."""
+    del forced_interfaces
     before = {k: v for k, v in os.environ.items() if k != "PYTEST_CURRENT_TEST"}
     yield
     after = {k: v for k, v in os.environ.items() if k != "PYTEST_CURRENT_TEST"}
@@ -86,3 +117,9 @@ def run(tmp_path: Path) -> InProcess:
 def program(tmp_path: Path) -> Command:
     """The real program in a process of its own, for tests of the process itself."""
     return Command(tmp_path)
+
+
+@pytest.fixture
+def forked(tmp_path: Path) -> Callable[..., Ran]:
+    """The same, ten times as fast: a process that has everything imported when it starts."""
+    return ForkServer(tmp_path).run

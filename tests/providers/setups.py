@@ -50,8 +50,8 @@ SETUPS: Mapping[str, Setup] = {
         },
         model="gemini-2.5-flash",
     ),
-    "opencode": Setup({"OPENCODE_CONFIG_CONTENT": _OPENCODE}),
-    "kilo": Setup({"KILO_CONFIG_CONTENT": _OPENCODE}),
+    "opencode": Setup(home={".config/opencode/opencode.json": _OPENCODE}),
+    "kilo": Setup(home={".config/kilo/kilo.json": _OPENCODE}),
     "copilot": Setup(
         {
             "COPILOT_OFFLINE": "true",
@@ -124,3 +124,46 @@ SETUPS: Mapping[str, Setup] = {
         model="fake/m",
     ),
 }
+
+Call = tuple[str, dict[str, object]]
+
+
+def shell_call(name: str, command: str) -> Call:
+    """The call with which a program's model runs a command."""
+    described: dict[str, object] = {"command": command, "description": "Run it"}
+    calls: Mapping[str, Call] = {
+        "claude": ("Bash", described),
+        "cline": ("run_commands", {"commands": [command]}),
+        "codex": ("exec_command", {"cmd": command}),
+        "copilot": ("bash", described),
+        "droid": (
+            "Execute",
+            {
+                "command": command,
+                "summary": "Run it",
+                "riskLevel": "medium",
+                "riskLevelReason": "It writes.",
+            },
+        ),
+        "gemini": ("run_shell_command", {"command": command}),
+        "grok": ("run_terminal_command", described),
+        "kilo": ("bash", described),
+        "kimi": ("Bash", described),
+        "opencode": ("bash", described),
+        "qwen": ("run_shell_command", {**described, "is_background": False}),
+    }
+    return calls[name]
+
+
+def asking_call(name: str) -> Call:
+    """A call that a program asks about in its default mode, where it asks at all.
+
+    The command of a shell writes the file `ran`.
+    """
+    if name in ("kilo", "opencode"):  # their shell needs no permission
+        return "read", {"filePath": "/etc/hostname"}
+    tool, arguments = shell_call(name, "python3 -c \"open('ran', 'w')\"")
+    if name == "codex":
+        escalated = {"sandbox_permissions": "require_escalated", "justification": "Please."}
+        return tool, {**arguments, **escalated}
+    return tool, arguments

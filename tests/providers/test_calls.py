@@ -33,6 +33,7 @@ NAMES = {
     "opencode": Names("{0}_echo"),
     "droid": Names("{0}___echo"),
     "cline": Names("{0}__echo"),
+    "kilo": Names("{0}_echo"),
 }
 REFUSED = ("claude", "codex", "copilot", "droid", "gemini", "grok", "qwen")
 
@@ -66,6 +67,7 @@ def give_servers(place: Harbour, web: HttpServer, tools: str = "") -> Harbour:
     return place._replace(box=place.city.root / "box")
 
 
+@pytest.mark.observes("stdio")
 @pytest.mark.parametrize("harbour", NAMES, indirect=True)
 def test_a_server_over_stdio_is_called_in_the_default_mode(
     harbour: Harbour, web: HttpServer
@@ -75,22 +77,27 @@ def test_a_server_over_stdio_is_called_in_the_default_mode(
     assert GREETING in sent
 
 
+@pytest.mark.observes("http")
 @pytest.mark.parametrize("harbour", NAMES, indirect=True)
 def test_a_server_over_http_is_called_in_the_default_mode(
     harbour: Harbour, web: HttpServer
 ) -> None:
     code, error, sent = call(give_servers(harbour, web), "web")
     assert (code, error) == (0, "")
-    assert '"greeting"' in sent
+    assert '"greeting"' in sent.replace("\\", "")  # some quote the result once more
 
 
-@pytest.mark.parametrize("harbour", REFUSED, indirect=True)
+@pytest.mark.observes("denied")
+@pytest.mark.parametrize("harbour", NAMES, indirect=True)
 def test_a_denied_tool_of_a_server_is_refused(harbour: Harbour, web: HttpServer) -> None:
+    if harbour.name not in REFUSED:
+        pytest.skip("advisory")
     _, _, sent = call(give_servers(harbour, web, '[tools]\ndeny = ["docs/echo"]\n'), "docs")
     assert GREETING not in sent
 
 
-@pytest.mark.parametrize("harbour", REFUSED, indirect=True)
+@pytest.mark.observes("allowed")
+@pytest.mark.parametrize("harbour", NAMES, indirect=True)
 def test_an_allowed_server_is_callable(harbour: Harbour, web: HttpServer) -> None:
     place = give_servers(harbour, web, '[tools]\nallow = ["read", "docs/*"]\n')
     _, _, sent = call(place, "docs")

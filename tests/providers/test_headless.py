@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -14,15 +14,24 @@ from typing import NamedTuple
 import pytest
 
 from gascity.cli.context import machine
-from gascity.mcp.delivery import FILE, Delivery, LaunchArguments, launch_arguments
+from gascity.mcp.delivery import FILE, Delivery
+from gascity.mcp.launch import LaunchArguments, launch_arguments
 from gascity.render.argv import Invocation, Message, build_invocation
 from gascity.render.flags import HEADLESS
 from gascity.render.run_output import RunOutput, parse
 from gascity.workdir.planner import launch_file, open_scope, requirements_of
 from tests.providers.conftest import Equipped
 from tests.providers.install import CLIS
-from tests.providers.model_server import ANSWER, ANSWERED, SENT, ModelServer, spaceless, texts
-from tests.providers.setups import SETUPS
+from tests.providers.model_server import (
+    ANSWER,
+    ANSWERED,
+    SENT,
+    ModelServer,
+    may_call,
+    spaceless,
+    texts,
+)
+from tests.providers.setups import SETUPS, asking_call, shell_call
 from tests.support.city import CityBuilder, agent_of
 
 pytestmark = pytest.mark.providers
@@ -34,6 +43,7 @@ MAX_ARG_BYTES = 120  # seconds
 RUN = sorted(SETUPS.keys() & CLIS)
 TELLS_NO_TOKENS = ("copilot", "kimi")
 CANNOT_RESUME = ("cline",)
+NAMES_SKILLS = ("cline",)  # without their descriptions
 # droid and qwen were still trying again after a minute; with the answer 429 alone they do so for
 # as long as a run may take. kilo is opencode here.
 TRIES_ON = ("droid", "kilo", "qwen")
@@ -109,6 +119,7 @@ class Harbour(NamedTuple):
         city = self.city.open()
         own = agent_of(city, "mayor").settings.env
         around = {**os.environ, **self.env, **(own if isinstance(own, dict) else {}), **made.env}
+        around["PWD"] = str(self.box)  # as the shell that starts a run sets it; OpenCode trusts it
         process = subprocess.Popen(
             made.argv,
             cwd=self.box,
@@ -217,6 +228,73 @@ def test_a_run_says_what_it_was_told_and_a_later_one_goes_on_with_it(harbour: Ha
     assert spaceless(PROMPT.strip()) in asked
     assert spaceless(FIRST) in asked
     assert SECOND in asked
+
+
+@pytest.mark.observes("prompt", "instructions")
+@pytest.mark.parametrize("harbour", RUN, indirect=True)
+def test_the_prompt_and_the_instructions_of_the_directory_reach_the_model(
+    harbour: Harbour,
+) -> None:
+    facts = harbour.city.open().providers[harbour.name].facts
+    file = harbour.box / (facts.instructions_file or "")
+    file.write_text("Say halyard, never rope.\n")
+    code, found = harbour.run(FIRST)
+    assert (code, found.summary) == (0, ANSWER)
+    asked = harbour.asked()
+    for text in (PROMPT.strip(), FIRST, "Say halyard, never rope."):
+        assert spaceless(text) in asked
+
+
+@pytest.mark.observes("skills")
+@pytest.mark.parametrize("harbour", RUN, indirect=True)
+def test_the_skills_of_the_directory_are_offered_to_the_model(
+    harbour: Harbour, cell: Callable[[str], None]
+) -> None:
+    facts = harbour.city.open().providers[harbour.name].facts
+    skill = harbour.box / (facts.skills.directory or "") / "tides" / "SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text("---\nname: tides\ndescription: Reads the tide of halyards.\n---\nRead it.\n")
+    code, found = harbour.run(FIRST)
+    assert (code, found.summary) == (0, ANSWER)
+    if harbour.name in NAMES_SKILLS:
+        assert spaceless("Available skills: tides") in harbour.asked()
+        cell("by name")
+    else:
+        assert spaceless("Reads the tide of halyards.") in harbour.asked()
+
+
+@pytest.mark.observes("cut")
+@pytest.mark.parametrize("harbour", RUN, indirect=True)
+def test_a_run_is_not_done_if_a_permission_cut_it_short(
+    harbour: Harbour, cell: Callable[[str], None]
+) -> None:
+    harbour.model.call = asking_call(harbour.name)
+    code, found = harbour.run(FIRST)
+    told = [asked for asked in harbour.model.seen if not may_call(asked) and asked.get("tools")]
+    if (harbour.box / "ran").exists():
+        assert (code, found.error) == (0, "")
+        cell("does not ask")
+    elif found.error or code:
+        cell("failed")
+    else:
+        assert told, "neither the model nor the user learns that the call was refused"
+        cell("goes on")
+
+
+@pytest.mark.parametrize("harbour", RUN, indirect=True)
+def test_the_shells_of_a_program_have_the_token_of_their_session(harbour: Harbour) -> None:
+    # Claude Code refuses its unrestricted mode to root; Kimi takes no mode, and does not ask.
+    permission = '[option_defaults]\npermission_mode = "unrestricted"\n'
+    permission = {"claude": '[tools]\nallow = ["shell"]\n', "kimi": ""}.get(
+        harbour.name, permission
+    )
+    file = harbour.city.root / "agents/mayor/agent.toml"
+    file.write_text(file.read_text() + permission)
+    harbour.model.call = shell_call(harbour.name, "printenv CITY_SESSION_TOKEN > ran")
+    place = harbour._replace(env={**harbour.env, "CITY_SESSION_TOKEN": "t-0123"})
+    code, found = place.run(FIRST)
+    assert (code, found.summary) == (0, ANSWER)
+    assert (harbour.box / "ran").read_text() == "t-0123\n"
 
 
 @pytest.mark.parametrize("harbour", [one for one in RUN if one not in TRIES_ON], indirect=True)

@@ -1,8 +1,5 @@
 """Each real program lists exactly the servers, skills and agents that `city apply` planned."""
 
-import os
-import shlex
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -34,8 +31,14 @@ AGENT_FILES = {
     "kilo": (".kilo/agents/harbourmaster.md", MARKDOWN),
     "opencode": (".opencode/agents/harbourmaster.md", MARKDOWN),
 }
-SHOWN_IN_A_SESSION_ONLY = {"droid": ["skills"], "kimi": ["mcp", "skills"], "qwen": ["skills"]}
-NEEDS_APPROVAL = ("amp", "qwen")
+# amp, kilo and qwen get their servers at each launch.
+SHOWN_IN_A_SESSION_ONLY = {
+    "amp": ["mcp"],
+    "droid": ["skills"],
+    "kilo": ["mcp"],
+    "kimi": ["mcp", "skills"],
+    "qwen": ["mcp", "skills"],
+}
 
 
 def build(town: CityBuilder, name: str, web: HttpServer) -> Path:
@@ -73,16 +76,8 @@ def test_it_lists_exactly_what_was_planned(
     workdir = root / ".gc/work/mayor"
     assert (workdir / "NOTES.md").read_text() == "Mind the tide.\n"
 
-    def results() -> dict[str, dict[str, Any]]:
-        check = ("provider", "check", name, "--agent", "mayor", "--json")
-        ran = run(*check, cwd=root, env=env)
-        return {row["name"]: row for row in ran.json["results"]}
-
-    rows = results()
-    if name in NEEDS_APPROVAL:
-        assert told(rows["mcp"]) == ["provider-disabled", "provider-disabled"]
-        approve_as_hinted(rows["mcp"], workdir, env)
-        rows = results()
+    ran = run("provider", "check", name, "--agent", "mayor", "--json", cwd=root, env=env)
+    rows = {row["name"]: row for row in ran.json["results"]}
     wanted = {"mcp": "2 of 2 loaded", "skills": "2 of 2 loaded"}
     wanted |= {"agents": "1 of 1 loaded"} if name in AGENT_FILES else {}
     for kind in SHOWN_IN_A_SESSION_ONLY.get(name, ()):
@@ -97,13 +92,6 @@ def test_it_lists_exactly_what_was_planned(
 
 def told(row: dict[str, Any]) -> list[str]:
     return [problem["code"] for problem in row["problems"]]
-
-
-def approve_as_hinted(row: dict[str, Any], workdir: Path, env: dict[str, str]) -> None:
-    for problem in row["problems"]:
-        words = shlex.split(problem["hint"].split("`")[1])
-        around = {**os.environ, **env}
-        subprocess.run(words, cwd=workdir, env=around, check=True, capture_output=True)
 
 
 @pytest.mark.parametrize("name", CLIS)

@@ -95,17 +95,18 @@ def test_2_what_is_appended_to_a_template_is_named_with_the_file_that_asks(
     ]
 
 
-def test_2_global_fragments_inject_nothing_and_say_so(city: CityBuilder) -> None:
-    """S3-49: invisible prompt injection; the old way in is closed, and told."""
+def test_2_global_fragments_are_shown_with_the_place_that_adds_them(city: CityBuilder) -> None:
+    """S3-49: invisible prompt injection; the v1 key still works, and `explain` shows its line."""
     town = city(
         {
             "city.toml": '[workspace]\nglobal_fragments = ["secret"]\n',
             "agents/mayor/prompt.template.md": "",
         }
     )
-    assert agent_of(town, "mayor").settings.append_fragments == ()
-    problem = problem_of(town, "not-acted-on")
-    assert "append_fragments" in problem.message
+    setting = agent_of(town, "mayor").setting("append_fragments")
+    assert setting.value == ("secret",)
+    assert setting.place
+    assert setting.place.file == "city.toml"
 
 
 def test_3_overlay_files_of_a_provider_stand_apart(city: CityBuilder) -> None:

@@ -196,7 +196,7 @@ def test_show_gives_the_resolved_record(roles: Path, run: Command) -> None:
 
 def test_list_counts_then_names_each_with_its_tag_and_source(roles: Path, run: Command) -> None:
     """S0-23: the count, `[execution, lifecycle]`, the description, a Source line."""
-    out = run("agent", "list", cwd=roles).out
+    out = run("agent", "list", "--long", cwd=roles).out
     assert out.splitlines()[0] == "6 agents:"
     for role, (_, execution, state) in SIX.items():
         assert any(
@@ -209,7 +209,7 @@ def test_list_counts_then_names_each_with_its_tag_and_source(roles: Path, run: C
 def test_the_source_of_a_built_in_agent_is_just_that(city: CityBuilder, run: Command) -> None:
     """S0-24: "embedded" for what nobody overrides."""
     city({"city.toml": '[workspace]\nprovider = "claude"\n'})
-    assert run("agent", "list", cwd=city.root).out.count("Source: built-in") == 2
+    assert run("agent", "list", "--long", cwd=city.root).out.count("Source: built-in") == 2
 
 
 def test_the_source_of_an_overriding_agent_says_what_it_covers(
@@ -219,7 +219,7 @@ def test_the_source_of_an_overriding_agent_says_what_it_covers(
     city({"city.toml": '[workspace]\nprovider = "claude"\n', "agents/claude/prompt.md": "Mine.\n"})
     assert (
         "Source: agents/claude (overrides the built-in agent)"
-        in run("agent", "list", cwd=city.root).out
+        in run("agent", "list", "--long", cwd=city.root).out
     )
 
 
@@ -229,7 +229,7 @@ def test_a_covered_directory_is_named_by_its_path(tmp_path: Path, run: Command) 
     build_tree(below, {"prompt.md": "Below.\n"})
     root = build_tree(tmp_path / "town", {"city.toml": "", "agents/helper/prompt.md": "Above.\n"})
     env = {"XDG_CONFIG_HOME": str(tmp_path / "ecosystem"), "COLUMNS": "400"}
-    out = run("agent", "list", cwd=root, env=env).out
+    out = run("agent", "list", "--long", cwd=root, env=env).out
     assert f"Source: agents/helper (overrides {below})" in out
 
 

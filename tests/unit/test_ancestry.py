@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from gascity.ancestry import belongs_to_run, lineage
+from gascity.ancestry import belongs_to_run, lineage, make_mark, read_mark, write_mark
 
 ASK = (
     "import os, sys; from gascity.ancestry import belongs_to_run as asked;"
@@ -61,3 +61,39 @@ def test_a_city_is_recognised_by_its_real_path(tmp_path: Path) -> None:
 
 def test_a_terminal_of_the_city_belongs_to_it(tmp_path: Path) -> None:
     assert asked(tmp_path, "env -i", {"CITY_TERMINALS": str(tmp_path)}) == "True"
+
+
+MARK = (
+    "import os, sys; from gascity import ancestry as a;"
+    " a.write_mark(os.getpid(), a.make_mark(sys.argv[1], 's', 1)); os.execvp('sh', sys.argv[2:])"
+)
+
+
+def test_a_detached_process_without_environment_and_parents_belongs_to_its_run(
+    tmp_path: Path,
+) -> None:
+    script = f'setsid -f env -i "{sys.executable}" -c "{ASK}" "$0"'
+    for asked_root, answer in ((tmp_path, "True"), (tmp_path / "other", "False")):
+        done = subprocess.run(
+            [sys.executable, "-c", MARK, str(tmp_path), "sh", "-c", script, str(asked_root)],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert done.stdout.strip() == answer
+
+
+def test_a_mark_can_be_removed_and_restored() -> None:
+    script = (
+        "import os; from gascity.ancestry import make_mark, read_mark, remove_mark, write_mark;"
+        " mark = make_mark('/city', 's', 1); assert write_mark(os.getpid(), mark);"
+        " assert read_mark(os.getpid()) == mark; assert remove_mark() == mark;"
+        " assert read_mark(os.getpid()) == 0; assert write_mark(os.getpid(), mark);"
+        " assert read_mark(os.getpid()) == mark"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
+    assert read_mark(os.getpid()) == 0
+    assert make_mark("/city", "s", 1) != make_mark("/city", "s", 2)
+    done = subprocess.Popen(["true"])
+    done.wait()
+    assert not write_mark(done.pid, make_mark("/city", "s", 1))

@@ -1,5 +1,6 @@
 """Writes happen whole or not at all."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -7,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from gascity.files import create_file, locked, replace_file, replace_files
+from gascity import files
+from gascity.files import create_directory, create_file, locked, replace_file, replace_files
+from tests.support.trees import build_tree
 
 
 def names(directory: Path) -> list[str]:
@@ -36,6 +39,35 @@ def test_what_is_there_is_never_created_over(tmp_path: Path) -> None:
     assert (tmp_path / "file").read_text() == "mine\n"
     assert not (tmp_path / "nowhere").exists()
     assert names(tmp_path) == ["dangling", "directory", "file"]
+
+
+def test_a_directory_is_created_with_all_its_files_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: str, data: bytes) -> bool:
+        if path.endswith("/b"):
+            raise OSError(errno.ENOSPC, "No space left on device", path)
+        return create_file(path, data)
+
+    path = tmp_path / "x"
+    left = build_tree(tmp_path / ".x.city-new", {"old": "left by a killed process\n"})
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "create_file", full)
+        with pytest.raises(OSError, match="No space left") as error:
+            create_directory(str(path), {"a": b"1", "b": b"2"})
+    assert error.value.filename == str(path)
+    assert names(tmp_path) == []
+    build_tree(left, {"old": "left by a killed process\n"})
+    create_directory(str(path), {"a": b"1", "b": b"2"})
+    assert (names(tmp_path), names(path)) == (["x"], ["a", "b"])
+    assert (path / "b").read_bytes() == b"2"
+
+
+def test_a_directory_with_files_is_never_created_over(tmp_path: Path) -> None:
+    build_tree(tmp_path / "x", {"mine": "mine\n"})
+    with pytest.raises(OSError, match="not empty"):
+        create_directory(str(tmp_path / "x"), {"a": b"1"})
+    assert (names(tmp_path), names(tmp_path / "x")) == (["x"], ["mine"])
 
 
 def test_replacing_keeps_the_mode(tmp_path: Path) -> None:

@@ -45,6 +45,13 @@ def asked(tmp_path: Path) -> Asked:
     return make
 
 
+def test_a_program_is_told_its_directory_by_the_environment_too(asked: Asked) -> None:
+    # A shell corrects PWD when it starts; /proc has what it was started with.
+    started_with = "tr '\\0' '\\n' </proc/$$/environ"
+    cli = asked("opencode", f'{started_with} | grep -qx "PWD=$(pwd -P)" && echo 1.2.3')
+    assert cli.version() == ("1.2.3", "")
+
+
 def provider_of(town: Path, name: str) -> Provider:
     return open_city(str(town), os.environ, all_providers=True).providers[name]
 

@@ -5,6 +5,7 @@ click", "code that decides does no I/O". The rules here look at calls and attrib
 """
 
 import ast
+import functools
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,6 +24,7 @@ MAY_WRITE = {
     "gascity/control/server.py": "the controller's lock file",
     "gascity/control/client.py": "the controller's log and start-up file",
     "gascity/store/sqlite/": "the database and its lock file",
+    "gascity/portable/locks.py": "names the holder of a lock; `files` is a layer above",
     "gascity/__main__.py": "replaces a closed stdout or stderr by /dev/null",
 }
 
@@ -31,6 +33,7 @@ MAY_READ_ENVIRONMENT = {
     "gascity/cli/context.py": "puts the environment into the CommandContext that is passed down",
     "gascity/__main__.py": "passes it to the fast start-up paths, before cli is imported",
     "gascity/git.py": "GitPython inherits the environment; unset what the caller did not pass",
+    "gascity/host.py": "a variable that forces the portable adapter, for tests",
 }
 
 # Files that may write to stdout, stderr or a terminal, and why.
@@ -50,6 +53,11 @@ _WRITE_METHODS = {"write_text", "write_bytes"}
 
 def modules() -> list[Path]:
     return sorted(path for package in PACKAGES for path in package.rglob("*.py"))
+
+
+@functools.cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
 
 
 def relative(path: Path) -> str:
@@ -102,7 +110,7 @@ def test_only_the_writer_prints() -> None:
         f"{file}:{line}"
         for path in modules()
         if not is_allowed(file := relative(path), MAY_PRINT)
-        for line in prints(ast.parse(path.read_text()))
+        for line in prints(parsed(path))
     ]
     assert not found, (
         f"{', '.join(found)}: do not print here. Text from packs, models and git may control the "
@@ -116,7 +124,7 @@ def test_only_the_writer_opens_files_for_writing() -> None:
         f"{file}:{line}"
         for path in modules()
         if not is_allowed(file := relative(path), MAY_WRITE)
-        for line in opened_for_writing(ast.parse(path.read_text()))
+        for line in opened_for_writing(parsed(path))
     ]
     assert not found, (
         f"{', '.join(found)}: do not open files for writing here. A half-written file must never "
@@ -131,7 +139,7 @@ def test_only_the_context_reads_the_environment() -> None:
         f"{file}:{line}"
         for path in modules()
         if not is_allowed(file := relative(path), MAY_READ_ENVIRONMENT)
-        for line in reads_environment(ast.parse(path.read_text()))
+        for line in reads_environment(parsed(path))
     ]
     assert not found, (
         f"{', '.join(found)}: do not read os.environ here. cli/context.py reads it once and passes "
@@ -155,7 +163,7 @@ def test_every_exception_is_needed(
         name
         for name in exceptions
         for path in modules()
-        if is_allowed(relative(path), {name: ""}) and any(rule(ast.parse(path.read_text())))
+        if is_allowed(relative(path), {name: ""}) and any(rule(parsed(path)))
     ]
     unused = exceptions.keys() - set(used)
     assert not unused, f"no longer needed in tests/unit/test_rules.py, remove: {sorted(unused)}"
@@ -220,7 +228,7 @@ def test_only_cli_imports_click_covers_every_package() -> None:
 def test_each_public_class_name_is_used_once() -> None:
     files = defaultdict(list)
     for path in sorted((ROOT / "gascity").rglob("*.py")):
-        for node in ast.parse(path.read_text()).body:
+        for node in parsed(path).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 files[node.name].append(str(path.relative_to(ROOT)))
     twice = {name: where for name, where in files.items() if len(where) > 1}

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gascity.cli.output import BOLD, Column, Entry, entry_lines, table_lines, wrap
+from gascity.cli.output import BOLD, wrap
+from gascity.cli.tables import Column, Entry, entry_lines, table_lines
 from gascity.cli.terminal import (
     control,
     escape,

@@ -1,20 +1,29 @@
-"""The inotify wrapper."""
+"""Changes in directories, reported by inotify and by polling."""
 
 import os
 import select
 from pathlib import Path
 
-from gascity.watch import WRITES, Watch
+import pytest
+
+from gascity.watch import WRITES, InotifyWatch, Watch, open_watch
+from tests.support.without_linux import ADAPTERS
+
+
+@pytest.fixture(params=ADAPTERS, autouse=True)
+def adapter(request: pytest.FixtureRequest) -> None:
+    assert isinstance(open_watch(), InotifyWatch) == (request.param == "linux")
 
 
 def changed_paths(watch: Watch) -> set[str]:
     """Wait for a change and return the changed paths."""
+    watch.look()
     assert select.select([watch.fd], [], [], 5)[0]
     return watch.read()
 
 
 def test_creation_change_and_deletion_of_a_file_are_reported(tmp_path: Path) -> None:
-    watch = Watch()
+    watch = open_watch()
     watch.add(str(tmp_path))
     file = tmp_path / "a"
     for deed in (file.touch, lambda: file.write_text("x"), file.unlink):
@@ -24,7 +33,7 @@ def test_creation_change_and_deletion_of_a_file_are_reported(tmp_path: Path) -> 
 
 
 def test_only_watched_directories_are_reported(tmp_path: Path) -> None:
-    watch = Watch()
+    watch = open_watch()
     one, two = tmp_path / "one", tmp_path / "two"
     one.mkdir()
     two.mkdir()
@@ -37,7 +46,7 @@ def test_only_watched_directories_are_reported(tmp_path: Path) -> None:
 
 
 def test_a_missing_directory_is_ignored(tmp_path: Path) -> None:
-    watch = Watch()
+    watch = open_watch()
     watch.add(str(tmp_path / "nowhere"))
     watch.add(os.fsdecode(b"/tmp/\xff-not-text"))
     assert watch.read() == set()
@@ -45,7 +54,7 @@ def test_a_missing_directory_is_ignored(tmp_path: Path) -> None:
 
 
 def test_a_recreated_directory_can_be_watched_again(tmp_path: Path) -> None:
-    watch = Watch()
+    watch = open_watch()
     place = tmp_path / "place"
     place.mkdir()
     watch.add(str(place))
@@ -59,7 +68,7 @@ def test_a_recreated_directory_can_be_watched_again(tmp_path: Path) -> None:
 
 
 def test_a_watch_can_be_limited_to_writes(tmp_path: Path) -> None:
-    watch = Watch()
+    watch = open_watch()
     watch.add(str(tmp_path), WRITES)
     (tmp_path / "a").touch()
     assert watch.read() == set()

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from gascity.mcp.delivery import Delivery, ServerRequest, decide_deliveries, launch_arguments
+from gascity.mcp.delivery import Delivery, ServerRequest, decide_deliveries
+from gascity.mcp.launch import launch_arguments
 from gascity.mcp.types import McpServer
 from gascity.model.layers import Layer
 from gascity.model.plan import ServerEntry, Shape
@@ -31,7 +32,7 @@ def claims(
     providers: Mapping[str, Provider], **agents: tuple[str, tuple[McpServer, ...]]
 ) -> list[ServerRequest]:
     return [
-        ServerRequest(agent, providers[provider], servers, {"TOKEN": "t-2", "HALL": "h"}.get)
+        ServerRequest(agent, providers[provider], servers)
         for agent, (provider, servers) in agents.items()
     ]
 
@@ -97,15 +98,15 @@ def test_what_a_provider_cannot_take_is_skipped_and_the_rest_is_written(
 
 
 @pytest.mark.parametrize(
-    "server",
-    [SECRET, DOCS._replace(env={"A": "${HALL}"})],
-    ids=["a-literal-secret", "a-reference-written-out"],
+    ("server", "mode"),
+    [(SECRET, 0o600), (DOCS._replace(env={"A": "${TOKEN}"}), 0o644)],
+    ids=["a-literal-secret", "a-reference"],
 )
-def test_a_file_with_a_value_that_is_nobodys_business_is_private(
-    providers: Mapping[str, Provider], server: McpServer
+def test_a_file_with_a_literal_secret_is_private(
+    providers: Mapping[str, Provider], server: McpServer, mode: int
 ) -> None:
     done = decide_deliveries(claims(providers, a=("kimi", (server,))), providers, frozenset())["a"]
-    assert [target.mode for target in done.targets] == [0o600]
+    assert [target.mode for target in done.targets] == [mode]
 
 
 # One directory, several agents
@@ -195,8 +196,9 @@ def test_where_no_launch_takes_it_the_server_with_the_secret_is_left_out(
     [
         ("claude", ["mcpServers"], "${TOKEN}"),
         ("amp", [], "${TOKEN}"),
-        ("qwen", ["mcpServers"], "t-2"),
+        ("qwen", ["mcpServers"], "${TOKEN}"),
         ("opencode", ["mcp"], "{env:TOKEN}"),
+        ("kilo", ["mcp"], "{env:TOKEN}"),
     ],
 )
 def test_a_launch_gets_its_servers_in_the_form_that_launches_take(
@@ -210,7 +212,7 @@ def test_a_launch_gets_its_servers_in_the_form_that_launches_take(
         servers = servers[key]
     entry = servers["docs"]
     assert (entry.get("args") or entry["command"][1:]) == [value]
-    assert done.references == (() if value == "t-2" else ("TOKEN",))
+    assert done.references == ("TOKEN",)
 
 
 def custom(provider: Provider, **facts: object) -> Provider:

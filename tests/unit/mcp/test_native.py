@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Mapping
 
 import pytest
@@ -11,6 +13,7 @@ from gascity.mcp.native import NativeServer, native_server
 from gascity.mcp.types import McpServer
 from gascity.model.layers import Layer
 from gascity.model.provider import Provider
+from gascity.model.secrets import filled
 from gascity.pipeline import open_city
 from tests.support.city import CityBuilder
 
@@ -34,12 +37,12 @@ def providers(city: CityBuilder) -> Mapping[str, Provider]:
     return open_city(str(city.root), os.environ, all_providers=True).providers
 
 
-def made(provider: Provider, server: McpServer, **environ: str) -> NativeServer:
-    return native_server(server, provider, environ.get)
+def made(provider: Provider, server: McpServer) -> NativeServer:
+    return native_server(server, provider)
 
 
-def entry(provider: Provider, server: McpServer, **environ: str) -> dict[str, object]:
-    found = made(provider, server, **environ)
+def entry(provider: Provider, server: McpServer) -> dict[str, object]:
+    found = made(provider, server)
     assert found.entry is not None, found.reason
     return found.entry
 
@@ -57,14 +60,11 @@ def test_every_provider_gets_its_own_words(
     lines = []
     for name in sorted(providers):
         for server in servers:
-            done = made(providers[name], server, TOKEN="t-1", SOME="s-1", SOME_KEY="k-1")
+            done = made(providers[name], server)
             said = json.dumps(done.entry) if done.entry else f"left out: {done.reason}"
             lines.append(f"{name} {server.name}: {said}")
             more = {
                 "references": " ".join(done.references),
-                "written out": " ".join(p.message.split("`")[5] for p in done.problems[:9])
-                if done.entry
-                else "",
                 "secret": "yes" if done.literal_secret else "",
             }
             lines += [f"    {key}: {value}" for key, value in more.items() if value]
@@ -184,56 +184,90 @@ def test_text_before_a_reference_does_not_make_it_another(
 
 
 @pytest.mark.parametrize(
-    ("name", "server", "written"),
+    ("name", "server"),
     [
-        ("kimi", STDIO._replace(env={"A": "x-${TOK}"}), {"env": {"A": "x-t-1"}}),
-        ("droid", STDIO._replace(args=("${TOK}",)), {"args": ["t-1"]}),
-        ("codex", STDIO._replace(env={"A": "${TOK}"}), {"env": {"A": "t-1"}}),
-        ("codex", HTTP._replace(headers={"A": "x ${TOK}"}), {"http_headers": {"A": "x t-1"}}),
-        ("droid", HTTP._replace(url="https://x/${TOK}"), {"url": "https://x/t-1"}),
+        ("codex", HTTP._replace(headers={"A": "x ${TOK}"})),
+        ("codex", HTTP._replace(url="https://x/${TOK}")),
+        ("droid", HTTP._replace(url="https://x/${TOK}")),
+        ("kimi", HTTP._replace(headers={"Cookie": "${TOK}"})),
+        ("cline", HTTP._replace(headers={"Authorization": "Bearer ${TOK}"})),
+        ("vibe", STDIO._replace(env={"A": "${TOK}"})),  # it passes no environment on
+        ("copilot", STDIO._replace(command="/opt/${TOK}")),  # it would expand the shell's script
+        ("kimi", STDIO._replace(env={"not-a-name": "${TOK}"})),  # a shell cannot set that
     ],
 )
-def test_a_reference_that_cannot_be_kept_is_written_out_with_a_warning(
-    providers: Mapping[str, Provider], name: str, server: McpServer, written: dict[str, object]
+def test_a_server_whose_reference_cannot_be_kept_is_skipped(
+    providers: Mapping[str, Provider], name: str, server: McpServer
 ) -> None:
-    done = made(providers[name], server, TOK="t-1")
-    assert done.entry is not None
-    assert {key: done.entry[key] for key in written} == written
-    assert (done.literal, done.literal_secret, done.references) == (True, False, ())
-    (problem,) = done.problems
-    assert (problem.code, problem.is_error) == ("literal-reference", False)
+    done = made(providers[name], server)
+    assert (done.entry, done.code) == (None, "reference-not-possible")
+    [problem] = done.problems
+    assert not problem.is_error
     assert "`TOK`" in problem.message
-    assert "t-1" not in problem.message
 
 
+HOSTILE = "x\"'`;$(exit 3) ${OTHER}\\\n"
+PRINT = "import json, os, sys; print(json.dumps([sys.argv[1:], dict(os.environ)]))"
+
+
+def started(
+    entry: Mapping[str, object], environ: Mapping[str, str]
+) -> tuple[list[str], dict[str, str]]:
+    """The arguments and variables of the program if a provider starts this entry."""
+    command, args = entry["command"], entry.get("args", [])
+    assert isinstance(args, list)
+    argv = command if isinstance(command, list) else [command, *args]
+    ran = subprocess.run(argv, env=environ, capture_output=True, check=True)
+    arguments, variables = json.loads(ran.stdout)
+    return arguments, variables
+
+
+@pytest.mark.parametrize("name", ["codex", "kimi", "cline", "droid"])
 @pytest.mark.parametrize(
-    "server",
+    ("args", "env"),
     [
-        STDIO._replace(env={"A": "${API_TOKEN}"}),
-        STDIO._replace(env={"API_KEY": "${TOK}"}),
-        STDIO._replace(args=("--token", "${TOK}")),
-        STDIO._replace(args=("--token=${TOK}",)),
-        HTTP._replace(headers={"Cookie": "${TOK}"}),
+        (("a b", "c'$\"`\\"), {"A": "${TOK}"}),
+        (("--token=${TOK}", "$${TOK} $TOK", ""), {"A": "pre ${TOK} $x", "B": "plain"}),
+        (("${A}", "${TOK}"), {"A": "${TOK}", "TOK": "${A}"}),
+        (("${A}",), {"A": "mine", "TOK": "${TOK}"}),
     ],
 )
-def test_a_secret_that_is_written_out_is_a_literal_one(
-    providers: Mapping[str, Provider], server: McpServer
+def test_a_shell_expands_references_where_the_provider_does_not(
+    providers: Mapping[str, Provider], name: str, args: tuple[str, ...], env: dict[str, str]
 ) -> None:
-    done = made(providers["kimi"], server, TOK="t-1", API_TOKEN="t-2")
-    assert (done.literal, done.literal_secret) == (True, True)
+    server = STDIO._replace(command=sys.executable, args=("-c", PRINT, *args), env=env)
+    done = made(providers[name], server)
+    assert done.entry is not None, done.reason
+    assert HOSTILE not in json.dumps(done.entry)
+    launch = {"TOK": HOSTILE, "A": "an a", "OTHER": "no"}
+    written = done.entry.get("env") or {}
+    assert isinstance(written, dict)
+    own = {key: filled(value, launch.get)[0] for key, value in written.items()}
+    inherits = providers[name].facts.mcp.passes_environment
+    names = done.entry.get("env_vars") or []
+    assert isinstance(names, list)
+    passed = launch if inherits else {key: launch[key] for key in names}
+    arguments, variables = started(done.entry, {**passed, **own})
+    assert arguments == [filled(arg, launch.get)[0] for arg in args]
+    assert {key: variables[key] for key in env} == {
+        key: filled(value, launch.get)[0] for key, value in env.items()
+    }
+    assert set(done.references) <= {"TOK", "A"}
+    assert "TOK" in done.references or all("TOK" not in text for text in (*args, *env.values()))
 
 
-def test_a_reference_that_must_be_written_out_and_is_not_set_leaves_the_server_out(
+def test_a_variable_that_is_only_passed_on_needs_no_shell(
     providers: Mapping[str, Provider],
 ) -> None:
-    done = made(providers["kimi"], STDIO._replace(env={"A": "${TOK}"}))
-    assert (done.entry, done.code) == (None, "missing-env")
-    assert done.reason == "`TOK` is not set, and `kimi` cannot look it up itself"
+    server = STDIO._replace(env={"TOK": "${TOK}", "LANG": "C"})
+    done = made(providers["kimi"], server)
+    assert done.entry == {"command": "/srv/run", "args": list(STDIO.args), "env": {"LANG": "C"}}
+    assert done.references == ("TOK",)
 
 
-def test_a_reference_that_is_kept_need_not_be_set_yet(providers: Mapping[str, Provider]) -> None:
+def test_a_reference_need_not_be_set_yet(providers: Mapping[str, Provider]) -> None:
     done = made(providers["claude"], STDIO._replace(env={"A": "${TOK}", "B": "${TOK}"}))
-    assert (done.literal, done.references) == (False, ("TOK",))
+    assert done.references == ("TOK",)
 
 
 def test_codex_is_told_the_names_of_variables(providers: Mapping[str, Provider]) -> None:
@@ -241,14 +275,14 @@ def test_codex_is_told_the_names_of_variables(providers: Mapping[str, Provider])
     done = made(codex, STDIO._replace(env={"TOKEN": "${TOKEN}", "A": "b"}))
     assert done.entry is not None
     assert (done.entry["env_vars"], done.entry["env"]) == (["TOKEN"], {"A": "b"})
-    headers = {"authorization": "Bearer ${TOKEN}", "X-Key": "${K}", "X-Plain": "Bearer ${P}"}
-    web = made(codex, HTTP._replace(headers=headers), P="p")
+    headers = {"authorization": "Bearer ${TOKEN}", "X-Key": "${K}", "X-Plain": "p"}
+    web = made(codex, HTTP._replace(headers=headers))
     assert web.entry == {
         "required": True,
         "url": "https://x.test/mcp",
         "bearer_token_env_var": "TOKEN",
         "env_http_headers": {"X-Key": "K"},
-        "http_headers": {"X-Plain": "Bearer p"},
+        "http_headers": {"X-Plain": "p"},
     }
     assert web.references == ("TOKEN", "K")
 

@@ -51,7 +51,8 @@ def test_a_program_that_answers_is_named_with_its_tools() -> None:
 def test_a_program_gets_its_arguments_environment_and_directory(tmp_path: Path) -> None:
     text = (
         "import json, os, sys\n"
-        "told = ' '.join([sys.argv[1], os.environ['A'], os.environ['B'], os.getcwd()])\n"
+        "variables = [os.environ[name] for name in ('A', 'B', 'PWD')]\n"
+        "told = ' '.join([sys.argv[1], *variables, os.getcwd()])\n"
         "number = json.loads(sys.stdin.readline())['id']\n"
         "said = {'protocolVersion': '1', 'serverInfo': {'name': told}}\n"
         "print(json.dumps({'jsonrpc': '2.0', 'id': number, 'result': said}), flush=True)\n"
@@ -62,7 +63,7 @@ def test_a_program_gets_its_arguments_environment_and_directory(tmp_path: Path) 
     )
     # What its variables hold is not repeated, whoever says it.
     done = probe(call, {**os.environ, "B": "around"}, str(tmp_path), 10)
-    assert done == ProbeResult("", f"x-… … around {tmp_path}", "", 0)
+    assert done == ProbeResult("", f"x-… … around {tmp_path} {tmp_path}", "", 0)
 
 
 def test_what_is_not_set_is_named_and_nothing_is_started() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gascity.cli.problems import Locator
+from gascity.mcp.server_files import ServerFile
 from gascity.mcp.servers import ServerResolver, launch_value, merged_problems, target_owners
 from gascity.mcp.types import AgentServers, McpServer
 from gascity.model.problems import Problem
@@ -58,6 +59,39 @@ def test_a_server_is_what_its_file_says(city: CityBuilder) -> None:
     )
 
 
+def test_an_invalid_file_keeps_its_last_valid_version_and_is_named(city: CityBuilder) -> None:
+    valid: dict[str, ServerFile] = {}
+    files = {"agents/mayor/prompt.md": "Mayor.\n", "mcp/new.toml": "broken = [\n"}
+
+    def resolve(text: str) -> tuple[AgentServers, list[str]]:
+        opened = city({**files, "mcp/docs.toml": text})
+        prompts = Prompts(opened, Disk(opened.root), Machine("linux", "2026-01-01"))
+        resolver = ServerResolver(prompts, valid)
+        return resolver.of(agent_of(opened, "mayor")), resolver.notes
+
+    before, notes = resolve(SOUND)
+    assert ([server.name for server in before.servers], notes) == (["docs"], [])
+    after, notes = resolve("name = [\n")
+    assert after.servers == before.servers
+    assert {problem.place and problem.place.file for problem in after.problems} == {"mcp/new.toml"}
+    (note,) = notes
+    assert note.startswith("mcp/docs.toml: ")
+    assert note.endswith("; its last valid version stays in use")
+    changed, notes = resolve(SOUND + 'args = ["x"]\n')
+    assert ([server.args for server in changed.servers], notes) == ([("x",)], [])
+
+
+def test_directories_among_server_files_are_reported(city: CityBuilder) -> None:
+    opened = city({"agents/mayor/prompt.md": "Mayor.\n", "mcp/more/a.toml": "", "mcp/_b/c": ""})
+    disk = Disk(opened.root)
+    ServerResolver(Prompts(opened, disk, Machine("linux", "2026-01-01"))).of(
+        agent_of(opened, "mayor")
+    )
+    assert [(p.code, p.place and p.place.file) for p in disk.problems] == [
+        ("not-a-file", "mcp/more")
+    ]
+
+
 @pytest.mark.parametrize(
     ("text", "transport"),
     [
@@ -99,12 +133,12 @@ def test_the_transport_follows_from_command_or_url(
         pytest.param(HEAD + 'url = "https://a b/"\n', "bad-url", 3, id="a-blank"),
         pytest.param(SOUND + "argz = []\n", "unknown-key", 4, id="unknown-key"),
         pytest.param(SOUND + "args = [1]\n", "bad-type", 4, id="wrong-type"),
-        pytest.param(SOUND + '[env]\n"A=B" = "c"\n', "bad-name", 4, id="variable"),
-        pytest.param(HEAD + 'url = "http://x"\n[headers]\n"A B" = "c"\n', "bad-name", 4,
+        pytest.param(SOUND + '[env]\n"A=B" = "c"\n', "bad-name", 5, id="variable"),
+        pytest.param(HEAD + 'url = "http://x"\n[headers]\n"A B" = "c"\n', "bad-name", 5,
                      id="header"),
-        pytest.param(HEAD + 'url = "http://x"\n[headers]\nA = "b\\nc"\n', "bad-value", 4,
+        pytest.param(HEAD + 'url = "http://x"\n[headers]\nA = "b\\nc"\n', "bad-value", 5,
                      id="line-break"),
-        pytest.param(SOUND + '[env]\nA = "b\\u0000"\n', "bad-value", 4, id="nul"),
+        pytest.param(SOUND + '[env]\nA = "b\\u0000"\n', "bad-value", 5, id="nul"),
         pytest.param(SOUND + "args = [\n", "bad-toml", 5, id="bad-toml"),
         pytest.param(HEAD + 'command = "tools/none"\n', "missing-command", 3, id="no-program"),
         pytest.param(HEAD + 'command = "../../x"\n', "path-leaves-pack", 3, id="out-of-the-pack"),

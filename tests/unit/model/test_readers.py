@@ -72,6 +72,7 @@ AGENT_READERS = {
     "limits.cost_per_day": "control/blocked.py:limits.cost_per_day",
     "limits.delegation_depth": "control/enqueue.py:settings.limits.delegation_depth",
     "limits.delegation_budget": "control/enqueue.py:settings.limits.delegation_budget",
+    "limits.delegation_self": "control/enqueue.py:settings.limits.delegation_self",
     "start_command": "control/blocked.py:settings.start_command",
     "args": "render/flags.py:settings.args",
     "prompt_mode": "render/argv.py:settings.prompt_mode",
@@ -93,6 +94,7 @@ READERS = {
         "env": "control/launch.py:workspace.env",
         "max_active_sessions": "control/run_config.py:workspace.max_active_sessions",
         "cost_per_day": "control/run_config.py:workspace.cost_per_day",
+        "suspended_on_start": "control/blocked.py:workspace.suspended_on_start",
     },
     "session": {
         "runtime": "control/run_config.py:session.runtime",
@@ -102,6 +104,13 @@ READERS = {
     },
     "security": {
         "require_enforcement": "render/flags.py:security.require_enforcement",
+    },
+    "notify": {
+        "on": "control/notify.py:settings.on",
+        "command": "control/notify.py:settings.command",
+        "desktop": "control/notify.py:settings.desktop",
+        "webhook": "control/notify.py:settings.webhook",
+        "min_interval": "control/notify.py:settings.min_interval",
     },
     "rig": {
         "name": "source/manifest.py:name",
@@ -142,6 +151,7 @@ TABLES = {
     "workspace": tables.WORKSPACE,
     "session": tables.SESSION,
     "security": tables.SECURITY,
+    "notify": tables.NOTIFY,
     "rig": tables.RIG,
     "import": tables.IMPORT,
     "named_session": tables.NAMED_SESSION,
@@ -157,7 +167,8 @@ PROVIDER_PACKAGES = {
     "skills": ("workdir",),
     "agents": ("providers", "render", "workdir"),
     "mcp": ("mcp", "workdir", "render"),
-    "trust": ("mcp",),
+    "trust": ("mcp", "control"),
+    "login": ("control",),
     "tools": ("render",),
     "terminal": ("render", "control"),
     "conversation": ("render", "control", "workdir"),

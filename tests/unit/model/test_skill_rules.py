@@ -194,6 +194,13 @@ def test_without_front_matter_there_is_one_error() -> None:
     assert problem.message == "skill `knots` has no front matter and therefore no description"
 
 
+def test_front_matter_that_is_not_closed_is_called_that() -> None:
+    (problem,) = read_skill_text("knots", "---\nname: knots\n\nText.\n", FILE).problems
+    assert problem.code == "skill-without-description"
+    assert problem.message.startswith("the front matter of skill `knots` is not closed")
+    assert problem.hint == "add a line `---` after its last field"
+
+
 @pytest.mark.parametrize("name", ["a", "a-b", "7", "a1-b2", "x" * 64])
 def test_names_of_skills(name: str) -> None:
     assert is_skill_name(name)

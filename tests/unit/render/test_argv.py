@@ -158,10 +158,49 @@ def test_no_text_is_taken_for_a_flag(text: str) -> None:
             assert not last.startswith("-")
 
 
-def test_an_agents_arguments_replace_the_providers(dock: Docked) -> None:
-    made = dock("claude", 'args = ["--bare"]\n').run()
-    assert made.argv[:2] == ("claude", "--bare")
-    assert "-p" not in made.argv
+PRINT = ("claude", "-p", "--output-format", "stream-json", "--verbose")
+
+
+def test_an_agents_arguments_do_not_replace_those_that_make_a_run_headless(dock: Docked) -> None:
+    docked = dock("claude", 'args = ["--bare"]\n')
+    assert docked.run().argv[:6] == (*PRINT, "--bare")
+    assert docked.talk().argv[:2] == ("claude", "--bare")
+
+
+def test_arguments_that_make_a_run_headless_are_not_repeated(dock: Docked) -> None:
+    made = dock("claude", 'args = ["-p", "--output-format", "stream-json"]\n').run()
+    assert made.argv.count("-p") == made.argv.count("--output-format") == 1
+
+
+@pytest.mark.parametrize("key", ["args", "args_append"])
+def test_a_providers_arguments_apply_to_headless_runs_too(dock: Docked, key: str) -> None:
+    docked = dock("claude", "", f'[providers.claude]\n{key} = ["--model", "opus"]\n')
+    assert docked.run().argv[:7] == (*PRINT, "--model", "opus")
+    assert docked.talk().argv[:3] == ("claude", "--model", "opus")
+
+
+def test_arguments_of_a_derived_provider_and_of_an_agent_add_up(dock: Docked) -> None:
+    table = '[providers.fast]\nbase = "claude"\nargs = ["--model", "haiku"]\n'
+    made = dock("fast", 'args_append = ["--bare"]\n', table).run()
+    assert made.argv[:8] == (*PRINT, "--model", "haiku", "--bare")
+    made = dock("fast", 'args_remove = ["--model", "haiku"]\n', table).run()
+    assert made.argv[:6] == (*PRINT, "--permission-mode")
+
+
+def test_a_table_with_headless_arguments_says_what_a_headless_run_gets(dock: Docked) -> None:
+    table = '[providers.claude]\nargs = ["--ide"]\n[providers.claude.headless]\nargs = ["-p"]\n'
+    docked = dock("claude", 'args_append = ["--bare"]\n', table)
+    assert docked.run().argv[:3] == ("claude", "-p", "--bare")
+    assert docked.talk().argv[:3] == ("claude", "--ide", "--bare")
+
+
+def test_a_program_without_headless_arguments_gets_its_usual_ones(dock: Docked) -> None:
+    table = '[providers.parrot]\ncommand = "parrot"\nargs = ["--loud"]\n'
+    assert dock("parrot", 'args_append = ["--red"]\n', table).run().argv[:3] == (
+        "parrot",
+        "--loud",
+        "--red",
+    )
 
 
 def test_arguments_that_an_agent_adds_come_behind_the_providers(dock: Docked) -> None:

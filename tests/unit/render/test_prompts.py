@@ -8,9 +8,10 @@ import pytest
 from gascity.model.city import City
 from gascity.model.problems import Problem
 from gascity.pipeline import open_city
-from gascity.prompts import Machine, Prompts, check_prompt, unused_fragments
-from gascity.render.templates import RenderedPrompt
+from gascity.prompts import Machine, Prompts
+from gascity.render.prompt_text import RenderedPrompt
 from gascity.source.disk import Disk
+from gascity.workdir.check_prompts import check_prompt, unused_fragments
 from tests.support.city import CityBuilder, agent_of
 
 TODAY = Machine("linux", "2026-02-03")
@@ -372,7 +373,7 @@ def test_functions_of_published_packs_work(city: CityBuilder) -> None:
             )
         }
     )
-    assert rendered(opened, "a").text == 'city y.z mayor "a\\"b"'
+    assert rendered(opened, "a").text == 'gc y.z mayor "a\\"b"'
 
 
 def test_work_dir_is_a_template_of_the_same_variables(city: CityBuilder) -> None:

@@ -274,6 +274,17 @@ def test_an_unknown_ending_is_a_failure_that_names_it(
     assert f'"{ending}"' in words
 
 
+def test_a_notice_that_a_permission_was_refused_is_a_failure() -> None:
+    notice = (
+        b'jetski: no output produced \xe2\x80\x94 a tool required the "command" permission that '
+    )
+    notice += b"headless mode cannot prompt for, so it was auto-denied.\n"
+    answer = b'{\n  "status": "SUCCESS",\n  "response": "jetski: auto-denied is a word"\n}\n'
+    assert parse("antigravity-json", [answer], 0).error == ""
+    for chunks in ([notice], [notice, answer]):
+        assert "permission" in parse("antigravity-json", chunks, 0).error
+
+
 @pytest.mark.parametrize("ends", [0, 1])
 def test_a_result_of_an_error_counts_whatever_it_says_of_itself(ends: int) -> None:
     said = {"type": "assistant", "message": {"content": [{"type": "text", "text": "Half of it."}]}}
@@ -283,6 +294,41 @@ def test_a_result_of_an_error_counts_whatever_it_says_of_itself(ends: int) -> No
     assert (found.summary, found.error) == ("Half of it.", "error_max_turns")
     told = json.dumps({**over, "errors": ["Reached 3 turns."]}).encode()
     assert parse("claude-stream-json", [told], ends).error == "Reached 3 turns."
+
+
+def test_the_message_of_an_error_result_is_kept_rather_than_its_kind() -> None:
+    over = {"type": "result", "subtype": "error_during_execution", "is_error": True}
+    told = json.dumps({**over, "error": {"message": "[API Error: model not found]"}}).encode()
+    assert parse("qwen-stream-json", [told], 1).error == "[API Error: model not found]"
+
+
+def _retry(status: int, error: str) -> bytes:
+    event = {"type": "system", "subtype": "api_retry", "error_status": status, "error": error}
+    return json.dumps({**event, "retry_delay_ms": 4000}).encode() + b"\n"
+
+
+def test_a_request_that_is_being_retried_is_known_until_the_model_answers() -> None:
+    said = {"type": "assistant", "message": {"content": [{"type": "text", "text": "Here."}]}}
+    answered = json.dumps(said).encode() + b"\n"
+    broken = parse("claude-stream-json", [_retry(401, "authentication_failed")], 143)
+    assert (broken.retrying, broken.limited) == ("401 authentication_failed", None)
+    limited = parse("claude-stream-json", [_retry(429, "rate_limit")], 143)
+    assert (limited.retrying, limited.limited) == ("429 rate_limit", 4.0)
+    later = parse("claude-stream-json", [_retry(429, "rate_limit"), answered], 143)
+    assert (later.retrying, later.limited) == ("", None)
+
+
+@pytest.mark.parametrize("run", ["kimi-limited", "copilot-limited", "codex-limited"])
+def test_other_programs_tell_what_they_retry(run: str, providers: Mapping[str, Provider]) -> None:
+    lines = (RECORDED / f"{run}.txt").read_bytes().splitlines(True)
+    shape = providers[run.removesuffix("-limited")].facts.headless.output
+    retries = [n for n, line in enumerate(lines) if parse(shape, lines[: n + 1], 1).retrying]
+    assert "429" in parse(shape, lines[: retries[0] + 1], 1).retrying
+
+
+def test_a_retry_that_is_printed_as_text_is_known() -> None:
+    told = b"Attempt 2 failed with status 500. Retrying with backoff... ApiError: got 500\n"
+    assert parse("gemini-stream-json", [told], 1).retrying == "Attempt 2 failed with status 500"
 
 
 @pytest.mark.parametrize("run", RUNS)
