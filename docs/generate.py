@@ -29,6 +29,7 @@ from gascity.model.tables import (
     MCP_SERVER,
     NAMED_SESSION,
     NOT_ACTED_ON,
+    NOTIFY,
     PACK,
     PATCHES_NOT_ACTED_ON,
     PROVIDER,
@@ -95,6 +96,7 @@ def tables() -> Mapping[str, object]:
             "[session]": rows(SESSION),
             "[templates]": rows(TEMPLATES),
             "[security]": rows(SECURITY),
+            "[notify]": rows(NOTIFY),
             "[pack] in pack.toml": rows(PACK),
             "mcp/<name>.toml": rows(MCP_SERVER),
         },
@@ -202,9 +204,7 @@ def observed_rows(shipped: Iterable[Provider]) -> Iterator[dict[str, str]]:
         observed = tomllib.load(file)
     for one in shipped:
         if one.name in observed["providers"]:
-            cells = zip(observed["columns"], observed["providers"][one.name], strict=True)
-            version = one.facts.listing.seen or ""
-            yield {"name": one.name, "version": version, **dict(cells)}
+            yield {"name": one.name, **observed["providers"][one.name]}
 
 
 def option_rows(one: Provider) -> Iterator[dict[str, str]]:

@@ -10,6 +10,7 @@ from gascity.model.tables import (
     MCP_SERVER,
     NAMED_SESSION,
     NOT_ACTED_ON,
+    NOTIFY,
     OPTION,
     PACK,
     PROVIDER,
@@ -68,7 +69,9 @@ def _field(field: Field, edit: Edit) -> Schema:
             "anyOf": [_KINDS[field.kind], {"enum": list(field.choices)}],
             "description": field.doc,
         }
-    if field.choices:
+    if field.choices and field.kind is Kind.STRINGS:
+        schema["items"] = {"type": "string", "enum": list(field.choices)}
+    elif field.choices:
         schema["enum"] = list(field.choices)
     if field.minimum is not None:
         schema["minimum"] = field.minimum
@@ -198,6 +201,7 @@ def _city() -> Schema:
         "session": _table(SESSION, None, NOT_ACTED_ON["session"]),
         "templates": _table(TEMPLATES),
         "security": _table(SECURITY),
+        "notify": _table(NOTIFY),
         **_ignored(),
     }
     return {"type": "object", "properties": properties, "additionalProperties": False}

@@ -11,6 +11,7 @@ from gascity.model.tables import (
     IMPORT,
     MCP_SERVER,
     NAMED_SESSION,
+    NOTIFY,
     PACK,
     PROVIDER,
     RIG,
@@ -29,6 +30,7 @@ RECORDS: dict[str, tuple[Table, str]] = {
     "WorkspaceSettings": (WORKSPACE, "[workspace]"),
     "SessionSettings": (SESSION, "[session]"),
     "SecuritySettings": (SECURITY, "[security]"),
+    "NotifySettings": (NOTIFY, "[notify]"),
     "ServerDefinition": (MCP_SERVER, "mcp/<name>.toml"),
 }
 
@@ -78,6 +80,7 @@ from gascity.model.tables import (
     IMPORT,
     MCP_SERVER,
     NAMED_SESSION,
+    NOTIFY,
     PACK,
     PROVIDER,
     RIG,
