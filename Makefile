@@ -6,9 +6,11 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+ON_BOTH := tests/control/test_running.py tests/control/test_alone.py tests/control/test_permissions.py
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export NO_MKDOCS_2_WARNING := 1  # that the theme has a successor; see docs/explanation/dependencies.md
 
-.PHONY: help test test-providers check format demo docs schemas bench clean
+.PHONY: help test test-portable test-providers record-providers check format demo docs recording schemas bench clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -21,11 +23,20 @@ $(READY): pyproject.toml
 	@$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	@touch $@
 
-test: $(READY)  ## Run all tests
-	$(BIN)/python -m pytest -n auto
+test: $(READY)  ## Run all tests; runtimes and the most important of the controller on both adapters
+	$(BIN)/python -m pytest -n auto --dist worksteal
+	$(BIN)/python -m pytest -n auto --portable $(ON_BOTH)
+
+test-portable: $(READY)  ## Run the tests of everything that runs sessions on the portable adapter
+	$(BIN)/python -m pytest -n auto --portable tests/portable tests/runtimes tests/control tests/store \
+		tests/faults tests/unit/control
 
 test-providers: $(READY)  ## Test against the providers' real CLIs (npm installs them into .venv)
 	PROVIDER_CLIS=$(CURDIR)/$(VENV)/providers $(BIN)/python -m pytest tests/providers -v -rs
+
+record-providers: $(READY)  ## The same, and keep what they did in docs/reference/providers.md
+	PROVIDER_RECORD=1 PROVIDER_CLIS=$(CURDIR)/$(VENV)/providers $(BIN)/python -m pytest tests/providers -v -rs
+	$(BIN)/python docs/generate.py
 
 check: $(READY)  ## Format, lint, types, import layers, generated files, docs (no tests)
 	$(BIN)/ruff format --check .
@@ -44,6 +55,9 @@ demo: $(READY)  ## Run the example city (under a minute)
 
 schemas: $(READY)  ## Regenerate settings records, schemas and reference pages
 	$(BIN)/python docs/generate.py
+
+recording: $(READY)  ## Record the animation of README again (needs tmux)
+	$(BIN)/python docs/record.py
 
 docs: $(READY)  ## Build the documentation into site/
 	$(BIN)/mkdocs build --strict

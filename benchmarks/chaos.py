@@ -1,8 +1,13 @@
-"""Measure how long a busy city is without its controller after a SIGKILL.
+"""Kill the processes of a busy city, and measure how long it is without its controller.
 
     python benchmarks/chaos.py [--kills N] [--sessions N] [--json]
+    python benchmarks/chaos.py --storm N [--json]
 
-Always exits with 0, because it only reports figures. It needs nothing but Python.
+The first form kills only the controller and measures its recovery. The second kills N processes of
+all kinds (controller, clients, run leaders, children, git, tmux), lets the controller hang, the
+store vanish and, as root, the disk fill up. It reports overlapping attempts, items that were
+committed twice and commits on another item's branch, and exits with 1 if there are any. The first
+form always exits with 0, because it only reports figures.
 """
 
 import argparse
@@ -11,8 +16,11 @@ import os
 import random
 import signal
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
+from pathlib import Path
 
 from sessions import Bench
 
@@ -34,8 +42,11 @@ def main() -> None:
     )
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--sessions", type=int, default=8)
+    parser.add_argument("--storm", type=int, default=0, metavar="N", help="kill N processes")
     parser.add_argument("--json", action="store_true", help="output JSON")
     asked = parser.parse_args()
+    if asked.storm:
+        raise SystemExit(storm(asked.storm, asked.json))
     with tempfile.TemporaryDirectory(prefix="city-bench-") as home:
         os.environ["HOME"] = home
         figures = recoveries(f"{home}/town", asked.kills, asked.sessions)
@@ -47,6 +58,37 @@ def main() -> None:
         verdict = "ok" if worst < limit else "over"
         middle = statistics.median(values)
         print(f"{_TITLES[name]:<52} {middle:6.2f}  (worst {worst:.2f}, limit {limit:g}) {verdict}")
+
+
+def storm(kills: int, as_json: bool) -> int:
+    """Run a kill storm with faults in between; return 1 if anything happened twice."""
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+    from tests.support.kill_storm import FULL, HANG, VANISH, KillStorm
+
+    with tempfile.TemporaryDirectory(prefix="city-storm-") as home:
+        os.environ["HOME"] = home
+        place = Path(home, "storm")
+        town = place / "disk" / "town"
+        town.parent.mkdir(parents=True)
+        mount = ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(town.parent)]
+        mounted = subprocess.run(mount, capture_output=True).returncode == 0
+        faults = (HANG, VANISH, FULL) if mounted else (HANG, VANISH)
+        raging = KillStorm(place, town)
+        began = time.monotonic()
+        try:
+            raging.rage(kills, faults * max(1, kills // 100))
+            report = raging.calm()
+        finally:
+            raging.end()
+            if mounted:
+                subprocess.run(["umount", "-l", str(town.parent)], check=True)
+    figures = {**report._asdict(), "seconds": round(time.monotonic() - began, 1)}
+    print(json.dumps(figures, indent=2) if as_json else _lines(figures))
+    return int(any((*report[:3], report.left)))
+
+
+def _lines(figures: dict[str, object]) -> str:
+    return "\n".join(f"{name.replace('_', ' '):<18} {value}" for name, value in figures.items())
 
 
 def recoveries(root: str, kills: int, sessions: int) -> dict[str, list[float]]:
