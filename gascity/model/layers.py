@@ -80,6 +80,15 @@ class Setting(NamedTuple):
             setting = setting.under
         return settings
 
+    def place_of(self, item: object) -> Place | None:
+        """Return the place of an item of a list, in the layer that wrote it."""
+        for step in self.chain():
+            written = step.layer.values.get(step.key) if step.layer is not None else ()
+            if isinstance(written, tuple) and item in written and step.place is not None:
+                path = (*step.place.path, written.index(item))
+                return Place(step.place.file, path, of_value=True)
+        return self.place
+
 
 Folded = Mapping[str, Setting]
 

@@ -60,7 +60,7 @@ def _unknown_grants(agent: Agent) -> Iterator[Problem]:
             if str(word).startswith(GRANTS) and word not in WORDS:
                 message = f"`{word}` in `{name}` has no effect: there is no such capability"
                 hint = did_you_mean(word, WORDS) or f"use one of {', '.join(WORDS)}"
-                yield warning("not-acted-on", message, _place_of_item(setting, word), hint)
+                yield warning("not-acted-on", message, setting.place_of(word), hint)
 
 
 def _is_set(setting: Setting) -> bool:
@@ -199,18 +199,8 @@ def _of_pack(agent: Agent, setting: Setting) -> bool:
 
 def _dead(agent: Agent, setting: Setting, pattern: str, what: str, similar: list[str]) -> Problem:
     """Return the problem at the pattern itself, in the layer that wrote it."""
-    place = _place_of_item(setting, pattern)
+    place = setting.place_of(pattern)
     names = " or ".join(f"`{name}`" for name in similar)
     hint = f"did you mean {names}?" if names else None
     whose = f" of `{agent.name}`" if what != "agent" else ""
     return warning("dead-pattern", f"`{pattern}` matches no {what}{whose}", place, hint)
-
-
-def _place_of_item(setting: Setting, item: str) -> Place | None:
-    """Return the place of an item of a list, in the layer that wrote it."""
-    for step in setting.chain():
-        written = step.layer.values.get(step.key) if step.layer is not None else ()
-        if isinstance(written, tuple) and item in written and step.place is not None:
-            path = (*step.place.path, written.index(item))
-            return Place(step.place.file, path, of_value=True)
-    return setting.place
