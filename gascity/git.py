@@ -181,7 +181,8 @@ def _without_passwords(text: str) -> str:
     """Remove user names and passwords in addresses, and terminal control characters."""
     import re
 
-    return re.sub(r"[^\n\r\t -~\xa0-\U0010ffff]", "", re.sub(r"://[^/\s]*@", "://…@", text))
+    text = re.sub(r"://[^/\s]*@", "://…@", text)
+    return re.sub(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]", "", text)
 
 
 def _reason(stderr: str, arguments: Sequence[str], code: int) -> str:

@@ -12,7 +12,6 @@ from gascity.model.machine import Machine as Machine
 from gascity.model.names import AgentName
 from gascity.model.pack import unread
 from gascity.model.problems import Place, Problem, warning
-from gascity.model.profile import is_profile
 from gascity.pipeline import list_skills
 from gascity.render.prompt_text import RenderedPrompt, moved_lines, plain_prompt
 from gascity.render.variables import (
@@ -24,6 +23,7 @@ from gascity.render.variables import (
     skill_list,
     variables,
 )
+from gascity.source.agents import is_profile
 from gascity.source.catalogues import read_fragments, read_text
 from gascity.source.disk import Disk
 

@@ -27,7 +27,6 @@ _ABSENT = object()
 
 _COMMENT = re.compile(r"//[^\n]*?(?=\r?\n|\Z)|/\*.*?\*/", re.DOTALL)
 _REST_OF_LINE = re.compile(r"[ \t]*(?:/\*[^\n]*?\*/[ \t]*)*(?://[^\n]*)?\r?\n")
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class _Style(NamedTuple):
@@ -159,7 +158,8 @@ def _dump(value: object, style: _Style, indent: str) -> str:
         allow_nan=False,
         separators=separators,
     )
-    written = _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", written)
+    if not written.isascii():  # a lone surrogate cannot be written as UTF-8
+        written = re.sub("[\ud800-\udfff]", lambda match: f"\\u{ord(match[0]):04x}", written)
     return written.replace("\n", style.newline + indent)
 
 

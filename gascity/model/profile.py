@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from gascity.model.front_matter import FrontMatter, read_front_matter
 
-PROFILES = ("profile.template.md", "profile.md")
 CONFIG, TOOLS, SERVERS, REFLECTION = "Config", "Tools", "MCP Servers", "Reflection"
 JSON_SECTIONS = (CONFIG, TOOLS, SERVERS)
 ROLE, RULES = "Role", "Rules"
@@ -51,10 +50,6 @@ class Profile(NamedTuple):
 
     def section(self, title: str) -> ProfileSection | None:
         return next((section for section in self.sections if section.title == title), None)
-
-
-def is_profile(file: str) -> bool:
-    return file.rpartition("/")[2] in PROFILES
 
 
 def read_profile(text: str) -> Profile:

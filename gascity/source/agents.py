@@ -9,18 +9,22 @@ from gascity.model.layers import DEFINITION, Layer
 from gascity.model.names import is_name
 from gascity.model.pack import CATALOGUES, AgentDir
 from gascity.model.problems import ERROR, KeyPath, Place, Problem, warning
-from gascity.model.profile import PROFILES
 from gascity.model.tables import AGENT_NOT_ACTED_ON
 from gascity.source.decode import Decoded, decode, for_others
 from gascity.source.disk import Disk, bad_utf8, is_below, is_utf8
 from gascity.toml.read import TomlError, has_bom, parse
 
+PROFILES = ("profile.template.md", "profile.md")
 PROMPTS = ("prompt.template.md", "prompt.md", "prompt.md.tmpl")
 
 _PATH_FIELDS = tuple(name for name, field in AGENT.fields.items() if field.kind is Kind.PATH)
 _CATALOGUES = frozenset(CATALOGUES)
 _NO_NAMES: frozenset[str] = frozenset()
 _NAME_KEY = frozenset(("name",))
+
+
+def is_profile(file: str) -> bool:
+    return file.rpartition("/")[2] in PROFILES
 
 
 def read_table(disk: Disk, path: str, *, within: str | None = None) -> dict[str, object] | None:

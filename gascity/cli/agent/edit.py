@@ -28,9 +28,9 @@ from gascity.model.names import (
     unknown_rig,
 )
 from gascity.model.problems import CityError
-from gascity.model.profile import PROFILES
 from gascity.model.work import CLAIMED, OPEN
 from gascity.pipeline import external_paths, open_city
+from gascity.source.agents import PROFILES
 from gascity.source.disk import read_plain
 from gascity.toml.edit import rename_references, set_fields, set_patch
 

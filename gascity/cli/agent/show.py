@@ -22,11 +22,11 @@ from gascity.cli.tables import Column, fact_lines, json_row
 from gascity.model.city import Agent, City
 from gascity.model.layers import PROVIDER_LAYER, Setting
 from gascity.model.problems import CityError, Problem, warning
-from gascity.model.profile import is_profile
 from gascity.model.secrets import agent_secrets, mask_secrets
 from gascity.pipeline import list_skills, open_city
 from gascity.prompts import Prompts
 from gascity.render.prompt_text import PromptPiece, RenderedPrompt
+from gascity.source.agents import is_profile
 from gascity.source.disk import Disk
 
 _EXCERPT = 500
