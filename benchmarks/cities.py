@@ -149,7 +149,8 @@ def _write(path: str, text: str) -> None:
 
 def fill_store(root: str, agent: str) -> dict[str, str]:
     """Add work, mail and a draining session; return the session's environment."""
-    from gascity.model.work import DRAINING, HUMAN, POOL, ClaimToken, NewWork, Session
+    from gascity.control.callers import hashed
+    from gascity.model.work import DRAINING, HUMAN, POOL, ClaimToken, NewWork, Run, Session
     from gascity.store import open_store
 
     now = time.time()
@@ -160,8 +161,15 @@ def fill_store(root: str, agent: str) -> dict[str, str]:
         store.send_mail(HUMAN, HUMAN, f"Part {number}", "It is done.", now)
     store.add_session(one)
     store.claim(ClaimToken(one.id, one.generation), now, agent=agent)
+    secret = "0" * 64
+    store.add_run(Run(0, one.id, 1, "", "process", now, "", "", token=hashed(secret)))
     store.close()
-    return {"CITY_SESSION_ID": one.id, "CITY_GENERATION": "1", "CITY_AGENT": agent}
+    return {
+        "CITY_SESSION_ID": one.id,
+        "CITY_GENERATION": "1",
+        "CITY_AGENT": agent,
+        "CITY_SESSION_TOKEN": secret,
+    }
 
 
 if __name__ == "__main__":
