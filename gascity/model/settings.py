@@ -141,6 +141,23 @@ class AgentSettings(SettingsRecord):
     session_live: tuple[str, ...]
 
 
+class ProviderAgentsTools(SettingsRecord):
+    """Nested table `agents.tools` of a provider."""
+
+    _table = PROVIDER
+
+    style: Literal["permission", "list"] | None = None
+    key: str | None = None
+    deny_key: str | None = None
+    unasked_key: str | None = None
+    joined: bool = False
+    rest: Mapping[str, object]
+    ask: str | None = None
+    server: str | None = None
+    server_tool: str | None = None
+    names: Mapping[str, object]
+
+
 class NativeServerKeys(SettingsRecord):
     """Nested tables `mcp.stdio`, `mcp.http`, `mcp.sse` of a provider."""
 
@@ -200,9 +217,21 @@ class ProviderAgents(SettingsRecord):
     """Nested table `agents` of a provider."""
 
     _table = PROVIDER
+    _nested: ClassVar[Mapping[str, type[SettingsRecord]]] = {
+        "tools": ProviderAgentsTools,
+    }
 
     directory: str | None = None
+    user_directory: str | None = None
     pattern: str | None = None
+    format: Literal["markdown", "toml", "json"] | None = None
+    file: str | None = None
+    body: str | None = None
+    free_keys: bool = False
+    option_keys: tuple[str, ...]
+    keys: Mapping[str, str]
+    set: Mapping[str, object]
+    tools: ProviderAgentsTools
 
 
 class ProviderMcp(SettingsRecord):

@@ -191,6 +191,60 @@ def _wire(transport: str) -> tuple[Field, ...]:
     )
 
 
+# Agent files: how one is written, see gascity/render/agent_files.py.
+_AGENTS = (
+    Field("agents.directory", _S, "Directory it reads agent files from."),
+    Field("agents.user_directory", _S, "Directory of the user's own agent files."),
+    Field("agents.pattern", _S, "Glob of those files."),
+    Field("agents.format", _S, "Format of an agent file.", choices=("markdown", "toml", "json")),
+    Field("agents.file", _S, "File name of the agent {name}."),
+    Field("agents.body", _S, "Key of the prompt; in Markdown it is below the keys."),
+    Field("agents.free_keys", _B, "It takes other keys too, so `options` are added.", False),
+    Field("agents.option_keys", _L, "Keys that it takes from `options`.", ()),
+    Field(
+        "agents.keys",
+        Kind.STRING_MAP,
+        "Its keys by our setting, in their order; others are lost.",
+        {},
+        Merge.OVERLAY,
+    ),
+    Field(
+        "agents.set",
+        Kind.ANY_MAP,
+        "Values of keys that the agent does not set.",
+        {},
+        Merge.OVERLAY,
+    ),
+    Field(
+        "agents.tools.style",
+        _S,
+        "Tools as rules (allow, ask, deny) by name, or as a list of names.",
+        choices=("permission", "list"),
+    ),
+    Field("agents.tools.key", _S, "Key of the tools that the agent may use."),
+    Field("agents.tools.deny_key", _S, "Key of the tools it must not use."),
+    Field("agents.tools.unasked_key", _S, "Key of the tools that it uses without asking."),
+    Field("agents.tools.joined", _B, "Tools are one text, with commas.", False),
+    Field(
+        "agents.tools.rest",
+        Kind.ANY_MAP,
+        "Rules for all tools that are not allowed.",
+        {},
+        Merge.OVERLAY,
+    ),
+    Field("agents.tools.ask", _S, "Its rule to ask first."),
+    Field("agents.tools.server", _S, "All tools of an MCP server (default: tools.server)."),
+    Field("agents.tools.server_tool", _S, "A tool of a server (default: tools.server_tool)."),
+    Field(
+        "agents.tools.names",
+        Kind.ANY_MAP,
+        "Its names of generic tools in agent files, where they differ from tools.names.",
+        {},
+        Merge.OVERLAY,
+    ),
+)
+
+
 def _listing(word: str, things: str) -> tuple[Field, ...]:
     """Return the fields of the command that lists one kind, and of how to read its output."""
     groups = "`name`, and `off` if not loaded; without it, JSON"
@@ -279,8 +333,7 @@ PROVIDER = table(
             "any",
             choices=("any", "inside"),
         ),
-        Field("agents.directory", _S, "Directory it reads agent files from."),
-        Field("agents.pattern", _S, "Glob of those files."),
+        *_AGENTS,
         Field("mcp.target", _S, "File it reads MCP servers from."),
         Field("mcp.also_targets", _L, "Other files to write the servers to.", ()),
         Field("mcp.format", _S, "Format of that file.", choices=("json", "toml", "yaml")),

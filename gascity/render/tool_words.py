@@ -53,7 +53,7 @@ class ToolSyntax:
         pattern = self.facts.server if tool == ALL else self.facts.server_tool
         if not pattern or is_glob(server) or (tool != ALL and is_glob(tool)):
             return []
-        return [_filled(pattern, server, tool)]
+        return [fill_server(pattern, server, tool)]
 
     def _shell_command(self, glob: str) -> list[str]:
         """Return the native form of `shell(glob)`.
@@ -75,9 +75,11 @@ class ToolSyntax:
         if match := _SERVER_TOOL.fullmatch(word):
             if fnmatchcase(server, match["server"]):
                 return match["tool"]
-        if self.facts.server and word == _filled(self.facts.server, server, ALL):
+        if self.facts.server and word == fill_server(self.facts.server, server, ALL):
             return ALL
-        before, marker, after = _filled(self.facts.server_tool or "", server, "\0").partition("\0")
+        before, marker, after = fill_server(self.facts.server_tool or "", server, "\0").partition(
+            "\0"
+        )
         if marker and word.startswith(before) and word.endswith(after):
             return word[len(before) : len(word) - len(after)] or None
         return None
@@ -113,6 +115,12 @@ class ToolSyntax:
         return list(dict.fromkeys(natives)), lost
 
 
+def split_server_tool(word: str) -> tuple[str, str] | None:
+    """Return the server and the tool of `server/tool`; None for any other word."""
+    match = _SERVER_TOOL.fullmatch(word)
+    return (match["server"], match["tool"]) if match else None
+
+
 def neutral_names(word: str) -> list[str]:
     """Return the neutral names that a name or glob means."""
     return [name for name in NEUTRAL if "/" not in word and fnmatchcase(name, word)]
@@ -131,5 +139,6 @@ def server_tool(word: str) -> bool:
     return match["tool"] == ALL or not is_glob(match["tool"])
 
 
-def _filled(pattern: str, server: str, tool: str) -> str:
+def fill_server(pattern: str, server: str, tool: str) -> str:
+    """Return a provider's name of a tool of an MCP server."""
     return pattern.replace("{server}", server).replace("{tool}", tool)

@@ -25,8 +25,8 @@ class CityBuilder:
     def write(self, files: Mapping[str, str | bytes]) -> Path:
         return build_tree(self.root, files)
 
-    def open(self) -> City:
-        return open_city(str(self.root), os.environ)
+    def open(self, *, all_providers: bool = False) -> City:
+        return open_city(str(self.root), os.environ, all_providers=all_providers)
 
 
 def agent_of(city: City, name: str) -> Agent:

@@ -1,0 +1,24 @@
+"""Renders the native agent files of a loaded city's agents, with the templates that ship."""
+
+from gascity.model.city import Agent
+from gascity.model.provider import Provider
+from gascity.providers.registry import provider_files
+from gascity.render.agent_files import AgentFile, render_agent_file
+from gascity.render.flags import INTERACTIVE
+from gascity.resources import package_dir
+
+
+def agent_file(
+    agent: Agent, prompt: str, provider: Provider, *, prefix: str = "", kind: str = INTERACTIVE
+) -> AgentFile:
+    """Return the file of an agent with this prompt, in the provider's format."""
+    template = _template(provider.facts.agents.format or "")
+    providers = provider_files()[0]
+    return render_agent_file(
+        agent, prompt, provider, template, prefix=prefix, kind=kind, providers=providers
+    )
+
+
+def _template(file_format: str) -> str:
+    with open(f"{package_dir('agent_templates')}/{file_format}.j2", encoding="utf-8") as file:
+        return file.read()
