@@ -66,6 +66,12 @@ def _answer(arguments: list[str]) -> int:
         code = sling(arguments, os.environ)
         if code is not None:
             return code
+    if arguments[:2] == ["mcp", "serve"]:
+        from gascity.cli.fast_mcp_serve import answer as serve
+
+        code = serve(arguments, os.environ)
+        if code is not None:
+            return code
     import gc
 
     gc.disable()  # commands are short-lived; collecting costs a tenth of their time

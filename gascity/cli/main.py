@@ -30,7 +30,7 @@ _SECTIONS = {
     "Describe": {
         "agent": (".agent", "agent", "List, explain and edit agents."),
         "skill": (".skill", "skill", "List, validate and promote skills."),
-        "mcp": (".mcp", "mcp", "List and check MCP servers."),
+        "mcp": (".mcp", "mcp", "List, check and serve MCP servers."),
         "provider": (".provider", "provider", "Manage providers (the agent CLIs city can run)."),
         "rig": (".rig", "rig", "Manage rigs (the projects agents work on)."),
         "set": (".set_city", "set_city", "Change settings of the city."),

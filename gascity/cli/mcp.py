@@ -311,8 +311,11 @@ def _details(answer: "ProbeResult | None") -> str:
 mcp = LazyGroup(
     "mcp",
     (list_servers, check_servers),
-    commands_at={"new": (".new_files", "new_server", "Create the definition of an MCP server.")},
-    help="List and check MCP servers.",
+    commands_at={
+        "new": (".new_files", "new_server", "Create the definition of an MCP server."),
+        "serve": (".mcp_serve", "serve", "Serve the city's tools to an agent over MCP."),
+    },
+    help="List, check and serve MCP servers.",
     examples=("city mcp list --agent mayor", "city mcp check --agent mayor"),
     page="how-to/mcp",
 )

@@ -108,6 +108,7 @@ RULES = {
     "skill promote": Rule(NONE, FILES),
     "mcp list": Rule(NONE, FILES),
     "mcp check": Rule(NONE, FILES),
+    "mcp serve": Rule(FREE, ADMIN),  # it identifies its caller at each call of a tool
     "provider list": Rule(NONE, FILES),
     "provider show": Rule(NONE, FILES),
     "provider check": Rule(NONE, FILES),
@@ -157,6 +158,8 @@ REQUESTS = {
     "stop": "stop",
     "reload": "reload",
     "ping": "completion",
+    "tools": "mcp serve",
+    "agents": "mcp serve",
     "environment": "doctor",
     "pass-environment": "work retry",
 }

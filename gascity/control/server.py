@@ -271,7 +271,7 @@ class RequestHandlers:
                 with self.controller.store.transaction():  # a refused request writes nothing
                     reply = self._reply(request, self._access(connection, request))
             except CityError as error:
-                reply = {"problems": [problem.message for problem in error.problems]}
+                reply = _refusal(error)
             except (LookupError, TypeError, ValueError, ArithmeticError) as error:
                 reply = {"problems": [f"invalid request: {error}"]}
             self._replies.append((connection, reply))
@@ -323,6 +323,8 @@ class RequestHandlers:
             return self._set_environ(request, access.caller)
         if op == "ping":
             return {"pid": os.getpid()}
+        if op in ("tools", "agents"):
+            return self._tools(request, access.caller)
         if op == "environment":
             from gascity.control.environment import environment_reply
 
@@ -360,6 +362,18 @@ class RequestHandlers:
             note = f"provider `{bare}` is built in but not configured in this city"
             return {**slung.as_object(), "note": note}
         return slung.as_object()
+
+    def _tools(self, request: dict[str, object], caller: Caller | None) -> dict[str, object]:
+        """Answer a server of city tools: what its caller may use, or which agents it sees."""
+        from gascity.control.tools.agents import agents_object
+        from gascity.control.tools.scope import scope_object
+
+        if self.controller.reload_at is not None:
+            self.controller.reload()  # a changed rule applies to the next call
+        run_config = self.controller.reloader.run_config
+        if request["op"] == "agents":
+            return agents_object(run_config, self.controller.store, caller)
+        return scope_object(run_config.city, self.controller.store, caller)
 
     def _set_environ(self, request: dict[str, object], caller: Caller | None) -> dict[str, object]:
         """Keep the environment of a user who retries an item, for its runs."""
@@ -422,6 +436,17 @@ class RequestHandlers:
         ]
         snapshot = read_store_snapshot(pools, controller.store)
         return status_object(run_config.city.name, pools, snapshot, state, stale)
+
+
+def _refusal(error: CityError) -> dict[str, object]:
+    """Return the reply to a refused request."""
+    return {
+        "problems": [problem.message for problem in error.problems],
+        "errors": [
+            {"code": problem.code, "message": problem.message, "hint": problem.hint}
+            for problem in error.problems
+        ],
+    }
 
 
 def _passed(

@@ -181,7 +181,7 @@ def _escaped(char: str) -> str:
 
 def available_agents(city: City, agent: Agent) -> str:
     """List the agents this one may sling work to, as `- name: Display Name - description`."""
-    lines = [_line(other) for other in city.agents if _is_available(city, agent, other)]
+    lines = [_line(other) for other in city.agents if is_available(city, agent, other)]
     if not lines:
         return "There are no other agents to hand work to."
     return "\n".join(
@@ -200,7 +200,7 @@ def _line(agent: Agent) -> str:
     return f"- {agent.name}: {title}" + (f" - {description}" if description else "")
 
 
-def _is_available(city: City, agent: Agent, other: Agent) -> bool:
+def is_available(city: City, agent: Agent, other: Agent) -> bool:
     """Return whether `other` is visible to `agent` and allowed by its filter."""
     if other.name == agent.name or other.broken or other.settings.hidden:
         return False

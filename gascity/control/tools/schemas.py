@@ -1,0 +1,89 @@
+"""The part of JSON Schema that tools use: makers of schemas, and a check of arguments."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+Schema = Mapping[str, Any]
+
+_TYPES: dict[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "object": (dict,),
+    "array": (list,),
+    "null": (type(None),),
+}
+
+
+def text(description: str = "", **more: object) -> Schema:
+    """Return the schema of a string."""
+    return {"type": "string", **({"description": description} if description else {}), **more}
+
+
+def number(description: str = "", **more: object) -> Schema:
+    """Return the schema of a number."""
+    return {"type": "number", **({"description": description} if description else {}), **more}
+
+
+def flag(description: str = "") -> Schema:
+    """Return the schema of a boolean."""
+    return {"type": "boolean", **({"description": description} if description else {})}
+
+
+def list_of(items: Schema) -> Schema:
+    """Return the schema of a list."""
+    return {"type": "array", "items": items}
+
+
+def record(properties: Mapping[str, Schema], *required: str, closed: bool = False) -> Schema:
+    """Return the schema of an object; a closed one has no other keys."""
+    schema: dict[str, Any] = {"type": "object", "properties": dict(properties)}
+    schema |= {"required": list(required)} if required else {}
+    return {**schema, "additionalProperties": False} if closed else schema
+
+
+def violations(value: object, schema: Schema, name: str = "") -> Iterator[str]:
+    """Yield everything that is wrong with a value."""
+    kind = schema.get("type")
+    if kind is not None and not _is_of(value, kind):
+        yield f"{name or 'the value'} is not of type {kind}"
+        return
+    if "enum" in schema and value not in schema["enum"]:
+        yield f"{name} is none of {', '.join(schema['enum'])}"
+    if isinstance(value, (int, float)):
+        yield from _outside(value, schema, name)
+    if isinstance(value, str) and len(value) > schema.get("maxLength", len(value)):
+        yield f"{name} has {len(value):,} characters; at most {schema['maxLength']:,} are allowed"
+    if isinstance(value, dict):
+        yield from _in_object(value, schema, name)
+    if isinstance(value, list):
+        for item in value:
+            yield from violations(item, schema.get("items", {}), f"each item of {name}")
+
+
+def _is_of(value: object, kind: str) -> bool:
+    if isinstance(value, bool):
+        return kind == "boolean"
+    return isinstance(value, _TYPES[kind])
+
+
+def _outside(value: float, schema: Schema, name: str) -> Iterator[str]:
+    if not schema.get("minimum", value) <= value <= schema.get("maximum", value):
+        yield f"{name} is not between {schema.get('minimum')} and {schema.get('maximum')}"
+
+
+def _in_object(value: Mapping[str, object], schema: Schema, name: str) -> Iterator[str]:
+    properties, other = schema.get("properties", {}), schema.get("additionalProperties", True)
+    for key in schema.get("required", ()):
+        if key not in value:
+            yield f"`{key}` is missing"
+    for key, item in value.items():
+        path = f"{name}.{key}".lstrip(".").join("``")
+        if key in properties:
+            yield from violations(item, properties[key], path)
+        elif other is False:
+            known = ", ".join(properties) or "none"
+            yield f"{path} is not an argument of this tool (arguments: {known})"
+        elif isinstance(other, dict):
+            yield from violations(item, other, path)
