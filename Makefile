@@ -6,7 +6,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-ON_BOTH := tests/control/test_running.py tests/control/test_alone.py tests/control/test_permissions.py
+ON_BOTH := tests/control tests/unit/control
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export NO_MKDOCS_2_WARNING := 1  # that the theme has a successor; see docs/explanation/dependencies.md
 
@@ -23,7 +23,7 @@ $(READY): pyproject.toml
 	@$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	@touch $@
 
-test: $(READY)  ## Run all tests; runtimes and the most important of the controller on both adapters
+test: $(READY)  ## Run all tests; those of runtimes and the controller on both adapters
 	$(BIN)/python -m pytest -n auto --dist worksteal
 	$(BIN)/python -m pytest -n auto --portable $(ON_BOTH)
 

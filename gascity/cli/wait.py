@@ -59,12 +59,15 @@ def launch_and_wait(context: CommandContext) -> int:
     answers: list[int] = []
 
     def up() -> bool:
+        nonlocal pid
         try:
             ended = os.waitpid(pid, os.WNOHANG)[0] != 0
         except ChildProcessError:
             ended = True  # another controller got the lock first, and this one exited
         if ended and not controller_state(root).running:
-            raise _start_failure(log, before)
+            if not _lost_the_lock(log, before):
+                raise _start_failure(log, before)
+            pid = launch_controller(root, context.environ)  # the one that had it has exited since
         reply = send_request(root, {"op": "ping", **sender(context.environ)}, again=True)
         answers.extend([int(reply["pid"])] if reply and "pid" in reply else [])
         return reply is not None
@@ -75,14 +78,24 @@ def launch_and_wait(context: CommandContext) -> int:
     return answers[-1] if answers else pid
 
 
-def _start_failure(log: str, before: int) -> CityError:
+def _lost_the_lock(log: str, before: int) -> bool:
+    """Return whether a controller exited because another one was running."""
+    return any("[controller-running]" in message for message in _messages(log, before)[-1:])
+
+
+def _messages(log: str, before: int) -> list[str]:
+    """Return what controllers have logged after the first `before` bytes, without hints."""
     try:
         with open(log, encoding="utf-8", errors="replace") as file:
             file.seek(before)
             lines = [line.strip() for line in file.read().splitlines()]
-            messages = [line for line in lines if line and not line.startswith("hint:")]
     except OSError:
-        messages = []
+        return []
+    return [line for line in lines if line and not line.startswith("hint:")]
+
+
+def _start_failure(log: str, before: int) -> CityError:
+    messages = _messages(log, before)
     message = "the controller failed to start" + (f": {messages[-1]}" if messages else "")
     hint = f"run `city start --foreground` to see why; log: {log}"
     return city_error("controller-failed", message, hint)

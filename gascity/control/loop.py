@@ -321,11 +321,8 @@ class Controller:
             self.server.accept()
         for fd in ready & self.server.connections.keys():
             self.requests.receive(self.server.connections[fd])
-        if self.requests.waiting:
-            self.reloader.watch.look()  # a user who edits a file and then slings expects the edit
-        watched = self.requests.waiting or self.reloader.watch.fd in ready
-        if watched and self.reloader.files_changed():
-            self.reload_at = self.live.monotonic + _DEBOUNCE
+        if self.requests.waiting or self.reloader.watch.fd in ready:
+            self._check_files(look=self.requests.waiting)
         if self.wakeups.fd in ready:
             self.wakeups.drain()
         if self.housekeeping.watch.fd in ready:
@@ -335,6 +332,17 @@ class Controller:
         with self.store.transaction():
             self._write_round(ready)
         self._committed()
+
+    def _check_files(self, *, look: bool) -> None:
+        """Schedule a reload if files have changed.
+
+        With `look`, a watch that polls looks now: a user who edits a file and then slings expects
+        the edit.
+        """
+        if look:
+            self.reloader.watch.look()
+        if self.reloader.files_changed():
+            self.reload_at = self.live.monotonic + _DEBOUNCE
 
     def _write_round(self, ready: set[int]) -> None:
         """Do everything that a round writes to the store."""
@@ -354,6 +362,8 @@ class Controller:
         self.stopper.escalate_due()
         self.starter.fail_overdue()
         requested = self.store.changed() and self.store_events.read()
+        if requested:
+            self._check_files(look=True)  # a new session may be of a new agent
         if self.reload_at is not None and (requested or self.requests.waiting):
             self.reload()  # as above
         self.requests.answer()

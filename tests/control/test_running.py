@@ -5,9 +5,15 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
-from gascity.control.client import controller_state, send_request
+import pytest
+
+from gascity.cli.context import CommandContext
+from gascity.cli.wait import launch_and_wait
+from gascity.control.client import controller_state, launch_controller, send_request
+from gascity.control.paths import controller_log
 from gascity.model.work import CANCELLED, DONE, FAILED, OPEN
 from tests.support.forkserver import gone
 from tests.support.git import repository
@@ -389,6 +395,24 @@ def test_sling_wait_starts_the_controller_again_after_a_kill(town: RunningCity) 
         (town.root / "go").touch()
         out, _ = waiting.communicate(timeout=30)
     assert out == b"w-1 done\ndone\n"
+
+
+def test_a_controller_is_started_again_if_the_one_that_had_the_lock_was_killed(
+    town: RunningCity, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launched: list[int] = []
+
+    def lose_once(root: str, environ: Mapping[str, str]) -> int:
+        if launched:
+            return launch_controller(root, environ)
+        log = Path(controller_log(root))
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_text("city: error: it is already running (pid 1) [controller-running]\n")
+        launched.append(os.posix_spawn("/bin/sh", ["sh", "-c", "exit 1"], {}))
+        return launched[0]
+
+    monkeypatch.setattr("gascity.cli.wait.launch_controller", lose_once)
+    assert launch_and_wait(CommandContext(os.environ, str(town.root))) == town.pid
 
 
 def test_controllers_started_at_once_come_to_one(town: RunningCity) -> None:
