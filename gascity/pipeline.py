@@ -15,7 +15,8 @@ Rendering prompts (`prompts`), resolving MCP servers (`mcp`) and planning workin
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import NamedTuple
 
 from gascity.compose.asset_dirs import (
@@ -24,7 +25,7 @@ from gascity.compose.asset_dirs import (
     agent_asset_dirs,
     all_asset_dirs,
 )
-from gascity.compose.city import compose
+from gascity.compose.city import compose, packs_of
 from gascity.model.city import Agent, City
 from gascity.model.names import allowed, near, parse_name, resolve, several
 from gascity.model.problems import CityError, Problem
@@ -35,6 +36,9 @@ from gascity.source.catalogues import Skill, read_skills
 from gascity.source.disk import Disk, is_below
 from gascity.source.load import load
 from gascity.source.providers import ExternalPaths
+
+KNOWLEDGE = "templates/knowledge"  # starter knowledge of a pack, one directory for each type
+BUILTIN_KNOWLEDGE = "_knowledge"  # in the directory of built-in agents
 
 
 def external_paths(environ: Mapping[str, str]) -> ExternalPaths:
@@ -159,6 +163,31 @@ def _unread_imports(city: City, reference: str) -> list[Problem]:
     if all(each.pack for each in (*city.pack.imports, *rigs) if binding in (None, each.binding)):
         return []
     return [each for each in city.problems if each.code.startswith(("import-", "pack-changed"))]
+
+
+def with_starter_knowledge(city: City, agents: Iterable[Agent]) -> list[Agent]:
+    """Return the agents for whose type there is starter knowledge."""
+    types = knowledge_types(city)
+    return [agent for agent in agents if not agent.broken and knowledge_type(agent) in types]
+
+
+def knowledge_types(city: City) -> set[str]:
+    """Return the types that have starter knowledge: in the city, its packs, or built in.
+
+    Most cities have none of their own, so this only lists directories.
+    """
+    places = [pack.root for pack in packs_of(city) if pack.accepted]
+    roots = [os.path.join(city.root, place, KNOWLEDGE) for place in places]
+    types: set[str] = set()
+    for directory in (os.path.join(data_dir("system_agents"), BUILTIN_KNOWLEDGE), *roots):
+        with suppress(OSError):
+            types.update(name for name in os.listdir(directory) if name[0] not in "._")
+    return types
+
+
+def knowledge_type(agent: Agent) -> str:
+    """Return the type whose starter knowledge an agent gets."""
+    return agent.settings.type or agent.name.bare
 
 
 SkillsRead = dict[str, tuple[Skill, ...]]  # by directory

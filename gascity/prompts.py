@@ -13,7 +13,7 @@ from gascity.model.names import AgentName
 from gascity.model.pack import unread
 from gascity.model.problems import Place, Problem, warning
 from gascity.pipeline import list_skills
-from gascity.render.prompt_text import RenderedPrompt, moved_lines, plain_prompt
+from gascity.render.prompt_text import BuiltinPart, RenderedPrompt, moved_lines, plain_prompt
 from gascity.render.variables import (
     BUILTIN_FRAGMENTS,
     SessionContext,
@@ -137,14 +137,32 @@ class Prompts:
         )
         return rendered._replace(problems=(*problems, *rendered.problems))
 
-    def _builtin_fragment(self, name: str, agent: Agent, session: SessionContext) -> str:
-        """Return the text of a built-in fragment; read only the files it needs."""
+    def _builtin_fragment(
+        self, name: str, agent: Agent, session: SessionContext
+    ) -> Sequence[BuiltinPart]:
+        """Return the pieces of a built-in fragment; read only the files it needs."""
+        if name == "memory":
+            return self._memory(agent)
         if name == "available-agents":
-            return available_agents(self.whole_city(), agent)
-        if name == "skills":
+            text = available_agents(self.whole_city(), agent)
+        elif name == "skills":
             skills = [resolved.skill for resolved in list_skills(self.city, self.disk, agent)]
-            return skill_list([(skill.name, skill.description) for skill in skills])
-        return environment(agent, session)
+            text = skill_list([(skill.name, skill.description) for skill in skills])
+        else:
+            text = environment(agent, session)
+        return [BuiltinPart(text)]
+
+    def _memory(self, agent: Agent) -> list[BuiltinPart]:
+        """Return the newest notes of an agent; what is wrong with one is noted on the disk."""
+        from gascity.memory.catalogue import agent_notes
+        from gascity.model.notes import memory_parts
+        from gascity.render.prompt_text import MEMORY
+
+        found = agent_notes(self.city, self.disk, agent)
+        for problem in found.problems:
+            self.disk.note(problem)
+        parts = memory_parts(found.notes, agent.settings.limits.memory_chars)
+        return [BuiltinPart(part.text, part.file, part.line, MEMORY) for part in parts]
 
     def asset_dirs(self, agent: Agent) -> list[AssetDir]:
         """Return the directories whose catalogues an agent sees, lowest precedence first."""

@@ -48,6 +48,7 @@ _SECTIONS = {
         "session": (".session", "session", "List, attach to and stop sessions."),
         "logs": (".session.logs", "any_logs", "Show the log of a work item or a session."),
         "mail": (".mail", "mail", "Send and read messages."),
+        "memory": (".memory", "memory", "List, add and remove the notes of agents."),
         "events": (".events", "events", "Show and follow the event log."),
         "start": (".controller", "start", "Start the controller."),
         "stop": (".controller", "stop", "Stop all sessions and the controller."),

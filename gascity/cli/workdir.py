@@ -24,8 +24,9 @@ from gascity.cli.scope import (
 from gascity.cli.session.find import find_session, refuse_both, session_option
 from gascity.compose.asset_dirs import BUILT_IN_ORIGIN
 from gascity.mcp.delivery import LAUNCH
-from gascity.model.plan import KEEP, REMOVE, Step
+from gascity.model.plan import KEEP, REMOVE, WRITE, Step
 from gascity.model.problems import Problem
+from gascity.pipeline import with_starter_knowledge
 from gascity.workdir.decide.context import Choices
 from gascity.workdir.planner import (
     DirectoryPlan,
@@ -183,6 +184,7 @@ def plan(
     plans = [scope.planner.plan(root, sites, Choices(), scope.selected) for root, sites in places]
     outcomes = [_Outcome(planned, {"steps": planned.steps}) for planned in plans]
     rows = _agent_rows(context, scope, outcomes, ("steps",), only)
+    starters = _add_starters(scope, rows)
     drifted: Sequence[Drift] = ()
     if only is not None:
         fingerprint, drifted = _fingerprint(scope, plans[0])
@@ -192,10 +194,10 @@ def plan(
     errors = city_errors(scope)
     code = context.output(
         {"agents": [row.value for row in rows], **extra, **_errors_json(context, errors)},
-        lambda: _plan_lines(context, scope, plans, only, rows, drifted, stat),
+        lambda: _plan_lines(context, scope, plans, only, rows, drifted, stat, starters),
         [problem for row in rows for problem in row.problems],
     )
-    if check and any(_differs(scope, planned, only) for planned in plans):
+    if check and (differs(starters) or any(_differs(scope, each, only) for each in plans)):
         return 1
     return 1 if errors and only is None else code
 
@@ -230,14 +232,17 @@ def _plan_lines(
     rows: Sequence[_AgentRow],
     drifted: "Sequence[Drift]",
     stat: bool,
+    starters: Sequence[Step],
 ) -> Iterator[str]:
     """Yield a summary, for a whole city first, and the changes of each directory."""
     changed = list(_changed_directories(scope, plans, only))
-    summary = _counted([step for directory in changed for step in directory.steps])
+    steps = [step for directory in changed for step in directory.steps]
+    summary = _counted([*starters, *steps])
     whole_city = only is None and bool(changed)
     if whole_city:
         yield f"{plural(len(changed), 'directory')}: {summary or _AT_LAUNCH}"
         yield ""
+    yield from _starter_lines(context, starters, "" if stat else "# ", stat)
     for directory in changed:
         if stat:
             yield _heading(context, scope, directory.plan, directory.steps, only)
@@ -246,10 +251,60 @@ def _plan_lines(
             yield from _directory_lines(context, scope, directory, only)
     for part in drifted:
         yield f"changed since the last apply: {part.part} (takes effect: {part.effect})"
-    if not changed:
+    if not changed and not starters:
         yield _nothing_to_do(rows)
     elif summary and not whole_city:
         yield summary
+
+
+def _starter_steps(scope: PlanningScope, *, write: bool = False) -> list[tuple[str, Step]]:
+    """Return what starter knowledge adds to the notes of agents, with each agent's name."""
+    city, disk = scope.planner.city, scope.planner.disk
+    agents = with_starter_knowledge(city, scope.agents)
+    if not agents:
+        return []
+    from gascity.memory.starter import copy_starters, plan_starters, starter_files
+
+    files = starter_files(city, disk, agents)
+    steps = plan_starters(city.root, files)
+    if write:
+        written = {file.path for file in copy_starters(city.root, files)}
+        steps = [(f, step) for f, step in steps if step.op == KEEP or step.path in written]
+    return [(file.agent, step) for file, step in steps]
+
+
+def _add_steps(
+    rows: Sequence[_AgentRow], steps: Iterable[tuple[str, Step]], keys: Mapping[str, str]
+) -> None:
+    """Add steps to the JSON of their agents, under the key of their operation."""
+    by_name = {row.name: row.value for row in reversed(rows)}
+    for name, step in steps:
+        listed = by_name[name][keys[step.op]] if name in by_name else None
+        if isinstance(listed, list):
+            listed.append(step_json(step))
+
+
+def _add_starters(scope: PlanningScope, rows: Sequence[_AgentRow]) -> list[Step]:
+    """Add starter knowledge to a plan; return its steps."""
+    steps = _starter_steps(scope)
+    _add_steps(rows, steps, {WRITE: "steps", KEEP: "steps"})
+    return [step for _, step in steps]
+
+
+def _starter_lines(
+    context: CommandContext, steps: Sequence[Step], start: str, stat: bool
+) -> Iterator[str]:
+    """Yield the steps of starter knowledge under a heading; with `stat`, how many."""
+    if not steps:
+        return
+    yield styled(f"{start}starter knowledge", BOLD, context.colour)
+    if stat:
+        yield f"  {_counted(steps, hint='')}"
+        return
+    for step in steps:
+        yield f"{start or '  '}{step.op:<8} {step.path}  ({step.reason})"
+    if start:
+        yield ""
 
 
 class _ChangedDirectory(NamedTuple):
@@ -325,6 +380,7 @@ def apply(context: CommandContext, agent: str | None, adopt: bool, force: bool) 
     scope = load_scope(context, agent)
     only = str(scope.agents[0].name) if agent is not None else None
     applier = new_applier(context, scope)
+    starters = _starter_steps(scope, write=True)
     results = [
         applier.apply(root, sites, Choices(force, adopt), scope.selected)
         for root, sites in directories(scope)
@@ -338,12 +394,14 @@ def apply(context: CommandContext, agent: str | None, adopt: bool, force: bool) 
             refresh(context.root, scope.planner.city)
     outcomes = [_Outcome(r.plan, {"done": r.done, "kept": r.kept}, r.problems) for r in results]
     rows = _agent_rows(context, scope, outcomes, ("done", "kept"), only)
+    _add_steps(rows, starters, {WRITE: "done", KEEP: "kept"})
     errors = city_errors(scope)
     context.output(
         {"agents": [row.value for row in rows], **_errors_json(context, errors)},
-        lambda: _apply_lines(context, scope, results, only, rows),
+        lambda: _apply_lines(context, scope, results, only, rows, starters),
     )
     if not context.as_json:
+        print_stderr(*(f"kept: {s.path}: {s.reason}" for _, s in starters if s.op == KEEP))
         _print_all_kept(scope, results, only)
         context.print_problems(problem for row in rows for problem in row.problems)
     return int(any(row.broken for row in rows) or (only is None and bool(errors)))
@@ -355,8 +413,11 @@ def _apply_lines(
     results: "Sequence[ApplyResult]",
     only: str | None,
     rows: Sequence[_AgentRow],
+    starters: Iterable[tuple[str, Step]],
 ) -> Iterator[str]:
-    quiet = True
+    written = [step for _, step in starters if step.op == WRITE]
+    quiet = not written
+    yield from _starter_lines(context, written, "", False)
     for result in results:
         steps = _steps_of(result.plan, result.done, only)
         accepted = result.plan.decision.accepted

@@ -89,6 +89,12 @@ RULES = {
     "mail read": Rule(OWN, MAIL),
     "mail reply": Rule(OWN, MAIL),
     "mail archive": Rule(OWN, MAIL),
+    # Its own notes
+    "memory list": Rule(OWN, FILES),
+    "memory show": Rule(OWN, FILES),
+    "memory add": Rule(OWN, FILES),
+    "memory remove": Rule(OWN, FILES),
+    "memory update": Rule(NONE, FILES),
     # The state of the city
     "status": Rule(SEEN, SESSIONS),
     "why": Rule(SEEN, SESSIONS),

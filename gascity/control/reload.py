@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from gascity.control.live_state import CONTROLLER
@@ -9,7 +10,7 @@ from gascity.control.paths import stale_file
 from gascity.control.run_config import RunConfig
 from gascity.files import write_file
 from gascity.model.problems import CityError, Problem
-from gascity.pipeline import open_city
+from gascity.pipeline import open_city, with_starter_knowledge
 from gascity.prompts import Machine
 from gascity.source.disk import Disk, is_below
 from gascity.store.port import Store
@@ -40,6 +41,7 @@ class ConfigReloader:
         self._listed: set[str] = set()
         self._prepared_from: set[str] = set()
         self.run_config, read_paths = self._load()
+        self._copy_starters()
         self._look_at(read_paths)
         self._mark()
         if store.get_note("config-problem"):
@@ -82,6 +84,15 @@ class ConfigReloader:
         disk = Disk(self.root)
         city = open_city(self.root, self.environ, disk=disk)
         return RunConfig(city, self.environ, self.loaded_for, before), disk.seen
+
+    def _copy_starters(self) -> None:
+        """Give new agents their starter knowledge; what fails is tried again by their sessions."""
+        city = self.run_config.city
+        if agents := with_starter_knowledge(city, city.agents):
+            from gascity.memory.starter import copy_starters, starter_files
+
+            with suppress(CityError):
+                copy_starters(self.root, starter_files(city, Disk(self.root), agents))
 
     def watch_prepared_files(self) -> None:
         """Watch the files that sessions were prepared from, too."""

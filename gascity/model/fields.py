@@ -126,6 +126,7 @@ AGENT = table(
         Field("rigs", _L, 'Rigs that get an instance; implies `scope = "rig"`.'),
         Field("dir", _S, "The only rig that gets an instance (older form of `rigs`)."),
         Field("suspended", _B, "Never start a session.", False),
+        Field("type", _S, "Kind of starter knowledge that it gets (default: the agent name)."),
         Field("depends_on", _L, "Agents that must be running before it starts.", ()),
         # Sessions
         Field("min_active_sessions", _I, "Sessions to keep running without work.", 0, minimum=0),
@@ -276,6 +277,13 @@ AGENT = table(
             _B,
             "Let its sessions sling work to their own agent, without --wait.",
             False,
+        ),
+        Field(
+            "limits.memory_chars",
+            _I,
+            "Maximum length of the fragment `memory`, in characters.",
+            8000,
+            minimum=0,
         ),
         # Launch
         Field("start_command", _S, "Shell command to run instead of the provider."),

@@ -10,7 +10,7 @@ from gascity.model.settings import ImportSettings, NamedSessionSettings
 if TYPE_CHECKING:  # most cities import nothing from a repository
     from gascity.model.repositories import LockedPack, Remote
 
-CATALOGUES = ("overlay", "skills", "mcp", "template-fragments", "hud")
+CATALOGUES = ("overlay", "skills", "mcp", "template-fragments", "hud", "memory")
 
 
 class AgentDir(NamedTuple):

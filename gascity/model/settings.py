@@ -64,6 +64,7 @@ class AgentLimits(SettingsRecord):
     delegation_depth: int = 1
     delegation_budget: int = 20
     delegation_self: bool = False
+    memory_chars: int = 8000
 
 
 class AgentSettings(SettingsRecord):
@@ -90,6 +91,7 @@ class AgentSettings(SettingsRecord):
     rigs: tuple[str, ...] | None
     dir: str | None = None
     suspended: bool = False
+    type: str | None = None
     depends_on: tuple[str, ...]
     min_active_sessions: int = 0
     max_active_sessions: int = 1

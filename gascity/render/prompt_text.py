@@ -6,6 +6,8 @@ from typing import NamedTuple
 from gascity.model.problems import Problem
 
 PROMPT, FRAGMENT, APPENDED, GENERATED = "prompt", "fragment", "appended", "generated"
+MEMORY = "memory"
+BUILTIN_FILE = "built-in"
 
 
 class PromptPiece(NamedTuple):
@@ -16,6 +18,15 @@ class PromptPiece(NamedTuple):
     file: str
     line: int
     kind: str
+
+
+class BuiltinPart(NamedTuple):
+    """A piece of a built-in fragment: its text and, if it comes from a file, where and its kind."""
+
+    text: str
+    file: str = BUILTIN_FILE
+    line: int = 1
+    kind: str = GENERATED
 
 
 class RenderedPrompt(NamedTuple):

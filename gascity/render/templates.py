@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from gascity.model.problems import KeyPath, Place, Problem, warning
 from gascity.render.prompt_text import (
     APPENDED,
+    BUILTIN_FILE,
     FRAGMENT,
-    GENERATED,
     PROMPT,
+    BuiltinPart,
     PromptPiece,
     RenderedPrompt,
     plain_prompt,
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from gascity.gotemplate import Span, Template, TemplateError, TemplateSet, UndefinedName
 
 _PROMPT_NAME = "\x00prompt"  # cannot collide with a fragment's name
-_BUILTIN_FILE = "built-in"
 _SEPARATOR = "\n\n"
 
 
@@ -56,7 +56,7 @@ class AppendedFragment(NamedTuple):
 class PromptSource(NamedTuple):
     """Everything that a template prompt is rendered from; fragments lowest precedence first.
 
-    `builtin` returns the text of a built-in fragment. `parsed` caches the fragment files of a
+    `builtin` returns the pieces of a built-in fragment. `parsed` caches the fragment files of a
     city over several prompts.
     """
 
@@ -65,7 +65,7 @@ class PromptSource(NamedTuple):
     appended: Sequence[AppendedFragment]
     variables: Mapping[str, str]
     functions: Mapping[str, Callable[..., object]]
-    builtin: Callable[[str], str]
+    builtin: Callable[[str], Sequence[BuiltinPart]]
     builtin_names: Sequence[str]
     parsed: "dict[str, Template | None]"
 
@@ -79,7 +79,8 @@ def render_prompt(source: PromptSource) -> RenderedPrompt:
         unchanged = plain_prompt(prompt.file, prompt.text if prompt.lenient else "")
         return unchanged._replace(problems=tuple(problems))
     unrelated: list[Problem] = []
-    library = _library(source, unrelated)
+    builtin: dict[str, Sequence[BuiltinPart]] = {}
+    library = _library(source, builtin, unrelated)
     library.add(main)
     undefined: list[UndefinedName] = []
     spans = _render(source, library, _PROMPT_NAME, undefined, problems)
@@ -87,8 +88,8 @@ def render_prompt(source: PromptSource) -> RenderedPrompt:
     for fragment in source.appended:
         output += _append(source, library, fragment, undefined, problems)
     problems += _undefined_problems(undefined)
-    text, pieces = _joined(output, set(source.builtin_names))
-    used = frozenset(span.name for span, _ in output if span.name != _PROMPT_NAME)
+    text, pieces = _joined(output, builtin)
+    used = frozenset(span.name for span, _ in output if span.name != _PROMPT_NAME) | builtin.keys()
     if any(problem.is_error for problem in problems):
         # An invalid fragment file may be the cause of the error, so show its problem first.
         problems, unrelated = [*unrelated, *problems], []
@@ -128,11 +129,13 @@ def _passed_unchanged(problem: Problem) -> Problem:
     return problem._replace(message=f"{problem.message}; the text is used unchanged").softened()
 
 
-def _library(source: PromptSource, problems: list[Problem]) -> "TemplateSet":
+def _library(
+    source: PromptSource, builtin: dict[str, Sequence[BuiltinPart]], problems: list[Problem]
+) -> "TemplateSet":
     """Return all fragments. Built-in ones come first, so that files can replace them.
 
     Computing a built-in fragment can mean reading the whole city, so only those that the prompt
-    or a fragment mentions are added.
+    or a fragment names, in quotes, are added. Their pieces are put into `builtin`.
     """
     from gascity.gotemplate import Template, TemplateSet
     from gascity.gotemplate.nodes import TextNode
@@ -141,11 +144,12 @@ def _library(source: PromptSource, problems: list[Problem]) -> "TemplateSet":
     texts = [source.prompt.text, *(fragment.text for fragment in source.fragments)]
     appended = {fragment.name for fragment in source.appended}
     for name in source.builtin_names:
-        if name in appended or any(name in text for text in texts):
+        if name in appended or any(f'"{name}"' in text or f"`{name}`" in text for text in texts):
             # Built without the parser: braces in this text have no meaning.
-            text = source.builtin(name)
+            builtin[name] = source.builtin(name)
+            text = "".join(part.text for part in builtin[name])
             nodes = (TextNode(1, 0, text),) if text else ()
-            library.add(Template(name, _BUILTIN_FILE, text, nodes, {}))
+            library.add(Template(name, BUILTIN_FILE, text, nodes, {}))
     for fragment in source.fragments:
         if fragment.file not in source.parsed:
             source.parsed[fragment.file] = parse_fragment(fragment, source.functions, problems)
@@ -219,17 +223,19 @@ def _undefined_problem(undefined: "Sequence[UndefinedName]") -> Problem:
 
 
 def _joined(
-    output: "Sequence[tuple[Span, str]]", builtin: set[str]
+    output: "Sequence[tuple[Span, str]]", builtin: Mapping[str, Sequence[BuiltinPart]]
 ) -> tuple[str, tuple[PromptPiece, ...]]:
     """Return the whole text, and its pieces without gaps."""
     pieces = []
     start = 0
     for span, kind in output:
-        end = start + len(span.text)
-        if span.file == _BUILTIN_FILE and span.name in builtin:
-            kind = GENERATED
-        pieces.append(PromptPiece(start, end, span.file, span.line, kind))
-        start = end
+        parts: Sequence[BuiltinPart] = [BuiltinPart(span.text, span.file, span.line, kind)]
+        if span.file == BUILTIN_FILE:
+            parts = [BuiltinPart(span.text)] if span.text == _SEPARATOR else builtin[span.name]
+        for part in parts:
+            end = start + len(part.text)
+            pieces.append(PromptPiece(start, end, part.file, part.line, part.kind))
+            start = end
     return "".join(span.text for span, _ in output), tuple(pieces)
 
 

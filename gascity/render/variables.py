@@ -13,7 +13,7 @@ from gascity.model.settings import ProviderFacts
 
 _PROGRAM = "city"
 _PACK_PROGRAM = "gc"  # the name under which all commands of published prompts are answered
-BUILTIN_FRAGMENTS = ("available-agents", "skills", "environment")
+BUILTIN_FRAGMENTS = ("available-agents", "skills", "environment", "memory")
 
 
 class SessionContext(NamedTuple):

@@ -16,6 +16,7 @@ _SUFFIXES = {
     "mcp": (".template.toml", ".toml"),
     "template-fragments": (".template.md",),
     "hud": (".template.md", ".md"),
+    "memory": (".md",),
 }
 
 _INFIX = ".template."  # of a template's name

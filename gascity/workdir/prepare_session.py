@@ -14,8 +14,9 @@ from gascity.mcp.launch import LaunchArguments, launch_arguments
 from gascity.mcp.server_files import ServerFile
 from gascity.mcp.servers import ServerResolver, launch_value
 from gascity.model.city import Agent, City
-from gascity.model.problems import Place, Problem
+from gascity.model.problems import CityError, Place, Problem
 from gascity.model.secrets import filled, names_in
+from gascity.pipeline import with_starter_knowledge
 from gascity.prompts import Machine, Prompts
 from gascity.source.disk import Disk
 from gascity.workdir.applier import SESSION_RUN, Applier, ApplyResult, worktree_failed
@@ -60,6 +61,7 @@ class PreparedSession(NamedTuple):
     notes: tuple[str, ...] = ()
     blocked: str = ""  # why the directory must not be used
     references: tuple[str, ...] = ()  # variables that its MCP servers refer to
+    volatile: bool = False  # its prompt has notes, which may change between two starts
 
     @property
     def can_start(self) -> bool:
@@ -170,7 +172,7 @@ class SessionPreparer:
         Cheap: reads only file metadata and, for a worktree, its HEAD.
         """
         stamps = self._prepared.get(before.workdir)
-        if stamps is None or request.workdir != before.workdir:
+        if stamps is None or request.workdir != before.workdir or before.volatile:
             return False
         if before.workdir in request.taken:
             return False
@@ -233,6 +235,7 @@ class _Preparation:
         """Return the result and the directory's ledger; None if nothing was applied."""
         if self.agent.broken:
             return PreparedSession("", "", problems=self.agent.problems), None
+        self._copy_starters()
         site = self.planner.sites.for_session(self.agent, self.request.alias, self.request.slot)
         if site.workdir in self.request.blocked and site.kind != WORKTREE:
             note = self.request.blocked[site.workdir]
@@ -255,6 +258,20 @@ class _Preparation:
                 return PreparedSession(site.workdir, site.kind, problems=problems), None
             self.notes += location.notes
         return self._apply_and_collect(location)
+
+    def _copy_starters(self) -> None:
+        """Give the agent its starter knowledge, if it is its first start."""
+        city = self.planner.city
+        if with_starter_knowledge(city, [self.agent]):
+            from gascity.memory.starter import copy_starters, starter_files
+
+            try:
+                files = starter_files(city, self.planner.disk, [self.agent])
+                copied = copy_starters(city.root, files)
+            except CityError as error:  # it can work without
+                self.notes.append(error.problems[0].message)
+            else:
+                self.notes += [f"copied {file.source} to {file.path}" for file in copied]
 
     def _missing_start(self, site: Site) -> list[Problem]:
         """Report a branch that the item starts from and that does not exist any more."""
@@ -323,6 +340,7 @@ class _Preparation:
             tuple(problems),
             tuple(self.notes),
             references=delivery.references if delivery is not None else (),
+            volatile="memory" in prompt.fragments,
         )
         return prepared, ledger
 

@@ -210,6 +210,33 @@ PRUNE = {
 }
 
 
+NOTE = {
+    "name": str,
+    "agent": TEXT,
+    "path": str,
+    "tags": [str],
+    "chars": int,
+    "at": str,
+    "starter": bool,
+}
+MEMORY_LIST = {"memory": [NOTE], "problems": [PROBLEM]}
+MEMORY_SHOW = {**NOTE, "text": str, "problems": [PROBLEM]}
+MEMORY_CHANGE = {"name": str, "path": str}
+MEMORY_UPDATE = {
+    "updates": [
+        {
+            "agent": str,
+            "path": str,
+            "source": str,
+            "origin": str,
+            "status": OneOf("current", "updated", "merged", "conflict"),
+        }
+    ],
+    "written": [str],
+    "problems": [PROBLEM],
+}
+
+
 def fits(value: Any, shape: object, where: str = "$") -> None:
     """Fail with the place where a value has another shape than it should; more keys are allowed."""
     if shape is ANYTHING:

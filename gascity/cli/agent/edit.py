@@ -29,7 +29,12 @@ from gascity.model.names import (
 )
 from gascity.model.problems import CityError
 from gascity.model.work import CLAIMED, OPEN
-from gascity.pipeline import external_paths, open_city
+from gascity.pipeline import (
+    external_paths,
+    knowledge_types,
+    open_city,
+    with_starter_knowledge,
+)
 from gascity.source.agents import PROFILES
 from gascity.source.disk import read_plain
 from gascity.toml.edit import rename_references, set_fields, set_patch
@@ -65,6 +70,14 @@ name: {title}{about}
 - Say what you did, and what you left out.
 """
 
+_MEMORY = """\
+
+## Memory
+What you noted in earlier work. Add a note with `city memory add TEXT --title TITLE`.
+
+{{ template "memory" . }}
+"""
+
 
 def _check_new_name(root: str, name: str, old: str = "") -> str:
     """Return the directory for a new agent name; `old` is the name it replaces."""
@@ -87,6 +100,7 @@ def _check_new_name(root: str, name: str, old: str = "") -> str:
     examples=(
         "city agent new reviewer",
         "city agent new reviewer --provider codex --description 'Reviews changes.'",
+        "city agent new builder --type coding",
     ),
     page="how-to/edit",
 )
@@ -100,6 +114,7 @@ def _check_new_name(root: str, name: str, old: str = "") -> str:
 )
 @click.option("--template", is_flag=True, help="Start from a prompt template.")
 @click.option("--profile", is_flag=True, help="Write one profile.md instead of two files.")
+@click.option("--type", "kind", metavar="TYPE", help="Start with the knowledge of this type.")
 def new_agent(
     context: CommandContext,
     name: str,
@@ -107,28 +122,41 @@ def new_agent(
     provider: str | None,
     template: bool,
     profile: bool,
+    kind: str | None,
 ) -> int:
-    """Create an agent."""
+    """Create an agent.
+
+    With --type, it gets starter knowledge (such as coding, code-review or qa), and
+    its prompt includes its notes.
+    """
     root = context.root
     directory = _check_new_name(root, name)
-    known = open_city(root, context.environ, all_providers=True).providers
+    city = open_city(root, context.environ, all_providers=True)
+    known = city.providers
+    if kind is not None:
+        _check_type(city, kind)
     if provider is not None and provider not in known:
         raise city_error(
             "unknown-provider", f"there is no provider `{provider}`", did_you_mean(provider, known)
         )
     title = name.replace("-", " ").replace("_", " ").capitalize()
     about = f" {description}" if description else ""
-    infix = ".template" if template else ""
+    infix = ".template" if template or kind else ""
+    settings = {"provider": provider, "type": kind if kind != name else None}
+    settings = {key: value for key, value in settings.items() if value}
+    memory = _MEMORY if kind else ""
     if profile:
-        text = _profile_text(name, title, description, provider)
-        files = {f"profile{infix}.md": text}
+        text = _profile_text(name, title, description, settings)
+        files = {f"profile{infix}.md": text + memory}
     else:
         prompt = _PROMPT.format(title=title, name=name, about=about)
-        files = {f"prompt{infix}.md": prompt, "agent.toml": _agent_toml(description, provider)}
+        files = {f"prompt{infix}.md": prompt + memory}
+        files["agent.toml"] = _agent_toml({"description": description, **settings})
     with locked(root):
         refuse_links(root, f"{directory}/prompt.md")
         create_directory(directory, {file: text.encode() for file, text in files.items()})
     created = [f"agents/{name}/{file}" for file in files]
+    created += _starter_knowledge(context, name)
     next_step = f"Next: edit {created[0]}, then `city agent show {name}`"
     return context.output(
         {"name": name, "created": created},
@@ -136,19 +164,39 @@ def new_agent(
     )
 
 
-def _profile_text(name: str, title: str, description: str | None, provider: str | None) -> str:
+def _check_type(city: City, kind: str) -> None:
+    known = knowledge_types(city)
+    if kind not in known:
+        hint = did_you_mean(kind, known) or f"use one of {', '.join(sorted(known))}"
+        raise city_error("unknown-type", f"there is no starter knowledge for `{kind}`", hint)
+
+
+def _starter_knowledge(context: CommandContext, name: str) -> list[str]:
+    """Copy the starter knowledge of a new agent; return the files."""
+    city, agent = context.agent(name, exact=True)
+    if not with_starter_knowledge(city, [agent]):
+        return []
+    from gascity.memory.starter import copy_starters, starter_files
+    from gascity.source.disk import Disk
+
+    files = starter_files(city, Disk(city.root), [agent])
+    return [file.path for file in copy_starters(city.root, files)]
+
+
+def _profile_text(
+    name: str, title: str, description: str | None, settings: Mapping[str, str | None]
+) -> str:
     import json
 
     about = f"\ndescription: {json.dumps(description)}" if description else ""
-    config = json.dumps({"provider": provider} if provider else {})
+    config = json.dumps(settings)
     role = description or f"Describe what {name} does, how it works, and when it is done."
     return _PROFILE.format(
         name=name, title=title, about=about, config=config, role=f"You are {name}. {role}"
     )
 
 
-def _agent_toml(description: str | None, provider: str | None) -> str:
-    fields = {"description": description, "provider": provider}
+def _agent_toml(fields: Mapping[str, str | None]) -> str:
     text = "#:schema ../../.gc/schemas/agent.schema.json\n"
     return set_fields(text, {key: value for key, value in fields.items() if value})
 
@@ -334,6 +382,10 @@ def rename_agent(context: CommandContext, agent: str, new: str) -> int:
         texts |= _renamed_profile(city, target, new)
         _move(context, city, target.home.directory, directory, texts)
         moved = _move_work(context, city, target.name.bare, new)
+        if os.path.exists(f"{city.root}/.gc/ledger/starter.json"):
+            from gascity.memory.starter import rename_records
+
+            rename_records(city.root, target.home.directory, f"agents/{new}")
     source, destination = target.home.directory, f"agents/{new}"
     references = {
         _moved(file, source, destination): [".".join(map(str, path)) for path in paths]

@@ -38,6 +38,7 @@ _HEADINGS = {
     "mcp": "MCP servers",
     "fragments": "Fragments",
     "hud": "HUD",
+    "memory": "Memory",
     "formulas": "Formulas",
     "orders": "Orders",
     "commands": "Commands",

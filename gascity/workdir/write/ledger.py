@@ -22,6 +22,7 @@ from gascity.paths import path_key
 SCHEMA = 1
 _DEFAULTS = PathRecord("", "", "", ())._asdict()
 _PENDING = ".next"
+_STARTERS = "starter.json"  # the record of starter knowledge, which is in no directory
 _TIME = "\0time"  # cannot be a key of a user's document
 
 
@@ -130,7 +131,8 @@ class Ledgers:
             names = sorted(os.listdir(self.home))
         except FileNotFoundError:
             return []
-        files = [f"{self.home}/{name}" for name in names if name.endswith(".json")]
+        names = [name for name in names if name.endswith(".json") and name != _STARTERS]
+        files = [f"{self.home}/{name}" for name in names]
         ledgers = [_load(file, self.root_names) for file in files]
         return [ledger.root for ledger in ledgers if ledger is not None]
 
