@@ -223,8 +223,7 @@ def new_note(text: str, title: str, tags: tuple[str, ...], now: float) -> NewNot
         if not tag.replace("-", "").replace("_", "").isalnum():
             hint = "use letters, digits, - and _"
             raise city_error("bad-note", f"invalid tag `{tag}`", hint)
-    at = f"{(timestamp(now) or '')[:19]}Z"
-    return NewNote(text, at, title, tags)
+    return NewNote(text, timestamp(now) or "", title, tags)
 
 
 @json_command(
