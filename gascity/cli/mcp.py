@@ -22,6 +22,7 @@ from gascity.model.secrets import HIDDEN, mask_secrets
 
 if TYPE_CHECKING:
     from gascity.mcp.probe import ProbeResult, ServerCall
+    from gascity.workdir.project_files import Project, ProjectItem
 
 _PARALLEL = 4
 
@@ -63,6 +64,15 @@ def list_servers(
     columns = _columns(delivery, context.root, revealed)
     files = (provider.facts.mcp.target, *provider.facts.mcp.also_targets) if provider else ("",)
     files = files if files[0] else ()  # the main file first
+    provided: Project | None = None
+    project: Sequence[ProjectItem] = ()
+    if selected.name.rig is not None:
+        from gascity.cli.project import planned_project, project_json, project_lines
+        from gascity.workdir.project_files import SERVER
+
+        provided = planned_project(scope, selected, claims)
+        project = provided.of_kind(SERVER)
+        problems = tuple(dict.fromkeys((*problems, *provided.problems)))
 
     def lines() -> Iterator[str]:
         none = "none (the provider does not support MCP)"
@@ -75,6 +85,9 @@ def list_servers(
         yield from context.table(columns, effective.servers, "No MCP servers.")
         for file in effective.shadowed:
             yield f"overridden: {file.source} (by {file.by})"
+        if provided is not None and project:
+            yield ""
+            yield from project_lines(context, provided, project)
 
     answer = {
         "agent": name,
@@ -86,6 +99,7 @@ def list_servers(
         "workdir": workdir,
         "servers": [json_row(columns, server) for server in effective.servers],
         "shadowed": [file._asdict() for file in effective.shadowed],
+        "project": project_json(project) if project else [],
         "problems": context.problems_json(problems),
     }
     return context.output(answer, lines, problems)

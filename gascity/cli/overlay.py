@@ -1,7 +1,7 @@
 """`city overlay list`: the overlay files of an agent."""
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from gascity.cli.command import LazyGroup, json_command
 from gascity.cli.context import CommandContext, agent_option
@@ -10,6 +10,9 @@ from gascity.cli.tables import Column, json_row
 from gascity.compose.asset_dirs import BUILT_IN_ORIGIN
 from gascity.model.plan import KEEP
 from gascity.workdir.decide.context import Choices
+
+if TYPE_CHECKING:
+    from gascity.workdir.project_files import Project, ProjectItem
 
 
 class _OverlayFile(NamedTuple):
@@ -61,12 +64,26 @@ def list_overlay_files(context: CommandContext, agent: str) -> int:
         ]
     )
 
+    provided: Project | None = None
+    project: Sequence[ProjectItem] = ()
+    problems = overlays.problems
+    if selected.name.rig is not None:
+        from gascity.cli.project import planned_project, project_json, project_lines
+        from gascity.workdir.project_files import SERVER, SKILL
+
+        provided = planned_project(scope, selected, planned.requirements)
+        project = [item for item in provided.items if item.kind not in (SERVER, SKILL)]
+        problems = (*problems, *provided.problems)
+
     def lines() -> Iterator[str]:
         yield from context.table(_OVERLAY_COLUMNS, files, "No overlay files.")
         for file in selection.shadowed:
             yield f"overridden: {file.source} (by {file.by})"
         for path, _, reason in not_written:
             yield f"not written: {path} ({reason})"
+        if provided is not None and project:
+            yield ""
+            yield from project_lines(context, provided, project)
 
     answer = {
         "files": [json_row(_OVERLAY_COLUMNS, file) for file in files],
@@ -76,9 +93,10 @@ def list_overlay_files(context: CommandContext, agent: str) -> int:
         ],
         "agent": str(selected.name),
         "workdir": scope.planner.disk.shown(root),
-        "problems": context.problems_json(overlays.problems),
+        "project": project_json(project) if project else [],
+        "problems": context.problems_json(problems),
     }
-    errors = [problem for problem in overlays.problems if problem.is_error]  # `check` has the rest
+    errors = [problem for problem in problems if problem.is_error]  # `check` has the rest
     return context.output(answer, lines, errors)
 
 

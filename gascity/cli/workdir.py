@@ -38,6 +38,7 @@ from gascity.workdir.planner import (
 if TYPE_CHECKING:
     from gascity.workdir.applier import ApplyResult
     from gascity.workdir.fingerprint import Drift
+    from gascity.workdir.project_files import Project
 
 
 _AT_LAUNCH = "MCP servers at launch"
@@ -185,6 +186,7 @@ def plan(
     outcomes = [_Outcome(planned, {"steps": planned.steps}) for planned in plans]
     rows = _agent_rows(context, scope, outcomes, ("steps",), only)
     starters = _add_starters(scope, rows)
+    rows, provided = _with_projects(context, scope, plans, rows)
     drifted: Sequence[Drift] = ()
     if only is not None:
         fingerprint, drifted = _fingerprint(scope, plans[0])
@@ -194,12 +196,46 @@ def plan(
     errors = city_errors(scope)
     code = context.output(
         {"agents": [row.value for row in rows], **extra, **_errors_json(context, errors)},
-        lambda: _plan_lines(context, scope, plans, only, rows, drifted, stat, starters),
+        lambda: _plan_lines(context, scope, plans, only, rows, drifted, stat, starters, provided),
         [problem for row in rows for problem in row.problems],
     )
     if check and (differs(starters) or any(_differs(scope, each, only) for each in plans)):
         return 1
     return 1 if errors and only is None else code
+
+
+def _with_projects(
+    context: CommandContext,
+    scope: PlanningScope,
+    plans: Iterable[DirectoryPlan],
+    rows: Sequence[_AgentRow],
+) -> "tuple[list[_AgentRow], dict[str, Project]]":
+    """Add what the projects of agents in rigs provide to their rows; also by agent."""
+    sites = {str(site.agent.name): (site, plan) for plan in plans for site in plan.sites}
+    in_rigs = {name for name, (site, _) in sites.items() if site.agent.name.rig is not None}
+    provided: dict[str, Project] = {}
+    if in_rigs:
+        from gascity.workdir.project import Projects
+
+        projects = Projects(scope.planner.content)
+        for name in in_rigs.intersection(row.name for row in rows):
+            site, plan = sites[name]
+            provided[name] = projects.of(site, plan.requirements)
+    return [_with_project(context, row, provided.get(row.name)) for row in rows], provided
+
+
+def _with_project(context: CommandContext, row: _AgentRow, project: "Project | None") -> _AgentRow:
+    if project is None:
+        return row._replace(value={**row.value, "project": []})
+    from gascity.cli.project import project_json
+
+    problems = tuple(dict.fromkeys((*row.problems, *project.problems)))
+    value = {
+        **row.value,
+        "project": project_json(project.items),
+        "problems": problems_json(problems, context.locator()),
+    }
+    return row._replace(value=value, problems=problems)
 
 
 def _errors_json(context: CommandContext, errors: Sequence[Problem]) -> dict[str, object]:
@@ -233,6 +269,7 @@ def _plan_lines(
     drifted: "Sequence[Drift]",
     stat: bool,
     starters: Sequence[Step],
+    provided: "Mapping[str, Project]",
 ) -> Iterator[str]:
     """Yield a summary, for a whole city first, and the changes of each directory."""
     changed = list(_changed_directories(scope, plans, only))
@@ -251,6 +288,8 @@ def _plan_lines(
             yield from _directory_lines(context, scope, directory, only)
     for part in drifted:
         yield f"changed since the last apply: {part.part} (takes effect: {part.effect})"
+    if only is not None and only in provided and not stat:
+        yield from _provided_lines(context, provided[only], bool(drifted))
     if not changed and not starters:
         yield _nothing_to_do(rows)
     elif summary and not whole_city:
@@ -304,6 +343,17 @@ def _starter_lines(
     for step in steps:
         yield f"{start or '  '}{step.op:<8} {step.path}  ({step.reason})"
     if start:
+        yield ""
+
+
+def _provided_lines(
+    context: CommandContext, project: "Project", after_lines: bool
+) -> Iterator[str]:
+    from gascity.cli.project import project_lines
+
+    if project.items:
+        yield from ("",) if after_lines else ()
+        yield from project_lines(context, project, project.items)
         yield ""
 
 

@@ -223,7 +223,9 @@ def _by_file(draft: _Draft) -> Delivery:
         for name, native in file.natives.items():
             if native.entry is not None:
                 server = servers[name]
-                entries[name] = ServerEntry(native.entry, server.file, server.origin)
+                entries[name] = ServerEntry(
+                    native.entry, server.file, server.origin, native.implied
+                )
                 mode = _PRIVATE if native.literal_secret else mode
         if entries:
             targets.append(TargetFile(file.path, file.shape, entries, mode))

@@ -40,6 +40,7 @@ class NativeServer(NamedTuple):
     problems: tuple[Problem, ...] = ()
     reason: str = ""
     code: str = ""
+    implied: frozenset[str] = frozenset()  # keys of the entry that may be left out
 
 
 def native_server(server: McpServer, provider: Provider) -> NativeServer:
@@ -56,7 +57,17 @@ def native_server(server: McpServer, provider: Provider) -> NativeServer:
         entry,
         literal_secret=bool(server.secrets),
         references=tuple(dict.fromkeys(writer.references)),
+        implied=_implied(server, provider),
     )
+
+
+def _implied(server: McpServer, provider: Provider) -> frozenset[str]:
+    """Return keys with a fixed value, without which an entry means the same.
+
+    Not the type of a remote server: some providers ignore a URL without it.
+    """
+    keys = _keys(server, provider)
+    return frozenset(keys.set) - ({"type"} if server.url else set())
 
 
 def skipped_server(
@@ -102,9 +113,13 @@ def _not_writable(server: McpServer, provider: Provider, error: "NotWritableErro
 # Entries
 
 
-def _entry(server: McpServer, provider: Provider, writer: "_Writer") -> dict[str, object]:
+def _keys(server: McpServer, provider: Provider) -> NativeServerKeys:
     facts = provider.facts.mcp
-    keys = {STDIO: facts.stdio, "http": facts.http, "sse": facts.sse}[server.transport]
+    return {STDIO: facts.stdio, "http": facts.http, "sse": facts.sse}[server.transport]
+
+
+def _entry(server: McpServer, provider: Provider, writer: "_Writer") -> dict[str, object]:
+    keys = _keys(server, provider)
     entry = dict(keys.set)
     if server.transport == STDIO:
         server = _started_by_shell(server, provider, keys, writer)

@@ -24,7 +24,6 @@ AGENT_IGNORED: Mapping[str, str] = {
 # Of providers. Built-in providers have them, too, as facts for tools that read the provider files.
 PROVIDER_IGNORED: Mapping[str, str] = {
     "process_names": "processes are identified by their id",
-    "instructions_also": "agents get their instructions from overlays",
     "supports_hooks": "hooks come from the provider's overlay",
     "resume_style": "flags and subcommands are passed in the same way",
     "fork_flag": "sessions never fork a conversation",

@@ -34,11 +34,15 @@ WORKTREE, WRITE, MAKE_LINK, MERGE, REMOVE, KEEP = (
 
 
 class ServerEntry(NamedTuple):
-    """One MCP server in a provider's native format."""
+    """One MCP server in a provider's native format.
+
+    `implied` are keys that a definition may leave out without meaning anything else.
+    """
 
     value: Mapping[str, object]
     source: str
     layer: str
+    implied: frozenset[str] = frozenset()
 
 
 class Shape(NamedTuple):

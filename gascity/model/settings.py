@@ -236,6 +236,24 @@ class ProviderAgents(SettingsRecord):
     tools: ProviderAgentsTools
 
 
+class ProviderProject(SettingsRecord):
+    """Nested table `project` of a provider."""
+
+    _table = PROVIDER
+
+    instructions: Literal["first", "all", "none"] = "none"
+    parents: Literal["repository", "all", "none"] = "repository"
+    overrides: tuple[str, ...]
+    rules: tuple[str, ...]
+    settings: tuple[str, ...]
+    commands: tuple[str, ...]
+    agents: tuple[str, ...]
+    agent_name: str | None = None
+    same_skill: Literal["first", "last", "both"] = "first"
+    mcp: Mapping[str, str]
+    launch: Literal["replace", "override", "yield"] = "override"
+
+
 class ProviderMcp(SettingsRecord):
     """Nested table `mcp` of a provider."""
 
@@ -388,6 +406,7 @@ class ProviderFacts(SettingsRecord):
         "overlay": ProviderOverlay,
         "skills": ProviderSkills,
         "agents": ProviderAgents,
+        "project": ProviderProject,
         "mcp": ProviderMcp,
         "trust": ProviderTrust,
         "login": ProviderLogin,
@@ -429,6 +448,7 @@ class ProviderFacts(SettingsRecord):
     overlay: ProviderOverlay
     skills: ProviderSkills
     agents: ProviderAgents
+    project: ProviderProject
     mcp: ProviderMcp
     trust: ProviderTrust
     login: ProviderLogin

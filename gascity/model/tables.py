@@ -255,6 +255,54 @@ def _listing(word: str, things: str) -> tuple[Field, ...]:
     )
 
 
+# What it reads from a project on its own, besides the files that the other tables name.
+_PROJECT = (
+    Field(
+        "project.instructions",
+        _S,
+        "Instructions files that it reads in a directory: the first that exists, or all.",
+        "none",
+        choices=("first", "all", "none"),
+    ),
+    Field(
+        "project.parents",
+        _S,
+        "Where else it reads these: between its directory and the top of the repository, or in "
+        "all directories above it.",
+        "repository",
+        choices=("repository", "all", "none"),
+    ),
+    Field("project.overrides", _L, "Instructions files it reads instead of those.", ()),
+    Field("project.rules", _L, "Globs of other instructions that it reads in a project.", ()),
+    Field("project.settings", _L, "Settings files in a project besides `overlay.merge_files`.", ()),
+    Field("project.commands", _L, "Globs of command files that it reads in a project.", ()),
+    Field("project.agents", _L, "Globs of agent files elsewhere than in `agents.directory`.", ()),
+    Field("project.agent_name", _S, "Key of an agent's name in its file (default: file name)."),
+    Field(
+        "project.same_skill",
+        _S,
+        "Skill it uses if two directories have one of the same name: of the first directory, "
+        "of the last, or both.",
+        "first",
+        choices=("first", "last", "both"),
+    ),
+    Field(
+        "project.mcp",
+        Kind.STRING_MAP,
+        "Files it reads MCP servers from, with the key of the servers; the first wins.",
+        {},
+        Merge.OVERLAY,
+    ),
+    Field(
+        "project.launch",
+        _S,
+        "Servers passed at launch replace those of the project, override those of the same name, "
+        "or are overridden.",
+        "override",
+        choices=("replace", "override", "yield"),
+    ),
+)
+
 PROVIDER = table(
     "provider",
     (
@@ -334,6 +382,7 @@ PROVIDER = table(
             choices=("any", "inside"),
         ),
         *_AGENTS,
+        *_PROJECT,
         Field("mcp.target", _S, "File it reads MCP servers from."),
         Field("mcp.also_targets", _L, "Other files to write the servers to.", ()),
         Field("mcp.format", _S, "Format of that file.", choices=("json", "toml", "yaml")),

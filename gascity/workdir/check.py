@@ -10,7 +10,7 @@ are the agent's interface. `recheck` gives up if the interface changed, and for 
 problems depend on others in any other way; then the whole city must be checked.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from gascity.compose.city import packs_of
@@ -179,11 +179,19 @@ def _group_sites(city: City, disk: Disk, agents: Iterable[Agent]) -> list[list[S
 
 
 def _workdir_problems(
-    content: CityContent, groups: Iterable[list[Site]]
+    content: CityContent, groups: Sequence[list[Site]]
 ) -> Iterator[tuple[Agent, list[Problem]]]:
-    """Yield problems of overlays, servers and skills without looking at any working directory."""
+    """Yield problems of overlays, servers and skills, and of the projects of rigs.
+
+    Does not look at the agents' own working directories.
+    """
     city = content.prompts.city
     providers = frozenset((*provider_files()[0], *city.providers))
+    projects = None
+    if any(site.agent.name.rig is not None for group in groups for site in group):
+        from gascity.workdir.project import Projects
+
+        projects = Projects(content)
     for group in groups:
         requirements = collect(content, group, lambda _: False, ask_git=False)
         for site in group:
@@ -197,6 +205,7 @@ def _workdir_problems(
             found += _unusable_mode(city, site.agent)
             found += _dead_filters(content, site.agent)
             found += content.overlays.unknown_slots(site.agent, providers)
+            found += projects.problems_of(site, requirements) if projects else ()
             yield site.agent, found
 
 

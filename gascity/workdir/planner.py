@@ -24,8 +24,11 @@ from gascity.model.city import Agent, City
 from gascity.model.names import parse_name
 from gascity.model.plan import (
     ABSENT,
+    DIRECTORY,
+    DOCUMENT,
     FILE,
     KEEP,
+    LINK,
     REMOVE,
     WORKTREE,
     PathRecord,
@@ -237,7 +240,9 @@ class Planner:
                 for path, one in wanted.items()
                 if (path in records or path not in ledger.paths) and path not in uncovered
             }
+            free, same = self._leave_out_same(free, disk, sites)
             decision = decide(free, records, disk, choices, selected)
+            decision.steps += same
             for path, record in ledger.paths.items():
                 if path not in records:
                     decision.records[path] = record
@@ -248,6 +253,19 @@ class Planner:
         if unused and not self._is_broken(ledger.claimants):
             plan.removal = self._removal_step(root, ledger)
         return plan
+
+    def _leave_out_same(
+        self, wanted: dict[str, WantedPath], disk: DiskState, sites: Sequence[Site]
+    ) -> tuple[dict[str, WantedPath], list[Step]]:
+        """Leave out skills and servers that the project has elsewhere, with the same content."""
+        shared = (LINK, DOCUMENT)
+        if not disk.tracked or not any(item.kind in shared for item in wanted.values()):
+            return wanted, []
+        from gascity.workdir.decide.project import leave_out_same
+
+        found = ((site.agent, self.city.provider_of(site.agent)) for site in sites)
+        providers = {str(agent.name): provider for agent, provider in found if provider}
+        return leave_out_same(wanted, providers, disk)
 
     def empty_plan(self, root: str, sites: Sequence[Site]) -> DirectoryPlan:
         """Return a plan without steps, for a directory that cannot be read."""
@@ -308,6 +326,7 @@ class Planner:
             tracked_original=lambda path: _tracked_original(root, path, self.environ),
             shown=lambda path: self.disk.shown(f"{root}/{path}"),
             tracked=tracked,
+            same_tree=lambda path, source: _is_same_tree(tracked, path, self.disk, source, read),
             coverable=self._coverable(root, in_git, ledger, tracked, wanted),
             shared_checkout=any(site.kind == IN_PLACE for site in in_git),
             trusted_before=ledger.written - _CLOCK_GRANULARITY,
@@ -320,9 +339,14 @@ class Planner:
         if not sites or sites[0].kind != AS_WORKTREE or _is_complete(root):
             return directory.state, directory.read
         site = sites[0]
+        directories: set[str] = set()
 
         def path_state(path: str) -> PathState:
-            return PathState(FILE, 0o644) if path in tracked else directory.state(path)
+            if path in tracked:
+                return PathState(FILE, 0o644)
+            if not directories:
+                directories.update(_parents(tracked))
+            return PathState(DIRECTORY) if path in directories else directory.state(path)
 
         def read(path: str) -> bytes:
             from gascity import git
@@ -436,6 +460,23 @@ def _modified_in_git(root: str, paths: Sequence[str], environ: Mapping[str, str]
     git.run(["update-index", "-q", "--refresh"], root, environ, allowed=(0, 1))
     arguments = ["diff-files", "--name-only", "--relative", "-z"]
     return frozenset(git.run(arguments, root, environ).names).intersection(paths)
+
+
+def _is_same_tree(
+    tracked: Iterable[str], path: str, disk: Disk, source: str, read: Callable[[str], bytes]
+) -> bool:
+    from gascity.workdir.project_files import is_same_tree
+
+    return is_same_tree(tracked, path, disk, source, read)
+
+
+def _parents(paths: Iterable[str]) -> Iterator[str]:
+    """Yield the directories above some paths, some of them several times."""
+    for path in paths:
+        parent = path.rpartition("/")[0]
+        while parent:
+            yield parent
+            parent = parent.rpartition("/")[0]
 
 
 def differs(steps: Iterable[Step]) -> bool:

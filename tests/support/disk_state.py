@@ -125,6 +125,7 @@ class FakeDirectory:
             read=lambda path: self.things[path].data,
             wanted_content=lambda one: one.data or b"",
             tracked_original=self.originals.get,
+            same_tree=lambda *_: False,
             shown=lambda path: path,
             tracked=self.tracked,
             coverable=self.coverable - self.held.keys(),

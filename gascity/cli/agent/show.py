@@ -69,6 +69,12 @@ def show_agent(
     problems = [*selected.problems, *prompt.problems, *_over_budget(selected, limits)]
     locator = context.locator()
     settings = selected.all_settings()
+    project = None
+    if selected.name.rig is not None and (context.as_json or not (rendered or budget)):
+        from gascity.cli.project import load_project, project_json, project_lines
+
+        project = load_project(context, city, selected)
+        problems += project.problems
 
     def answer() -> Mapping[str, object]:
         return {
@@ -79,6 +85,7 @@ def show_agent(
             "tools": _tools(selected),
             "prompt": _prompt_json(prompt),
             "fields": {name: setting_json(s, locator, revealed) for name, s in settings.items()},
+            "project": project_json(project.items) if project else [],
             **({"spans": [piece._asdict() for piece in prompt.pieces]} if rendered else {}),
             **({"budget": _budget_json(prompt, limits)} if budget else {}),
             "problems": problems_json(problems, locator),
@@ -93,6 +100,9 @@ def show_agent(
             yield from _fact_lines(context, selected)
             yield from _tool_lines(selected)
             yield from _settings_lines(context, settings, locator, revealed)
+            if project is not None and project.items:
+                yield ""
+                yield from project_lines(context, project, project.items)
             yield from _excerpt(selected, prompt)
 
     # A template may have put a secret into the prompt; only `emit` prints it.

@@ -143,10 +143,24 @@ def list_all(context: CommandContext, agent: str | None, session: str | None) ->
         return answer_and_cache(context, "skill-list", _all_skills)
     target = find_session(context, session) if session is not None else None
     name = target.agent if target else agent or ""
-    skills = load_agent_skills(context, *context.agent(name, exact=target is not None))
+    city, selected = context.agent(name, exact=target is not None)
+    skills = load_agent_skills(context, city, selected)
     rows = [agent_skill_row(entry, skills, context.locator()) for entry in skills.skills]
-    extra = {"session": target.id} if target else {}
-    context.output({"skills": rows, **extra}, lambda: _agent_skill_lines(context, skills))
+    answer: dict[str, object] = {"skills": rows, "project": [], "problems": []}
+    lines = list(_agent_skill_lines(context, skills)) if not context.as_json else []
+    problems: Sequence[Problem] = ()
+    if selected.name.rig is not None:
+        from gascity.cli.project import load_project, project_json, project_lines
+        from gascity.workdir.project_files import SKILL
+
+        project = load_project(context, city, selected)
+        items, problems = project.of_kind(SKILL), project.problems
+        lines += ["", *project_lines(context, project, items)] if items else []
+        answer["project"] = project_json(items)
+        answer["problems"] = context.problems_json(problems)
+    if target:
+        answer["session"] = target.id
+    context.output(answer, lambda: lines, problems)
     print_stderr(*_notes(skills.skills))
     return 0
 

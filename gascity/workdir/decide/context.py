@@ -34,6 +34,7 @@ TRACKED = "tracked by git"
 SOURCE_CHANGED = "source changed since you adopted this file"
 NO_LONGER_NEEDED = "no longer needed"
 COVERS = "covers the tracked file"
+SAME = "same as the project's own"  # the city's version is not written
 _OBSTACLES = {
     LINK: "a symlink is in the way",
     DIRECTORY: "a directory is in the way",
@@ -49,6 +50,8 @@ class DiskState(NamedTuple):
     read: Callable[[str], bytes]
     wanted_content: Callable[[WantedPath], bytes]
     tracked_original: Callable[[str], tuple[bytes, int] | None]  # content and mode in git's index
+    # Whether the tracked files below a path equal the files of a directory outside.
+    same_tree: Callable[[str, str], bool]
     shown: Callable[[str], str]  # a path of the directory as shown to the user
     tracked: frozenset[str] = frozenset()  # paths that git tracks here
     coverable: frozenset[str] = frozenset()  # tracked paths that managed files may cover

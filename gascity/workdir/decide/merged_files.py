@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from gascity.mcp import documents
-from gascity.model.document_text import DocumentError
+from gascity.model.document_text import DocumentError, same
 from gascity.model.plan import (
     ABSENT,
     BLOCKED,
@@ -27,6 +27,7 @@ from gascity.model.plan import (
     FileChange,
     PathRecord,
     PathState,
+    ServerEntry,
     Shape,
     WantedPath,
     digest,
@@ -35,6 +36,7 @@ from gascity.model.problems import Place, Problem
 from gascity.workdir.decide.context import (
     MODIFIED,
     NO_LONGER_NEEDED,
+    SAME,
     TRACKED,
     UNMANAGED,
     DecisionDraft,
@@ -51,6 +53,7 @@ class _EditedServers(NamedTuple):
     text: str
     entries: Mapping[str, Mapping[str, str]]
     replaced: Mapping[str, object]
+    equal: Sequence[str] = ()  # the project has an equal one: not managed
 
 
 def merge_document(wanted: WantedPath, record: PathRecord | None, draft: DecisionDraft) -> None:
@@ -75,10 +78,13 @@ def merge_document(wanted: WantedPath, record: PathRecord | None, draft: Decisio
     try:
         merged = wanted._replace(settings=None) if servers_only else wanted
         text, written = _with_settings(merged, record, text, force, kept)
-        servers = _with_servers(wanted, record, text, force, kept)
+        tracked = wanted.path in draft.disk.tracked
+        servers = _with_servers(wanted, record, text, force, kept, tracked)
     except DocumentError as error:
         _keep_unparsable(wanted.path, wanted, error, draft)
         return
+    for name in servers.equal:
+        draft.keep(wanted.path, wanted, f"server `{name}`: {SAME}")
     made = record.made if record else was_whole or now.kind != FILE
     original = _original(record, now, current) if not made else None
     new = PathRecord(
@@ -97,7 +103,7 @@ def merge_document(wanted: WantedPath, record: PathRecord | None, draft: Decisio
         original=original,
         adopted=_adopted(wanted, record, kept, draft),
     )
-    if now.kind == FILE and wanted.entries and not made and not (record and record.entries):
+    if now.kind == FILE and servers.entries and not made and not (record and record.entries):
         draft.snapshots.append(wanted.path)
     _add_merge(wanted, now, current, servers.text, new, draft)
 
@@ -255,6 +261,23 @@ def _without(current: Mapping[str, object], ours: Mapping[str, object]) -> dict[
     return result
 
 
+def same_server(definition: Mapping[str, object], wanted: ServerEntry) -> bool:
+    """Return whether a definition means the same as a wanted server.
+
+    Keys with empty values, and those that it may leave out, do not count.
+    """
+    return same(_meaning(definition, wanted), _meaning(wanted.value, wanted))
+
+
+def _meaning(definition: Mapping[str, object], wanted: ServerEntry) -> dict[str, object]:
+    return {
+        key: value
+        for key, value in definition.items()
+        if value not in ({}, [], (), "", None)
+        and not (key in wanted.implied and value == wanted.value[key])
+    }
+
+
 class _Servers:
     """The servers of one file: which are managed, and what to edit."""
 
@@ -276,6 +299,11 @@ class _Servers:
             key in now and documents.digest(now[key]) == hashed for key, hashed in managed.items()
         )
         return name not in self.tables or not same
+
+    def equal_to(self, entries: Mapping[str, ServerEntry]) -> list[str]:
+        """Return the wanted servers that the file has already, unmanaged."""
+        unmanaged = sorted(entries.keys() & self.tables.keys() - self.managed.keys())
+        return [name for name in unmanaged if same_server(self.tables[name], entries[name])]
 
     def put(self, name: str, value: Mapping[str, object]) -> None:
         """Write a server. Stores the user's one that it replaces, keeps keys a provider added."""
@@ -301,8 +329,14 @@ class _Servers:
 
 
 def _with_servers(
-    wanted: WantedPath, record: PathRecord | None, text: str, force: bool, kept: list[str]
+    wanted: WantedPath,
+    record: PathRecord | None,
+    text: str,
+    force: bool,
+    kept: list[str],
+    tracked: bool = False,
 ) -> _EditedServers:
+    """Return the text with the wanted servers; equal ones in a tracked file stay the project's."""
     shape = wanted.shape or (record.shape if record else None)
     if shape is None:
         return _EditedServers(text, {}, {})
@@ -314,14 +348,15 @@ def _with_servers(
             del servers.managed[name]
         else:
             servers.release(name)
-    for name in sorted(entries):
+    equal = servers.equal_to(entries) if tracked else []
+    for name in sorted(entries.keys() - set(equal)):
         if not servers.is_modified(name) or force:
             servers.put(name, entries[name].value)
         else:
             kept.append(f"server `{name}`: {MODIFIED}")
     if servers.puts or servers.drops:
         text = documents.edit_servers(text, shape, servers.puts, servers.drops)
-    return _EditedServers(text, servers.managed, servers.replaced)
+    return _EditedServers(text, servers.managed, servers.replaced, equal)
 
 
 def unmerge_document(path: str, record: PathRecord, draft: DecisionDraft) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from gascity.model.plan import (
     ABSENT,
     BLOCKED,
+    DIRECTORY,
     DOCUMENT,
     FILE,
     LINK,
@@ -24,6 +25,7 @@ from gascity.workdir.decide.context import (
     COVERS,
     MODIFIED,
     NO_LONGER_NEEDED,
+    SAME,
     SOURCE_CHANGED,
     TRACKED,
     UNMANAGED,
@@ -149,6 +151,9 @@ def _decide_link(wanted: WantedPath, record: PathRecord | None, draft: DecisionD
         draft.change(MAKE_LINK, "source moved", change, new)
     elif draft.choices.force and now.kind in (LINK, FILE):
         draft.change(MAKE_LINK, _REPLACES, change, new)
+    elif now.kind == DIRECTORY and draft.disk.same_tree(wanted.path, wanted.target):
+        draft.records.pop(wanted.path, None)
+        draft.keep(wanted.path, wanted, SAME)
     else:
         draft.keep_obstacle(wanted, record, now)
 
@@ -269,7 +274,9 @@ def _over_unmanaged(
 ) -> None:
     path, disk = wanted.path, draft.disk
     new = digest(disk.wanted_content(wanted))
-    if path in disk.coverable:
+    if record is None and path in disk.tracked and digest(disk.read(path)) == new:
+        draft.keep(path, wanted, SAME)
+    elif path in disk.coverable:
         _write(wanted, now, COVERS, draft, True)
     elif record is not None and record.kind == DOCUMENT and _is_own_document(path, record, draft):
         _write(wanted, now, "now copied from one source", draft, record.covers)
