@@ -114,6 +114,13 @@ class Disk:
         self.problems.append(self._not_a_directory(path) if exists else self._broken_link(path))
         return False
 
+    def size(self, path: str) -> int:
+        """Return the size of a file; 0 if it does not exist."""
+        try:
+            return os.stat(path).st_size
+        except OSError:
+            return 0
+
     def exists(self, path: str) -> bool:
         try:
             self.stamp(path, os.stat(path))

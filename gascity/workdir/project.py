@@ -13,7 +13,7 @@ from gascity.location import IN_PLACE, WORKTREE, Site
 from gascity.mcp.delivery import FILE as BY_FILE
 from gascity.mcp.delivery import LAUNCH
 from gascity.model.plan import FILE, LINK, ServerEntry, WantedPath
-from gascity.model.problems import Place, Problem, warning
+from gascity.model.problems import CityError, Place, Problem, warning
 from gascity.model.provider import Provider
 from gascity.source.disk import Disk, read_plain
 from gascity.workdir.decide.merged_files import same_server
@@ -94,7 +94,10 @@ class Projects:
         root = site.rig if is_worktree else site.workdir
         if not root or not self.disk.is_directory(root):
             return None
-        managed = Ledgers(self.city.root).read(os.path.realpath(root)).paths
+        try:
+            managed = Ledgers(self.city.root).read(os.path.realpath(root)).paths
+        except CityError:  # a damaged ledger stops what writes, not what lists
+            managed = {}
         return ProjectPlace(root, site.workdir, is_worktree, managed)
 
     def _tracked(self, place: ProjectPlace) -> Callable[[Sequence[str]], Sequence[str]]:

@@ -24,8 +24,11 @@ AGENT, COMMAND, SETTINGS = "agent", "command", "settings"
 LAYER = "project"
 SKILL_FILE = "SKILL.md"
 
-_MOST_FILES = 500  # of one glob or directory
+_MOST_FILES = 500  # of one glob, or of one skill
+_MOST_BYTES = 1024 * 1024  # of one file
+_MOST_BYTES_READ = 32 * 1024 * 1024  # of all files of a project
 _MOST_LEVELS = 6  # of directories below the start of a `**`
+_MOST_DIRECTORIES = 2000  # that are listed
 _MOST_PARENTS = 40
 
 
@@ -133,6 +136,8 @@ class _Reader:
         self.disk = disk
         self.place = place
         self.problems: list[Problem] = []
+        self.bytes_left = _MOST_BYTES_READ
+        self.directories_left = _MOST_DIRECTORIES
 
     def read(self) -> Project:
         before = len(self.disk.problems)
@@ -292,6 +297,11 @@ class _Reader:
     def _text(self, path: str) -> str | None:
         """Return the text of a file of the project; None if it does not exist or is not text."""
         file = f"{self.place.root}/{path}"
+        size = self.disk.size(file)
+        if size > min(_MOST_BYTES, self.bytes_left):
+            self._report(path, f"too large to read: {size:,} bytes", 1)
+            return None
+        self.bytes_left -= size
         data = self.disk.read(file, within=self.place.root)
         if data is None:
             return None
@@ -345,20 +355,25 @@ class _Reader:
         first, rest = parts[0], parts[1:]
         if first == "**":
             yield from self._walk(root, path, rest, level)
-            below = level < _MOST_LEVELS
-            for name in self.disk.names(f"{root}/{path}".rstrip("/")) if below else ():
+            for name in self._names(root, path) if level < _MOST_LEVELS else ():
                 if self._is_directory(root, path + name):
                     yield from self._walk(root, f"{path}{name}/", parts, level + 1)
             return
         names = [first]
         if "*" in first:
-            names = self.disk.names(f"{root}/{path}".rstrip("/"))
-            names = [name for name in names if fnmatchcase(name, first)]
+            names = [name for name in self._names(root, path) if fnmatchcase(name, first)]
         for name in names:
             if not rest and self._is_file(root, path + name):
                 yield path + name
             elif rest and self._is_directory(root, path + name):
                 yield from self._walk(root, f"{path}{name}/", rest, level)
+
+    def _names(self, root: str, path: str) -> list[str]:
+        if self.directories_left == 0:
+            message = f"more than {_MOST_DIRECTORIES} directories; the rest is not listed"
+            self._report(path, message, 1)
+        self.directories_left -= 1
+        return self.disk.names(f"{root}/{path}".rstrip("/")) if self.directories_left >= 0 else []
 
     def _is_file(self, root: str, path: str) -> bool:
         mode = self._mode(root, path)

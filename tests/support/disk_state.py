@@ -87,6 +87,7 @@ class FakeDirectory:
         self.tracked = frozenset(tracked)
         self.coverable = frozenset(coverable)
         self.originals: dict[str, tuple[bytes, int]] = {}
+        self.trees: dict[str, dict[str, str]] = {}  # directories outside, by their path
         for path, thing in (things or {}).items():
             self.put(path, thing)
 
@@ -111,6 +112,16 @@ class FakeDirectory:
         below = any(other.startswith(f"{path}/") for other in self.things)
         return PathState(DIRECTORY if below else ABSENT)
 
+    def same_tree(self, path: str, target: str) -> bool:
+        """Compare the things below a path with `trees`, the directories outside."""
+        inside = f"{path}/"
+        below = {
+            name.removeprefix(inside): self.things[name].data.decode()
+            for name in self.tracked
+            if name.startswith(inside)
+        }
+        return bool(below) and self.trees.get(target) == below
+
     def plan(
         self,
         *wanted: WantedPath,
@@ -119,20 +130,23 @@ class FakeDirectory:
         whose: Iterable[str] | None = None,
     ) -> PlanDecision:
         """Return the plan that leaves exactly these files managed."""
-        disk = DiskState(
+        asked = frozenset(whose) if whose is not None else None
+        by_path = {one.path: one for one in wanted}
+        return decide(by_path, self.held, self.disk, Choices(force, adopt), asked)
+
+    @property
+    def disk(self) -> DiskState:
+        return DiskState(
             path_state=self.path_state,
             unchanged=lambda *_: False,
             read=lambda path: self.things[path].data,
             wanted_content=lambda one: one.data or b"",
             tracked_original=self.originals.get,
-            same_tree=lambda *_: False,
+            same_tree=self.same_tree,
             shown=lambda path: path,
             tracked=self.tracked,
             coverable=self.coverable - self.held.keys(),
         )
-        asked = frozenset(whose) if whose is not None else None
-        by_path = {one.path: one for one in wanted}
-        return decide(by_path, self.held, disk, Choices(force, adopt), asked)
 
     def do(self, decision: PlanDecision) -> PlanDecision:
         """Execute a plan made for the current state."""

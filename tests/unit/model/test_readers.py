@@ -168,6 +168,7 @@ PROVIDER_PACKAGES = {
     "overlay": ("workdir",),
     "skills": ("workdir",),
     "agents": ("providers", "render", "workdir"),
+    "project": ("workdir",),
     "mcp": ("mcp", "workdir", "render"),
     "trust": ("mcp", "control"),
     "login": ("control",),
