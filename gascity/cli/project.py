@@ -10,7 +10,7 @@ from gascity.prompts import Prompts
 from gascity.source.disk import Disk
 from gascity.workdir.planner import PlanningScope
 from gascity.workdir.project import Projects
-from gascity.workdir.project_files import LAYER, Project, ProjectItem
+from gascity.workdir.project_files import INSTRUCTIONS, LAYER, SETTINGS, Project, ProjectItem
 from gascity.workdir.wanted import CityContent, Requirements
 
 _JSON: tuple[Column[ProjectItem], ...] = (
@@ -44,11 +44,16 @@ def project_lines(
         words += [f"same as {item.same_as}, which is not written"] if item.same_as else []
         return "; ".join(words)
 
+    def name(item: ProjectItem) -> str:
+        """Return the name of a file without its directories, which are in the details."""
+        is_file = item.kind in (INSTRUCTIONS, SETTINGS)
+        return item.name.rpartition("/")[2] if is_file else item.name
+
     if items:
         yield f"From the project {context.pack_names()(project.root)}:"
         columns: tuple[Column[ProjectItem], ...] = (
             Column("", lambda item: item.kind, "KIND"),
-            Column("", lambda item: item.name, "NAME", shrink=True),
+            Column("", name, "NAME", shrink=True),
             Column("", details, "DETAILS", below=True),
         )
         yield from context.table(columns, items)

@@ -403,7 +403,9 @@ def _as_warning(problem: Problem) -> Problem:
     """Return a problem with a file of a project as a warning: the project is not the city's."""
     if problem.code == "link-leaves-pack":
         message = problem.message.replace("out of its pack", "out of the repository")
-        return warning("link-leaves-project", message, problem.place, "the file is not read")
+        return warning(
+            "link-leaves-project", message, problem.place, "replace it with the file itself"
+        )
     return problem.softened()
 
 

@@ -88,9 +88,20 @@ CHECK_VERBOSE = {
     **CHECK,
     "imports": [{"binding": str, "adds": [{"kind": str, "name": str, "agents": [str]}]}],
 }
+PROJECT_ITEM = {
+    "kind": OneOf("instructions", "server", "skill", "agent", "command", "settings"),
+    "name": str,
+    "layer": OneOf("project"),
+    "path": str,
+    "line": int,
+    "shadows": [str],
+    "shadowed_by": TEXT,
+    "same_as": TEXT,
+}
 AGENT_LIST = {"agents": [AGENT]}
 AGENT_SHOW = {
     **AGENT,
+    "project": [PROJECT_ITEM],
     "tools": {"allow": NAMES, "deny": NAMES, "ask": NAMES},
     "prompt": {"files": [str], "sha256": TEXT, "chars": NUMBER},
     "fields": Each(SETTING),
@@ -109,6 +120,7 @@ SKILL_LIST = {
         }
     ]
 }
+AGENT_SKILLS = {**SKILL_LIST, "project": [PROJECT_ITEM], "problems": [PROBLEM]}
 PROVIDER_LIST = {"providers": [PROVIDER]}
 PROVIDER_SHOW = {
     "providers": [PROVIDER],
@@ -124,7 +136,17 @@ STEP = {
     "layer": str,
     "reason": str,
 }
-PLAN = {"agents": [{"name": str, "workdir": TEXT, "steps": [STEP], "problems": [PROBLEM]}]}
+PLAN = {
+    "agents": [
+        {
+            "name": str,
+            "workdir": TEXT,
+            "steps": [STEP],
+            "project": [PROJECT_ITEM],
+            "problems": [PROBLEM],
+        }
+    ]
+}
 APPLIED = {
     "agents": [
         {"name": str, "workdir": TEXT, "done": [STEP], "kept": [STEP], "problems": [PROBLEM]}
@@ -134,6 +156,32 @@ OVERLAY_LIST = {
     "files": [{"path": str, "source": str, "layer": str, "provider": TEXT, "mode": str}],
     "shadowed": [{"path": str, "source": str, "by": str}],
     "kept": [{"path": str, "source": str, "reason": str}],
+    "project": [PROJECT_ITEM],
+}
+MCP_LIST = {
+    "provider": TEXT,
+    "target": TEXT,
+    "targets": [str],
+    "workdir": str,
+    "servers": [
+        {
+            "name": str,
+            "description": str,
+            "transport": str,
+            "command": TEXT,
+            "args": [str],
+            "url": TEXT,
+            "env": [str],
+            "headers": [str],
+            "source": str,
+            "origin": str,
+            "status": OneOf("projected", "skipped"),
+            "reason": TEXT,
+        }
+    ],
+    "shadowed": [{"name": str, "source": str, "by": str}],
+    "project": [PROJECT_ITEM],
+    "problems": [PROBLEM],
 }
 
 CARRIED = {
