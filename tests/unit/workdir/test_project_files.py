@@ -114,7 +114,7 @@ class TestServers:
         for provider, where in {
             "claude": ".mcp.json:3",
             "codex": ".codex/config.toml:3",
-            "opencode": "opencode.json:4",
+            "opencode": ".opencode/opencode.json:4",
             "vibe": ".vibe/config.toml:1",
         }.items():
             servers = [item.where for item in checkout.read(provider).of_kind("server")]
