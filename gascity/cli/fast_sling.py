@@ -41,6 +41,7 @@ OPTIONS = (
     ("anyway", FLAG, "", "Assign work to an agent that is only for other agents."),
     ("wait", FLAG, "", "Wait until the work item finishes."),
     ("timeout", TIME, "TIME", "With --wait: stop waiting after this time, such as 90s or 10m."),
+    ("no-reflection", FLAG, "", "Skip the agent's `reflection` after this item."),
     ("no-start", FLAG, "", "Do not start the controller."),
 )
 _FAST = {f"--{name}": (name, kind) for name, kind, _, _ in OPTIONS if kind not in NEEDS_CLICK}

@@ -114,6 +114,7 @@ def sling(
     anyway: bool,
     wait: bool,
     timeout: float | None,
+    no_reflection: bool,
     no_start: bool,
 ) -> int:
     """Queue work for an agent.
@@ -138,6 +139,7 @@ def sling(
         "anyway": anyway,
         "on": on or "",
         "wait": wait,
+        "no_reflection": no_reflection,
         **sender(context.environ),
     }
     if source is not None:

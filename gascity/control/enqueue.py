@@ -52,6 +52,7 @@ class SlingRequest(NamedTuple):
     anyway: bool = False  # also to an agent that is only for other agents
     start_from: str = ""  # a work item or branch
     wait: bool = False  # the sender waits until it is finished
+    no_reflection: bool = False
     title: str = ""  # empty: the start of the text
     place: Place | None = None  # of the line that it was read from
 
@@ -73,6 +74,7 @@ class SlingRequest(NamedTuple):
             anyway=bool(data.get("anyway")),
             start_from=str(data.get("on") or ""),
             wait=bool(data.get("wait")),
+            no_reflection=bool(data.get("no_reflection")),
         )
 
 
@@ -139,6 +141,7 @@ def sling(
         depth=depth,
         key=request.key,
         start_from=request.start_from,
+        no_reflection=request.no_reflection,
     )
     try:
         work = store.add_work(new, now)

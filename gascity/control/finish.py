@@ -23,7 +23,7 @@ from gascity.control.live_state import (
     by_runtime,
 )
 from gascity.control.run_config import AgentRunConfig
-from gascity.control.start import mail_of
+from gascity.control.start import REFLECTION, mail_of
 from gascity.model.work import (
     DRAINING,
     FAILED,
@@ -39,6 +39,7 @@ from gascity.model.work import (
     TIMED_OUT,
     UNKNOWN,
     ClaimToken,
+    Run,
     Session,
     Work,
 )
@@ -180,6 +181,7 @@ class RunFinisher:
         self._without_survivors: set[str] = set()  # sessions whose ended run left none
         self._over: list[ActiveRun] = []
         self.to_restart: list[tuple[str, str]] = []  # session, and the item that it had
+        self.to_reflect: list[tuple[str, str]] = []  # session, and the item that is done
 
     def take_finished(self) -> list[ActiveRun]:
         """Return the runs that were recorded since the last call, for housekeeping."""
@@ -190,7 +192,7 @@ class RunFinisher:
         self.reading.clear()
         self._survivors.clear()
         self._without_survivors.clear()
-        self._over, self.to_restart = [], []
+        self._over, self.to_restart, self.to_reflect = [], [], []
 
     def look(self, sessions: Collection[str]) -> None:
         """Look for survivors of several ended runs with one scan; `check` then needs none.
@@ -368,6 +370,8 @@ class RunFinisher:
         work = self._work(active)
         limits = Limits(config.limits.retries, config.limits.max_attempts) if config else Limits()
         outcome = decide_outcome(work, session, ended, limits, live.now)
+        if run.about.startswith(REFLECTION):
+            outcome = self._finish_reflection(run, session, outcome, output)
         live.store.update_run(
             run.id,
             {
@@ -383,11 +387,33 @@ class RunFinisher:
         if work is not None:
             self._finish_work(work, session, outcome, config)
         self._finish_session(session, outcome, output, ours)
+        if work is not None and outcome.outcome == SUCCEEDED and not ours and config is not None:
+            self._plan_reflection(config, work.id, run, session)
         # Mark mail as read even if the run failed: otherwise the same mail would start it forever.
         stopped = outcome.outcome == STOPPED_BY_CITY and not live.stopping_city
         mail = mail_of(run)
         if mail and (stopped or outcome.outcome in (SUCCEEDED, RUN_FAILED, TIMED_OUT)):
             live.mark_mail(session, mail)
+
+    def _finish_reflection(
+        self, run: Run, session: Session, outcome: RunOutcome, output: RunOutput
+    ) -> RunOutcome:
+        from gascity.control.reflection import neutral, record_reflection
+
+        record_reflection(self.live, session, run.about, outcome.outcome, output)
+        return neutral(outcome, session)
+
+    def _plan_reflection(
+        self, config: AgentRunConfig, item: str, run: Run, session: Session
+    ) -> None:
+        """Have a run follow an item that is done, if the agent's settings say so."""
+        if not config.agent.settings.reflection or self.live.stopping_city:
+            return
+        from gascity.control.reflection import follows
+
+        work = self.live.store.work(item)
+        if work is not None and follows(config, work, run, session):
+            self.to_reflect.append((session.id, item))
 
     def _finish_work(
         self, work: Work, session: Session, outcome: RunOutcome, config: AgentRunConfig | None

@@ -16,8 +16,10 @@ from gascity.control.decide.types import Blocked, Demand, Headroom, ObservedSess
 from gascity.control.finish import SessionStopper
 from gascity.control.live_state import CONTROLLER, LiveState
 from gascity.control.run_config import AgentRunConfig
+from gascity.control.start import REFLECTION
 from gascity.model.work import (
     CANCELLED,
+    DONE,
     DRAINING,
     FINISHED,
     IDLE,
@@ -120,7 +122,17 @@ class Observer:
             wake_on_mail=config.pool.wake_on_mail and not config.script,
             awaits=tuple(name for name in config.depends_on if not self._is_live(name)),
             needed=len(self._needed_by.get(agent, ())),
+            time_limits=self._time_limits(config) if config.agent.settings.reflection else {},
         )
+
+    def _time_limits(self, config: AgentRunConfig) -> dict[str, float]:
+        """Return the time limits of runs that follow a work item."""
+        limit, runs = config.limits.reflection_timeout, self.live.active_runs
+        return {
+            session.id: limit
+            for session in self.live.sessions.of(config.name)
+            if session.id in runs and runs[session.id].run.about.startswith(REFLECTION)
+        }
 
     def _is_live(self, agent: str) -> bool:
         return self.live.sessions.live_count(agent) > 0
@@ -336,13 +348,22 @@ class StoreEvents:
         elif session.interactive:
             kept = session.state in (DRAINING, WAITING)
             state = session.state if kept else IDLE
-            live.change(session, state=state, work="", idle_since=live.now)
+            session = live.change(session, state=state, work="", idle_since=live.now)
+            self._reflect(session, work, status)
         elif session.state == RUNNING:
             # The agent reported the item as finished. Let its process exit, but not stay forever.
             config = self.live.run_config.agent(session.agent)
             by = live.now + (config.pool.drain_timeout if config else 60.0)
             reason = f"{work} is {status}"
             live.change(session, state=DRAINING, reason=reason, work="", drain_by=by)
+
+    def _reflect(self, session: Session, item: str, status: str) -> None:
+        config = self.live.run_config.agent(session.agent)
+        work = self.live.store.work(item) if status == DONE else None
+        if work is not None and config is not None and config.agent.settings.reflection:
+            from gascity.control.reflection import type_reflection
+
+            type_reflection(self.live, config, session, work)
 
     def _session(self, event: Event) -> None:
         live = self.live

@@ -230,13 +230,18 @@ class Scheduler:
                 self.stopper.update(session, action)
 
     def start_restarted(self, finisher: RunFinisher) -> None:
-        """Start sessions again whose run ended for a restart; each keeps its item."""
+        """Start sessions again whose run ended for a restart, or is followed by a reflection."""
         again, finisher.to_restart = finisher.to_restart, []
         for id, item in again:
             session = self.live.find_session(id)
             config = self.live.run_config.agent(session.agent) if session else None
             if session is not None and config is not None:
                 self.starter.begin(config, session, item, "restarted")
+        done, finisher.to_reflect = finisher.to_reflect, []
+        for id, item in done:
+            from gascity.control.reflection import start_reflection
+
+            start_reflection(self.live, self.starter, id, item)
 
     # Recording
 

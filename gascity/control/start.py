@@ -40,6 +40,7 @@ from gascity.store.port import Store
 from gascity.workdir.prepare_session import PreparedSession, WorkdirRequest
 
 MAIL = "mail"  # `about` of a run that handles unread mail
+REFLECTION = "reflection"  # `about` of a run that follows a work item, with its id
 _UNFIT = (
     "message-not-passed",
     "template-failed",
@@ -154,9 +155,18 @@ class SessionStarter:
     # Starting
 
     def begin(
-        self, config: AgentRunConfig, session: Session, item: str, reason: str, about: str = ""
+        self,
+        config: AgentRunConfig,
+        session: Session,
+        item: str,
+        reason: str,
+        about: str = "",
+        message: str = "",
     ) -> None:
-        """Start a session: claim its item, prepare its directory, then launch it."""
+        """Start a session: claim its item, prepare its directory, then launch it.
+
+        With `message`, its last conversation continues with just that.
+        """
         live = self.live
         mail = self._mail(session) if about == MAIL else []
         if about == MAIL and not mail and not item:
@@ -164,7 +174,7 @@ class SessionStarter:
             return
         wanted = live.store.work(item) if item else None
         reserved = wanted is not None and wanted.reserved
-        stays = session.interactive or config.resumes or reserved
+        stays = session.interactive or config.resumes or reserved or bool(message)
         resume = stays and bool(session.conversation)
         session = live.change(
             session,
@@ -185,10 +195,11 @@ class SessionStarter:
         if work is not None:
             session = live.change(session, work=work.id)
             live.record_decision(work.id, "start", f"{session.alias} takes it")
-        nudges = [] if session.interactive else live.store.nudges(session.id)
+        nudges = [] if session.interactive or message else live.store.nudges(session.id)
         purpose = f"{MAIL} {','.join(str(message.id) for message in mail)}" if mail else about
         by = live.monotonic + live.run_config.city.session.startup_timeout
-        text, given = message_text(config, work, mail, nudges), tuple(n.id for n in nudges)
+        text = message or message_text(config, work, mail, nudges)
+        given = tuple(nudge.id for nudge in nudges)
         pending = PendingStart(session, work, text, resume, stays, purpose, by, given)
         live.preparing[session.id] = pending
         self._prepare(config, pending)
@@ -390,6 +401,10 @@ class SessionStarter:
         An item that itself cannot be started fails instead, so that it does not block the others.
         """
         live, session = self.live, pending.session
+        if pending.about.startswith(REFLECTION):  # its item is done, and the next may well start
+            live.record_decision(pending.about.partition(" ")[2], "note", why.message)
+            self._rest(session, why.message)
+            return
         if pending.work is not None and why.code in _UNFIT:
             live.finish_item(session, pending.work.id, FAILED, None, why.message)
         else:

@@ -20,6 +20,7 @@ from functools import partial
 
 from gascity.control.live_state import ActiveRun, LiveState
 from gascity.control.run_config import AgentRunConfig
+from gascity.control.start import REFLECTION
 from gascity.model.screen import TerminalScreen
 from gascity.model.work import IDLE, RUNNING, STARTING, WAITING, Nudge, Session, subject_of
 from gascity.render.terminal import DIALOG, READY, ScreenState, TerminalRules
@@ -194,4 +195,8 @@ class TerminalWatch:
         kind, ids = subject_of(nudge)
         if found is not None and kind == "mail":
             live.mark_mail(found[0], list(map(int, ids)))
+        if found is not None and kind == REFLECTION:
+            from gascity.control.reflection import record_reflection
+
+            record_reflection(live, found[0], nudge.about, "typed")
         self.look_at(id, _SECOND_LOOK)

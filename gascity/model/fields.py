@@ -206,6 +206,11 @@ AGENT = table(
         ),
         Field("nudge", _S, "Text to type into an interactive session after it starts."),
         Field(
+            "reflection",
+            Kind.PATH,
+            "File with the message that a session gets after each work item that is done.",
+        ),
+        Field(
             "env",
             Kind.STRING_MAP,
             "Environment variables of its sessions; templates can use them too.",
@@ -285,6 +290,7 @@ AGENT = table(
             8000,
             minimum=0,
         ),
+        Field("limits.reflection_timeout", _D, "Timeout of the run after a work item.", "2m"),
         # Launch
         Field("start_command", _S, "Shell command to run instead of the provider."),
         Field(

@@ -65,6 +65,7 @@ class AgentLimits(SettingsRecord):
     delegation_budget: int = 20
     delegation_self: bool = False
     memory_chars: int = 8000
+    reflection_timeout: float
 
 
 class AgentSettings(SettingsRecord):
@@ -114,6 +115,7 @@ class AgentSettings(SettingsRecord):
     overlay_tracked: Literal["cover", "keep"] = "cover"
     append_fragments: tuple[str, ...]
     nudge: str | None = None
+    reflection: str | None = None
     env: Mapping[str, str]
     default_sling_formula: str | None = None
     option_defaults: Mapping[str, str]

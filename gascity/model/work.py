@@ -99,6 +99,7 @@ class NewWork(NamedTuple):
     depth: int = 0  # number of ancestors
     key: str = ""  # idempotency key: the same key again returns the same item
     start_from: str = ""  # a work item or branch whose commits it starts from
+    no_reflection: bool = False  # no run follows it, whatever the agent's settings say
 
 
 class Work(NamedTuple):
@@ -132,6 +133,7 @@ class Work(NamedTuple):
     start_from: str = ""  # a work item or branch; empty: the rig's default branch
     attempts_before: int = 0  # those before the last retry by a user
     failures_before: int = 0
+    no_reflection: bool = False
 
     @property
     def attempts_since_retry(self) -> int:
@@ -203,7 +205,7 @@ class Run(NamedTuple):
     usage: Mapping[str, int] | None = None
     cost: float | None = None
     lost_bytes: int = 0  # bytes cut out of the middle of its log
-    about: str = ""  # purpose of a run without a work item, such as mail
+    about: str = ""  # purpose of a run without a work item: `mail ID,ID` or `reflection WORK`
     token: str = ""  # SHA-256 of its secret; empty: started by a version without tokens
 
 
@@ -229,12 +231,13 @@ class Nudge(NamedTuple):
     text: str
     at: float
     delivered: float | None = None
-    about: str = ""  # `work ID` or `mail ID,ID`: what else is settled once it is delivered
+    # `work ID`, `mail ID,ID` or `reflection ID`: what else is settled once it is delivered.
+    about: str = ""
     typing: float | None = None  # since when it is being typed, so that nothing else delivers it
 
 
 def subject_of(nudge: Nudge) -> tuple[str, list[str]]:
-    """Return what a nudge is about: `work` or `mail` with ids; "" for a plain text."""
+    """Return what a nudge is about: `work`, `mail` or `reflection` with ids; "" for a text."""
     kind, _, ids = nudge.about.partition(" ")
     return kind, ids.split(",") if ids else []
 

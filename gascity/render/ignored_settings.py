@@ -94,6 +94,8 @@ def _ignored_here(city: City, agent: Agent) -> Iterator[Problem]:
         for name in ("nudge", "ready_prompt_prefix", "ready_delay_ms"):
             yield from _ignored(agent, name, f"provider `{provider.name}` has no terminal")
     yield from ignored_wake_mode(provider, agent)
+    if settings.reflection and provider.headless and settings.session != "tmux":
+        yield from _ignored_reflection(provider, agent)
     yield from _saved_options(provider, agent)
 
 
@@ -131,6 +133,21 @@ def ignored_wake_mode(
         setting += " in terminals"
         reason = f"provider `{provider.name}` cannot be told which conversation a terminal has"
     yield _not_acted_on(setting, reason, agent.setting("wake_mode").place)
+
+
+def _ignored_reflection(provider: Provider, agent: Agent) -> Iterator[Problem]:
+    if not can_resume_run(provider, agent):
+        reason = f"provider `{provider.name}` cannot resume a conversation"
+        yield _not_acted_on("reflection", reason, agent.setting("reflection").place)
+
+
+def can_resume_run(provider: Provider, agent: Agent) -> bool:
+    """Return whether a headless run can continue the conversation of the last one."""
+    facts, settings = provider.facts, agent.settings
+    if settings.resume_command or settings.start_command or facts.script:
+        return bool(settings.resume_command)
+    flag = facts.headless.resume_flag
+    return bool(facts.resume_flag if flag is None else flag)
 
 
 def _can_resume_terminal(provider: Provider, agent: Agent) -> bool:

@@ -336,7 +336,7 @@ def _resolve_path(
         del out.values[key]
     else:
         out.values[key] = disk.shown(target)
-        if patch and key == "prompt":
+        if key == "reflection" or (patch and key == "prompt"):
             before = len(disk.problems)
             _check_text(disk, target, root, out.problems, needed=True)
             out.problems += disk.take_problems(before)

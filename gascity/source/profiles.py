@@ -38,6 +38,7 @@ _MODES = {"auto": "auto-edit"}
 _CONFIG_KEYS = ("permission_mode", "max_tokens_per_task", "runtime", "agent_name")
 _SERVER_TOOL = re.compile(r"mcp__([\w-]+?)__([\w*-]+)")
 _Json = dict[str, object]
+_SECTIONS = (*JSON_SECTIONS, REFLECTION)
 
 
 class ProfileSettings(NamedTuple):
@@ -213,8 +214,15 @@ class _ProfileReader:
                 message = f"`## {section.title}` is not a known section; it is part of the prompt"
                 self.problems.append(warning("unknown-section", message, place))
             elif section.title == REFLECTION and section.text.strip():
-                message = "`## Reflection` has no effect: no run follows a finished work item"
-                self.problems.append(warning("not-acted-on", message, place))
+                self._add_reflection(section)
+
+    def _add_reflection(self, section: ProfileSection) -> None:
+        """Set `reflection` to the profile itself, whose section is the message."""
+        if "reflection" in self.table:
+            message = "`reflection` and `## Reflection` both set the message"
+            self._refuse("set-twice", message, section.line, "keep one of them")
+        else:
+            self._put("reflection", f"./{self.file.rpartition('/')[2]}", REFLECTION)
 
     def _put(self, name: str, value: object, spelled: str) -> None:
         *above, last = name.split(".")
@@ -272,7 +280,7 @@ def locate_in_profile(text: str, path: KeyPath) -> tuple[int, int]:
     if head in _MATTER:
         lines = profile.matter.lines if profile.matter else {}
         return lines.get(head, profile.title_line or 1), 1
-    title, rest = (head, path[1:]) if head in JSON_SECTIONS else (CONFIG, path)
+    title, rest = (head, path[1:]) if head in _SECTIONS else (CONFIG, path)
     section = profile.section(title)
     if section is None or not section.blocks:
         return (section.line if section else 1), 1

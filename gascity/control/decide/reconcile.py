@@ -59,6 +59,7 @@ from gascity.control.decide.types import (
     is_spare,
     made_room,
     restart_blocker,
+    time_limit,
     timeout_at,
 )
 from gascity.model.work import (
@@ -199,7 +200,7 @@ def _end_overruns(draft: Draft) -> None:
     for session in draft.undecided():
         due = timeout_at(draft.pool, session)
         if due is not None and due <= draft.now:
-            limit = format_span(draft.pool.run_timeout or 0.0)
+            limit = format_span(time_limit(draft.pool, session) or 0.0)
             draft.stop(session, f"time limit exceeded ({limit})", timeout=True)
 
 

@@ -3,7 +3,7 @@
 Below them are predicates about a session's state, and the times at which it changes by itself.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from gascity.model.names import parse_name
@@ -53,6 +53,7 @@ class Pool(NamedTuple):
     needed: int = 0  # number of agents that wait for it to start
     taken: frozenset[str] = frozenset()  # aliases in use by other agents
     typed: bool = True  # text can be typed into a terminal that is running
+    time_limits: Mapping[str, float] = {}  # of sessions whose run has another one than the others
 
 
 class NamedSlot(NamedTuple):
@@ -240,10 +241,16 @@ def idle_deadlines(pool: Pool, session: Session) -> Iterator[float]:
 
 def timeout_at(pool: Pool, session: Session) -> float | None:
     """Return when its run exceeds the time limit; a terminal has none."""
-    if pool.run_timeout is None or session.interactive or session.started is None:
+    limit = time_limit(pool, session)
+    if limit is None or session.interactive or session.started is None:
         return None
     going = session.run != 0 and session.state in (RUNNING, DRAINING)
-    return session.started + pool.run_timeout if going else None
+    return session.started + limit if going else None
+
+
+def time_limit(pool: Pool, session: Session) -> float | None:
+    """Return the time limit of a session's current run."""
+    return pool.time_limits.get(session.id, pool.run_timeout)
 
 
 def deadlines(pool: Pool, session: Session) -> Iterator[float]:

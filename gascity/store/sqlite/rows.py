@@ -16,6 +16,7 @@ _Record = TypeVar("_Record", bound=NamedTuple)
 _WORK_COLUMNS = tuple(name for name in Work._fields if name != "result")
 _RESULT = Work._fields.index("result")
 _RESERVED = Work._fields.index("reserved")
+_NO_REFLECTION = Work._fields.index("no_reflection")
 _DEPENDS_ON = Work._fields.index("depends_on")
 
 WORK = ", ".join((*_WORK_COLUMNS, "summary", "exit_code", "usage", "cost"))
@@ -60,6 +61,7 @@ def to_work(row: Row) -> Work:
         result = WorkResult(exit_code, summary, json.loads(usage) if usage else None, cost)
     values.insert(_RESULT, result)
     values[_RESERVED] = bool(values[_RESERVED])
+    values[_NO_REFLECTION] = bool(values[_NO_REFLECTION])
     depends_on = values[_DEPENDS_ON]
     values[_DEPENDS_ON] = tuple(depends_on.split(" ")) if depends_on else ()
     return Work._make(values)

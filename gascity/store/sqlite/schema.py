@@ -182,6 +182,8 @@ _VERSION_5 = (
     "ALTER TABLE work ADD COLUMN attempts_before INTEGER NOT NULL DEFAULT 0",
     "ALTER TABLE work ADD COLUMN failures_before INTEGER NOT NULL DEFAULT 0",
 )
+# Items that no reflection follows.
+_VERSION_6 = ("ALTER TABLE work ADD COLUMN no_reflection INTEGER NOT NULL DEFAULT 0",)
 
 # The first migration makes version 1 from an empty file, the next makes version 2 of it, and so on.
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
@@ -190,5 +192,6 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _VERSION_3,
     _VERSION_4,
     _VERSION_5,
+    _VERSION_6,
 )
 VERSION = len(MIGRATIONS)

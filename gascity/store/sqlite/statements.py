@@ -34,8 +34,9 @@ WORK_BY_KEY = f"SELECT {WORK} FROM work WHERE key = ?"
 LAST_WORK_NUMBER = "SELECT seq FROM sqlite_sequence WHERE name = 'work'"
 INSERT_WORK = (
     "INSERT INTO work (number, id, agent, title, body, status, priority, waiting, created, updated,"
-    " not_before, session, reserved, depends_on, sender, parent, depth, key, start_from)"
-    " VALUES (?, ?, ?, ?, ?, 'open', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    " not_before, session, reserved, depends_on, sender, parent, depth, key, start_from,"
+    " no_reflection)"
+    " VALUES (?, ?, ?, ?, ?, 'open', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 INSERT_DEPENDENCY = "INSERT INTO dependency (work, needs) VALUES (?, ?)"
 CLAIMABLE_WORK = f"SELECT {WORK} FROM work WHERE agent = ? AND {CLAIMABLE} {QUEUE_ORDER} LIMIT ?"

@@ -109,7 +109,7 @@ class SqliteStore:
                     *(number, id, new.agent, new.title, new.body, new.priority, waiting),
                     *(now, now, new.not_before, new.session, bool(new.session)),
                     *(" ".join(depends_on), new.sender, new.parent, new.depth, new.key or None),
-                    new.start_from,
+                    *(new.start_from, new.no_reflection),
                 ),
             )
             for needed in depends_on:

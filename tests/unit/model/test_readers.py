@@ -73,6 +73,8 @@ AGENT_READERS = {
     "limits.cost_per_day": "control/blocked.py:limits.cost_per_day",
     "limits.delegation_depth": "control/enqueue.py:settings.limits.delegation_depth",
     "limits.delegation_budget": "control/enqueue.py:settings.limits.delegation_budget",
+    "reflection": "control/reflection.py:settings.reflection",
+    "limits.reflection_timeout": "control/observe.py:limits.reflection_timeout",
     "limits.memory_chars": "prompts.py:settings.limits.memory_chars",
     "limits.delegation_self": "control/enqueue.py:settings.limits.delegation_self",
     "start_command": "control/blocked.py:settings.start_command",
