@@ -10,13 +10,14 @@ from gascity.cli.command import LazyGroup, json_command
 from gascity.cli.context import CommandContext, agent_option
 from gascity.cli.identity import access, visible_agent
 from gascity.cli.output import text_lines, time_ago, timestamp
-from gascity.cli.problems import city_error
 from gascity.cli.tables import Column, json_row
 from gascity.memory.catalogue import (
+    MOST_CHARS,
     NewNote,
     Notes,
     add_note,
     agent_notes,
+    checked_note,
     city_notes,
     find_note,
     own_directory,
@@ -29,7 +30,6 @@ from gascity.model.problems import Problem
 from gascity.source.disk import Disk
 
 PAGE = "how-to/memory"
-_MOST_CHARS = 65_536  # of one note
 _agent_option = agent_option("Agent whose notes are meant (default: the city's).")
 
 
@@ -201,29 +201,12 @@ def add(
     if from_stdin == (text is not None):
         raise click.UsageError("pass TEXT or --stdin")
     if from_stdin:
-        text = sys.stdin.buffer.read(4 * _MOST_CHARS + 1).decode("utf-8", "replace")
+        text = sys.stdin.buffer.read(4 * MOST_CHARS + 4).decode("utf-8", "replace")
     owner = _owner(context, agent)
-    note = new_note(text or "", title, tags, time.time())
+    note = checked_note(NewNote(text or "", timestamp(time.time()) or "", title, tags))
     path = add_note(context.root, owner.directory, note)
     name = path.rpartition("/")[2].removesuffix(".md")
     return context.output({"name": name, "path": path}, lambda: [f"Added {path}"])
-
-
-def new_note(text: str, title: str, tags: tuple[str, ...], now: float) -> NewNote:
-    """Return a note to write; CityError if it is empty, too long or has an invalid tag."""
-    if not text.strip():
-        raise city_error("empty-note", "the text of the note is empty", "pass a text")
-    if len(text) > _MOST_CHARS:
-        message = f"the note is too long: {len(text):,} characters (limit {_MOST_CHARS:,})"
-        raise city_error("too-large", message, "keep what matters, or write several notes")
-    if "\0" in text or "\n" in title.strip() or not (title.isprintable()):
-        message = "the text contains a NUL byte, or the title is not one line"
-        raise city_error("bad-note", message, "remove it")
-    for tag in tags:
-        if not tag.replace("-", "").replace("_", "").isalnum():
-            hint = "use letters, digits, - and _"
-            raise city_error("bad-note", f"invalid tag `{tag}`", hint)
-    return NewNote(text, timestamp(now) or "", title, tags)
 
 
 @json_command(

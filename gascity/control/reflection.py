@@ -9,29 +9,15 @@ from gascity.control.decide.outcome import RunOutcome
 from gascity.control.live_state import CONTROLLER, LiveState
 from gascity.control.run_config import AgentRunConfig
 from gascity.control.start import REFLECTION, SessionStarter
-from gascity.model.city import City
+from gascity.memory.reflection import reflection_text
 from gascity.model.work import CRASHED, DONE, DRAINING, IDLE, QUARANTINED, Run, Session, Work
 from gascity.render.ignored_settings import can_resume_run
 from gascity.render.run_output import RunOutput
-from gascity.source.disk import Disk
 
 
 def about(item: str) -> str:
     """Return what a run or nudge is about that follows an item."""
     return f"{REFLECTION} {item}"
-
-
-def reflection_text(city: City, file: str) -> str:
-    """Return the message: a file, or the section `## Reflection` of a profile; empty if none."""
-    disk = Disk(city.root)
-    text = (disk.read(disk.absolute(file)) or b"").decode("utf-8", "replace")
-    if file.rpartition("/")[2].startswith("profile."):
-        from gascity.model.profile import REFLECTION as TITLE
-        from gascity.model.profile import read_profile
-
-        section = read_profile(text).section(TITLE)
-        text = section.text if section is not None else ""
-    return text.strip()
 
 
 def follows(config: AgentRunConfig, work: Work, run: Run, before: Session) -> bool:

@@ -20,11 +20,12 @@ from gascity.source.catalogues import read_text
 from gascity.source.disk import Disk
 
 KIND = "memory"
+MOST_CHARS = 65_536  # of one note
 _MOST_TWINS = 1000  # notes of one day with the same title
 
 
 class Notes(NamedTuple):
-    """The notes that an agent gets, newest first; `shadowed` are those of farther catalogues."""
+    """The notes that an agent gets, newest first, and what is wrong with them."""
 
     notes: tuple[Note, ...]
     problems: tuple[Problem, ...] = ()
@@ -104,6 +105,27 @@ class NewNote(NamedTuple):
     at: str
     title: str = ""
     tags: Sequence[str] = ()
+
+
+def checked_note(note: NewNote) -> NewNote:
+    """Return a note; CityError if it is empty, too long or has an invalid title or tag."""
+    if not note.text.strip():
+        raise _refuse("empty-note", "the text of the note is empty", "pass a text")
+    if len(note.text) > MOST_CHARS:
+        message = f"the note is too long: {len(note.text):,} characters (limit {MOST_CHARS:,})"
+        raise _refuse("too-large", message, "keep what matters, or write several notes")
+    if "\0" in note.text:
+        raise _refuse("bad-note", "the text contains a NUL byte", "remove it")
+    if not note.title.isprintable():
+        raise _refuse("bad-note", "the title is not one line of text", "shorten it")
+    for tag in note.tags:
+        if not tag.replace("-", "").replace("_", "").isalnum():
+            raise _refuse("bad-note", f"invalid tag `{tag}`", "use letters, digits, - and _")
+    return note
+
+
+def _refuse(code: str, message: str, hint: str) -> CityError:
+    return CityError(Problem(code, message, None, hint))
 
 
 def add_note(root: str, directory: str, note: NewNote) -> str:

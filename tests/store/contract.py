@@ -35,6 +35,7 @@ class WorkContract:
             parent=first.id,
             depth=1,
             start_from=first.id,
+            no_reflection=True,
         )
         assert work == store.work(work.id)
         assert (work.id, work.agent, work.title, work.body) == ("rig-2", AGENT, "Mend it", "a body")
@@ -42,6 +43,7 @@ class WorkContract:
         assert (work.depends_on, work.not_before) == ((first.id,), 9.0)
         assert (work.sender, work.parent, work.depth) == ("s1", first.id, 1)
         assert (work.start_from, first.start_from) == (first.id, "")
+        assert (work.no_reflection, first.no_reflection) == (True, False)
         assert (work.attempts, work.failures, work.result, work.session) == (0, 0, None, "")
         assert store.work("w-99") is None
 

@@ -166,6 +166,7 @@ class MemoryStore:
                 parent=new.parent,
                 depth=new.depth,
                 start_from=new.start_from,
+                no_reflection=new.no_reflection,
             )
             memory.works[id] = work
             if new.key:

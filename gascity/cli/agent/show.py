@@ -16,7 +16,16 @@ from gascity.cli.context import (
     pass_context,
     reveal_option,
 )
-from gascity.cli.output import DIM, escape, printable, styled, text_lines, wrap, write_content
+from gascity.cli.output import (
+    DIM,
+    escape,
+    plural,
+    printable,
+    styled,
+    text_lines,
+    wrap,
+    write_content,
+)
 from gascity.cli.problems import Locator, problems_json
 from gascity.cli.tables import Column, fact_lines, json_row
 from gascity.model.city import Agent, City
@@ -82,6 +91,7 @@ def show_agent(
             "display_name": selected.settings.display_name,
             "model": selected.settings.model,
             "definition": "profile" if _profile(selected) else "directory",
+            "reflection": _reflection(city, selected, locator),
             "tools": _tools(selected),
             "prompt": _prompt_json(prompt),
             "fields": {name: setting_json(s, locator, revealed) for name, s in settings.items()},
@@ -97,7 +107,7 @@ def show_agent(
         if budget:
             yield from _budget_lines(context, selected, prompt, limits)
         if not rendered and not budget:
-            yield from _fact_lines(context, selected)
+            yield from _fact_lines(context, city, selected)
             yield from _tool_lines(selected)
             yield from _settings_lines(context, settings, locator, revealed)
             if project is not None and project.items:
@@ -119,7 +129,7 @@ def _tools(agent: Agent) -> dict[str, object]:
     return {"allow": allow, "deny": list(tools.deny), "ask": list(tools.ask)}
 
 
-def _fact_lines(context: CommandContext, agent: Agent) -> Iterator[str]:
+def _fact_lines(context: CommandContext, city: City, agent: Agent) -> Iterator[str]:
     settings, most = agent.settings, maximum(agent)
     finishes = "closes its work" if settings.session_state == "stateful" else "answers"
     facts = {
@@ -132,9 +142,33 @@ def _fact_lines(context: CommandContext, agent: Agent) -> Iterator[str]:
         "Sessions": f"{settings.min_active_sessions} to {'no limit' if most is None else most}",
         "Source": source_text(agent),
         "Definition": _profile(agent),
+        "Reflection": _reflection_fact(city, agent),
     }
     texts = [(name, fact or "") for name, fact in facts.items()]
     return fact_lines(texts, 15, context.width, "Agent", context.colour)
+
+
+def _reflection(city: City, agent: Agent, locator: Locator) -> dict[str, object] | None:
+    """Return where the message after each work item is written, and its length."""
+    file = agent.settings.reflection
+    if not file:
+        return None
+    from gascity.memory.reflection import reflection_text
+
+    place = agent.setting("reflection").place
+    inside = place is not None and place.file == file  # a section of a profile
+    line = locator.line_col(place)[0] if inside else 1
+    return {"file": file, "line": line, "chars": len(reflection_text(city, file))}
+
+
+def _reflection_fact(city: City, agent: Agent) -> str:
+    file = agent.settings.reflection
+    if not file:
+        return ""
+    from gascity.memory.reflection import reflection_text
+
+    lines = len(reflection_text(city, file).splitlines())
+    return f"{plural(lines, 'line')}, after each item"
 
 
 def _profile(agent: Agent) -> str:

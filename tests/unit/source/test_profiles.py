@@ -70,6 +70,7 @@ def test_settings_have_the_keys_of_agent_toml() -> None:
         "provider": "claude",
         "tools": {"allow": ["shell", "github/search"], "deny": []},
         "mcp_filter": {"allow": ["github", "playwright"]},
+        "reflection": "./profile.md",
     }
 
 

@@ -1,0 +1,51 @@
+"""`memory_add` and `memory_search`: the notes of the caller's own agent; a user's are the city's."""
+
+import time
+from typing import TYPE_CHECKING
+
+from gascity.control.tools.types import ToolCall
+
+if TYPE_CHECKING:
+    from gascity.model.city import Agent
+    from gascity.model.notes import Note
+
+_MOST_FOUND = 20
+
+
+def add_memory(call: ToolCall) -> dict[str, object]:
+    """Write a note; return its name and path."""
+    from gascity.memory.catalogue import NewNote, add_note, checked_note, own_directory
+
+    at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    tags = tuple(str(tag).removeprefix("#") for tag in call.arguments.get("tags", ()))
+    title = str(call.arguments.get("title", ""))
+    note = checked_note(NewNote(str(call.arguments["text"]), at, title, tags))
+    path = add_note(call.server.root, own_directory(_agent(call)), note)
+    return {"name": path.rpartition("/")[2].removesuffix(".md"), "path": path}
+
+
+def search_memory(call: ToolCall) -> dict[str, object]:
+    """Return the newest notes that contain all words of a query."""
+    from gascity.memory.catalogue import agent_notes, city_notes
+    from gascity.model.notes import matches
+    from gascity.source.disk import Disk
+
+    agent, disk = _agent(call), Disk(call.server.root)
+    found = city_notes(disk)
+    if agent is not None:
+        found = agent_notes(call.server.load().city, disk, agent)
+    words = str(call.arguments["query"]).split()
+    rows = [_row(note) for note in found.notes if matches(note, words)]
+    return {"memory": rows[:_MOST_FOUND], "more": len(rows) > _MOST_FOUND}
+
+
+def _agent(call: ToolCall) -> "Agent | None":
+    """Return the agent of the calling session; None for a user."""
+    if call.scope.is_user:
+        return None
+    config = call.server.load().agent(call.scope.agent)
+    return config.agent if config is not None else None
+
+
+def _row(note: "Note") -> dict[str, object]:
+    return {"name": note.name, "path": note.path, "tags": list(note.tags), "text": note.text}
