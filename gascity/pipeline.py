@@ -16,7 +16,6 @@ Rendering prompts (`prompts`), resolving MCP servers (`mcp`) and planning workin
 
 import os
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from typing import NamedTuple
 
 from gascity.compose.asset_dirs import (
@@ -171,17 +170,18 @@ def with_starter_knowledge(city: City, agents: Iterable[Agent]) -> list[Agent]:
     return [agent for agent in agents if not agent.broken and knowledge_type(agent) in types]
 
 
-def knowledge_types(city: City) -> set[str]:
+def knowledge_types(city: City, disk: Disk | None = None) -> set[str]:
     """Return the types that have starter knowledge: in the city, its packs, or built in.
 
     Most cities have none of their own, so this only lists directories.
     """
     places = [pack.root for pack in packs_of(city) if pack.accepted]
     roots = [os.path.join(city.root, place, KNOWLEDGE) for place in places]
-    types: set[str] = set()
+    disk = disk or Disk(city.root)
+    before, types = len(disk.problems), set[str]()
     for directory in (os.path.join(data_dir("system_agents"), BUILTIN_KNOWLEDGE), *roots):
-        with suppress(OSError):
-            types.update(name for name in os.listdir(directory) if name[0] not in "._")
+        types.update(name for name in disk.names(directory) if name[0] not in "._")
+    disk.take_problems(before)  # a file of that name belongs to the project
     return types
 
 

@@ -20,7 +20,7 @@ from gascity.model.city import Agent, City
 from gascity.model.ignored_keys import HUD
 from gascity.model.names import IMPLICIT, AgentName, did_you_mean
 from gascity.model.problems import Place, Problem, once_each, warning
-from gascity.pipeline import agent_skills, list_skills
+from gascity.pipeline import KNOWLEDGE, agent_skills, knowledge_types, list_skills
 from gascity.prompts import Machine, Prompts
 from gascity.providers.registry import provider_files
 from gascity.render.flags import (
@@ -120,6 +120,8 @@ def check_city(city: City, disk: Disk, machine: Machine) -> CityFindings:
         found.get(agent_directory(place), shared).append(problem)
     for agent in agents:
         shared += _dead_agents(city, agent)
+        found[agent.home.directory] += _unused_type(city, disk, agent)
+    shared += _delegation_problems(city)
     interfaces = _interfaces(city, sites, prompt_findings)
     dependent = set(_dependent(city, sites, shared, found))
     return CityFindings(
@@ -217,8 +219,12 @@ def _interfaces(
     interfaces: dict[str, list[Interface]] = {}
     for agent in city.agents:
         fragments = prompts[agent.name].fragments if agent.name in prompts else ()
-        interface = (str(agent.name), agent.settings.depends_on, workdirs.get(agent.name))
-        interfaces.setdefault(agent.home.directory, []).append((*interface, sorted(fragments)))
+        settings = agent.settings
+        names, depth = settings.agents_filter, settings.limits.delegation_depth
+        own = (str(agent.name), settings.depends_on, workdirs.get(agent.name), sorted(fragments))
+        takes = (settings.mode, settings.hidden, settings.suspended, settings.min_active_sessions)
+        gives = (names.allow, names.deny, depth, agent.broken)
+        interfaces.setdefault(agent.home.directory, []).append((*own, *takes, *gives))
     return interfaces
 
 
@@ -239,6 +245,26 @@ def _dependent(
     for agent in city.agents:  # a fragment there is in use if any prompt includes its name
         if "template-fragments" in agent.home.catalogues:
             yield agent.home.directory
+
+
+def _delegation_problems(city: City) -> list[Problem]:
+    """Return what is wrong with who may give work to whom; most cities set neither."""
+    settings = [agent.settings for agent in city.agents]
+    deep = any(each.limits.delegation_depth > 1 and each.agents_filter.allow for each in settings)
+    if not deep and all(each.mode != "subagent" for each in settings):
+        return []
+    from gascity.workdir.check_delegation import delegation_cycles, unreachable_agents
+
+    return [*delegation_cycles(city), *unreachable_agents(city)]
+
+
+def _unused_type(city: City, disk: Disk, agent: Agent) -> Iterator[Problem]:
+    """Yield a `type` for which there is no starter knowledge."""
+    kind = agent.settings.type
+    if kind and kind not in (known := knowledge_types(city, disk)):
+        message = f"`type` has no effect: there is no starter knowledge for `{kind}`"
+        hint = did_you_mean(kind, known) or f"write it to {KNOWLEDGE}/{kind}/"
+        yield warning("not-acted-on", message, agent.setting("type").place, hint)
 
 
 def _unknown_runtime(city: City, agent: Agent, known: frozenset[str]) -> Iterator[Problem]:

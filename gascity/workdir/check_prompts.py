@@ -30,6 +30,11 @@ def check_prompt(prompts: Prompts, agent: Agent) -> PromptFindings:
     failed = any(problem.is_error for problem in rendered.problems)
     if is_template(agent.settings.prompt) and not failed:
         problems += _undefined_variables(prompts, agent)
+    tools = agent.settings.tools
+    if not failed and (tools.deny or tools.allow is not None):
+        from gascity.workdir.check_denied_tools import denied_tools
+
+        problems += denied_tools(prompts.city, agent, rendered)
     return PromptFindings(tuple(problems), rendered.fragments | _included_by(prompts, agent))
 
 

@@ -47,7 +47,8 @@ def _hold(city: RunningCity) -> int:
 
 
 def _reflected(city: RunningCity) -> Event:
-    return city.until(lambda: next(iter(city.store.events(types=("work.reflected",))), None))
+    city.until(lambda: city.store.events(types=("work.reflected",)))
+    return city.store.events(types=("work.reflected",))[0]
 
 
 def _runs(city: RunningCity) -> list[Run]:

@@ -1,4 +1,4 @@
-"""`memory_add` and `memory_search`: the notes of the caller's own agent; a user's are the city's."""
+"""`memory_add` and `memory_search`: notes of the caller's own agent; for a user, of the city."""
 
 import time
 from typing import TYPE_CHECKING
