@@ -163,3 +163,18 @@ def test_tools_work_while_no_controller_runs(city: RunningCity) -> None:
     assert city.run("stop", "--keep-sessions").code == 0
     go.touch()
     city.until(lambda: '"agentId":"ally"' in city.log(id))
+
+
+def test_a_session_writes_and_finds_the_notes_of_its_own_agent(city: RunningCity) -> None:
+    note = {"text": "The tide is low.", "title": "Tides", "tags": ["sea"]}
+    added = call(city, "memory_add", note)["structuredContent"]
+    assert added["path"].startswith("agents/lead/memory/2")
+    assert "tags: [sea]" in (city.root / added["path"]).read_text()
+    found = call(city, "memory_search", {"query": "TIDE low"})["structuredContent"]
+    assert [(row["name"], row["tags"]) for row in found["memory"]] == [(added["name"], ["sea"])]
+    assert call(city, "memory_search", {"query": "tide"}, agent="ally")["structuredContent"] == {
+        "memory": [],
+        "more": False,
+    }
+    refused = call(city, "memory_add", {"text": " "})
+    assert (refused["isError"], refused["content"][0]["text"][:10]) == (True, "empty-note")
