@@ -156,7 +156,7 @@ def new_agent(
         refuse_links(root, f"{directory}/prompt.md")
         create_directory(directory, {file: text.encode() for file, text in files.items()})
     created = [f"agents/{name}/{file}" for file in files]
-    created += _starter_knowledge(context, name)
+    created += _starter_knowledge(context, name) if kind else []
     next_step = f"Next: edit {created[0]}, then `city agent show {name}`"
     return context.output(
         {"name": name, "created": created},
