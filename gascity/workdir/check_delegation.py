@@ -1,9 +1,9 @@
 """Finds agents that can delegate in a circle, and agents that no caller can give work to."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from fnmatch import fnmatchcase
+from collections.abc import Iterator, Mapping
 
 from gascity.model.city import Agent, City
+from gascity.model.layers import CITY_DEFAULTS, PACK_DEFAULTS
 from gascity.model.names import allowed, may_sling
 from gascity.model.problems import Place, Problem, warning
 
@@ -21,14 +21,13 @@ def delegation_cycles(city: City) -> Iterator[Problem]:
     """Yield each circle of agents that name one another in `agents_filter.allow`.
 
     Such work is refused when it is slung (`delegation-cycle`), so one of the names is a mistake.
-    Only names that a user wrote count, not `*`, and only circles within `limits.delegation_depth`.
+    Only names count that were written for these agents: not globs, and not defaults for all agents,
+    which say nothing about a pair of them. The circle must be within `limits.delegation_depth`.
     """
-    senders = [a for a in city.agents if not a.broken and a.settings.agents_filter.allow]
-    if not any(agent.settings.limits.delegation_depth > 1 for agent in senders):
-        return
-    targets = _named_targets(city, senders)
+    named = _named_agents(city)
+    targets = {name: agents for name, (_, agents) in named.items()}
     seen: set[frozenset[str]] = set()
-    for agent in senders:
+    for agent, _ in named.values():
         circle = _shortest_circle(agent, targets)
         members = frozenset(str(each.name) for each in circle)
         if circle and members not in seen:
@@ -36,43 +35,45 @@ def delegation_cycles(city: City) -> Iterator[Problem]:
             yield _cycle_problem([*circle, agent])
 
 
-def _named_targets(city: City, senders: Iterable[Agent]) -> Callable[[Agent], list[Agent]]:
-    """Return a function that returns the agents an agent names; each pattern is matched once."""
-    takers = [(agent, _names(agent)) for agent in city.agents if _takes_work_of_agents(agent)]
-    matched: dict[str, list[Agent]] = {}
-    wanted = {p for agent in senders for p in agent.settings.agents_filter.allow or () if p != "*"}
-    for pattern in wanted:
-        matched[pattern] = [
-            agent for agent, names in takers if any(fnmatchcase(name, pattern) for name in names)
-        ]
-
-    def targets(agent: Agent) -> list[Agent]:
-        names = agent.settings.agents_filter.allow or ()
-        found = {str(t.name): t for pattern in names for t in matched.get(pattern, ())}
+def _named_agents(city: City) -> dict[str, tuple[Agent, list[Agent]]]:
+    """Return the agents with a filter of their own, and the agents that each of them names."""
+    by_name: dict[str, list[Agent]] = {}
+    for agent in city.agents:
+        if _takes_work_of_agents(agent):
+            for name in dict.fromkeys(_names(agent)):
+                by_name.setdefault(name, []).append(agent)
+    named = {}
+    for agent in city.agents:
+        filter = agent.settings.agents_filter
+        if agent.broken or not filter.allow:
+            continue
+        if agent.setting("agents_filter.allow").kind in (PACK_DEFAULTS, CITY_DEFAULTS):
+            continue
+        found = {str(t.name): t for name in filter.allow for t in by_name.get(name, ())}
         found.pop(str(agent.name), None)  # `limits.delegation_self` decides about itself
-        return [t for t in found.values() if allowed(_names(t), agent.settings.agents_filter)]
+        targets = [target for target in found.values() if allowed(_names(target), filter)]
+        named[str(agent.name)] = (agent, targets)
+    return named
 
-    return targets
 
-
-def _shortest_circle(start: Agent, targets: Callable[[Agent], list[Agent]]) -> list[Agent]:
+def _shortest_circle(start: Agent, targets: Mapping[str, list[Agent]]) -> list[Agent]:
     """Return the agents of the shortest way back to `start` that the depth limits allow."""
     before: dict[str, Agent] = {}
     layer, depth = [start], 1
-    agents: Mapping[str, Agent] = {str(start.name): start}
+    reached = {str(start.name)}
     while layer:
         following: dict[str, Agent] = {}
         for agent in layer:
             if agent.settings.limits.delegation_depth < depth:
                 continue
-            for target in targets(agent):
+            for target in targets.get(str(agent.name), ()):
                 name = str(target.name)
                 if target.name == start.name:
                     return _way(start, agent, before)
-                if name not in agents and name not in following:
+                if name not in reached:
+                    reached.add(name)
                     following[name] = target
                     before[name] = agent
-        agents = {**agents, **following}
         layer, depth = list(following.values()), depth + 1
     return []
 

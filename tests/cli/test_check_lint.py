@@ -35,7 +35,7 @@ _DENIED = _lists("two").replace("[limits]", 'deny = ["two"]\n[limits]')
     ("one", "two", "three", "way"),
     [
         pytest.param(_lists("two"), _lists("one"), "", "`one` → `two` → `one`", id="two"),
-        pytest.param(_lists("t*"), _lists("on?"), "", "`one` → `two` → `one`", id="globs"),
+        pytest.param(_lists("t*"), _lists("on?"), "", "", id="globs"),
         pytest.param(
             _lists("two", depth=3),
             _lists("three", depth=3),
