@@ -124,6 +124,7 @@ RULES = {
     "set": Rule(NONE, FILES),
     "edit": Rule(NONE, FILES),
     "check": Rule(NONE, FILES),
+    "diff": Rule(NONE, FILES),
     "plan": Rule(NONE, FILES),
     "apply": Rule(NONE, FILES),
     "undo": Rule(NONE, FILES),

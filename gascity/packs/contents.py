@@ -198,13 +198,13 @@ def _bad_size(blob: Blob) -> list[Rejection]:
 
 def _bad_name(raw: bytes) -> list[Rejection]:
     """Reject names that are dangerous on this or another system."""
-    error = _name_error(raw)
+    error = name_error(raw)
     if not error:
         return []
     return [Rejection("pack-hostile-path", f"`{_plain(os.fsdecode(raw))}` {error}")]
 
 
-def _name_error(raw: bytes) -> str:
+def name_error(raw: bytes) -> str:
     try:
         path = raw.decode()
     except UnicodeDecodeError:
@@ -249,13 +249,13 @@ def bad_links(targets: Mapping[str, bytes]) -> list[Rejection]:
             rejected.append(
                 Rejection("pack-hostile-path", f"`{_plain(path)}` is a link that cannot be created")
             )
-        elif _leads_out(path, links):
+        elif leads_out(path, links):
             message = f"`{_plain(path)}` leads out of the pack, to {_plain(target)}"
             rejected.append(Rejection("link-leaves-pack", message))
     return rejected
 
 
-def _leads_out(path: str, links: Mapping[str, str]) -> bool:
+def leads_out(path: str, links: Mapping[str, str]) -> bool:
     """Does a link leave the pack, if it is followed as the kernel does?
 
     `here` is the path walked so far; `ahead` is a stack of the parts still to walk, because the
