@@ -131,8 +131,8 @@ def compare_with(
     wanted: Callable[[Agent], bool] = lambda _: True,
 ) -> CityChange:
     """Compare a city with a revision of it; `wanted` selects agents."""
-    with _opened(city, revision, environ) as old:
-        before = _CityFacts(old, machine, _path_replacer(old, city))
+    with _opened(city, revision, environ) as (old, top):
+        before = _CityFacts(old, machine, _path_replacer(old, city, {top: revision.top}))
         after = _CityFacts(city, machine, str)
         agents = _compare_agents(before, after, wanted)
         packs = _compare_packs(read_lock(before.disk), read_lock(after.disk))
@@ -142,8 +142,13 @@ def compare_with(
 
 
 @contextmanager
-def _opened(city: City, revision: Revision, environ: Mapping[str, str]) -> Iterator[City]:
-    """Open the city of a revision in a temporary directory, which is removed at the end."""
+def _opened(
+    city: City, revision: Revision, environ: Mapping[str, str]
+) -> Iterator[tuple[City, str]]:
+    """Open the city of a revision in a temporary directory, which is removed at the end.
+
+    The directory, which is returned too, stands for the repository.
+    """
     from shutil import copy2, copytree
     from tempfile import TemporaryDirectory
 
@@ -161,12 +166,12 @@ def _opened(city: City, revision: Revision, environ: Mapping[str, str]) -> Itera
                 copytree(source, target, symlinks=True)
             else:
                 copy2(source, target)
-        yield open_city(root, environ)
+        yield open_city(root, environ), top
 
 
-def _path_replacer(old: City, new: City) -> Callable[[str], str]:
+def _path_replacer(old: City, new: City, repository: Mapping[str, str]) -> Callable[[str], str]:
     """Return a function that replaces paths of the temporary directory in a text."""
-    paths = {os.path.realpath(old.root): new.root}
+    paths = {**repository, old.root: new.root}
     now = {rig.name: rig.path for rig in new.rigs}
     for rig in old.rigs:
         known = now.get(rig.name)
@@ -204,18 +209,24 @@ class _CityFacts:
         tools = agent.settings.tools
         overlay = self._overlays.of(agent, lambda _: False)
         return AgentFacts(
-            settings=agent.all_settings(),
+            settings={
+                name: setting._replace(value=_with_paths(setting.value, self._replace))
+                for name, setting in agent.all_settings().items()
+            },
             prompt=self._replace(prompt.text),
             spans=tuple(
-                (piece, self._replace(prompt.text[piece.start : piece.end]))
+                (
+                    piece._replace(file=self._replace(piece.file)),
+                    self._replace(prompt.text[piece.start : piece.end]),
+                )
                 for piece in prompt.pieces
             ),
             skills={
-                found.skill.name: Fact(self._skill_hash(found.skill.path), found.skill.path)
+                found.skill.name: self._fact(self._skill_hash(found.skill.path), found.skill.path)
                 for found in list_skills(self.city, self.disk, agent)
             },
             servers={
-                server.name: Fact(self._server(server), server.file)
+                server.name: self._fact(self._server(server), server.file)
                 for server in self._servers.of(agent).servers
             },
             files={

@@ -45,12 +45,12 @@ def find_revision(root: str, name: str, environ: Mapping[str, str]) -> Revision:
         top = toplevel(root, environ)
         if top is None:
             message = f"{root} is not in a git repository, so there is no other revision of it"
-            raise CityError(Problem("no-repository", message, None, "run `git init` and commit"))
+            raise CityError(Problem("unknown-revision", message, None, "run `git init` and commit"))
         repository = Repository(common_dir(root, environ), environ)
         arguments = ["rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}"]
         commit = run(arguments, root, environ, allowed=(0, 1, 128)).line
     except GitError as error:
-        raise CityError(Problem("git-failed", str(error), None, None)) from error
+        raise CityError(Problem("git-failed", str(error))) from error
     if not commit:
         message = f"there is no commit `{name}` in {top}"
         hint = "name a commit, a branch or a tag; to list commits: `git log --oneline`"
@@ -153,7 +153,7 @@ def _kind(mode: str) -> str:
 
 
 def _too_large(what: str, most: int) -> CityError:
-    return CityError(Problem("too-large", f"the {what} has more than {most:,} files", None, None))
+    return CityError(Problem("too-large", f"the {what} has more than {most:,} files"))
 
 
 def _join(base: str, path: str) -> str:

@@ -281,6 +281,26 @@ MEMORY_UPDATE = {
         }
     ],
     "written": [str],
+_CHANGE = OneOf("added", "removed", "changed")
+_NAMED_CHANGE = {"name": str, "change": _CHANGE, "source": str}
+DIFF = {
+    "revision": str,
+    "from": str,
+    "agents": [
+        {
+            "name": str,
+            "change": _CHANGE,
+            "fields": [
+                {"name": str, "old": ANYTHING, "new": ANYTHING, "file": TEXT, "line": NUMBER}
+            ],
+            "prompt": ANYTHING,
+            "skills": [_NAMED_CHANGE],
+            "servers": [_NAMED_CHANGE],
+            "files": [_NAMED_CHANGE],
+            "tools": {"gained": [str], "lost": [str]},
+        }
+    ],
+    "packs": [{"binding": str, "source": str, "old": TEXT, "new": TEXT}],
     "problems": [PROBLEM],
 }
 
