@@ -187,6 +187,18 @@ def _path_replacer(old: City, new: City, repository: Mapping[str, str]) -> Calla
     return replace
 
 
+def _with_paths(value: object, replace: Callable[[str], str]) -> object:
+    """Return a setting's value with the paths in its texts replaced."""
+    match value:
+        case str():
+            return replace(value)
+        case tuple():
+            return tuple(_with_paths(item, replace) for item in value)
+        case Mapping():
+            return {key: _with_paths(item, replace) for key, item in value.items()}
+    return value
+
+
 def _absolute(root: str, path: str) -> str:
     return os.path.normpath(os.path.join(root, path))
 
@@ -230,12 +242,16 @@ class _CityFacts:
                 for server in self._servers.of(agent).servers
             },
             files={
-                wanted.path: Fact(self._content(wanted), wanted.source) for wanted in overlay.wanted
+                wanted.path: self._fact(self._content(wanted), wanted.source)
+                for wanted in overlay.wanted
             },
             allow=frozenset(("*",) if tools.allow is None else tools.allow),
             deny=frozenset(tools.deny),
             secrets=frozenset(agent_secrets(agent.settings.env).values()),
         )
+
+    def _fact(self, value: object, source: str) -> Fact:
+        return Fact(value, self._replace(source))
 
     def _server(self, server: McpServer) -> object:
         """Return what the server does, without where it is defined."""
