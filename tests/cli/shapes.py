@@ -281,6 +281,7 @@ MEMORY_UPDATE = {
         }
     ],
     "written": [str],
+}
 _CHANGE = OneOf("added", "removed", "changed")
 _NAMED_CHANGE = {"name": str, "change": _CHANGE, "source": str}
 DIFF = {
