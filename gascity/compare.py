@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from gascity.files import write_new
 from gascity.mcp.servers import ServerResolver
 from gascity.mcp.types import McpServer
 from gascity.model.city import Agent, City
@@ -156,8 +157,8 @@ def _opened(
         top = os.path.realpath(scratch)
         root = write_revision(revision, top)
         # Rigs at `.` look up their default branch here.
-        with open(f"{top}/.git", "w", encoding="utf-8", errors="surrogateescape") as file:
-            file.write(f"gitdir: {revision.repository.directory}\n")
+        link = os.fsencode(f"gitdir: {revision.repository.directory}\n")
+        write_new(f"{top}/.git", (link,), 0o600, durable=False)
         for name in _LOCAL:
             source, target = f"{city.root}/{name}", f"{root}/{name}"
             if os.path.lexists(target) or not os.path.exists(source):

@@ -39,9 +39,9 @@ _COMMIT = 12  # characters of a commit's hash in text
 def diff_city(
     context: CommandContext, revision: str, agent: str | None, markdown: bool, exit_code: bool
 ) -> int:
-    """Show how agents changed since a git revision (default: HEAD).
+    """Show how agents changed since a git revision.
 
-    Compares settings, prompts, skills, MCP servers, overlay files, tools and packs. Reads the
+    REV is a commit, a branch or a tag (default: HEAD). Compares settings, prompts, skills, MCP servers, overlay files, tools and packs. Reads the
     revision from git; nothing is checked out or fetched.
     """
     from gascity.compare import compare_with
