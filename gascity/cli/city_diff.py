@@ -41,8 +41,9 @@ def diff_city(
 ) -> int:
     """Show how agents changed since a git revision.
 
-    REV is a commit, a branch or a tag (default: HEAD). Compares settings, prompts, skills, MCP servers, overlay files, tools and packs. Reads the
-    revision from git; nothing is checked out or fetched.
+    REV is a commit, a branch or a tag (default: HEAD). Compares settings, prompts, skills, MCP
+    servers, overlay files, tools and packs. Reads the revision from git; nothing is checked out or
+    fetched.
     """
     from gascity.compare import compare_with
     from gascity.packs.revision import find_revision
