@@ -28,6 +28,7 @@ _STRINGS: Schema = {"type": "array", "items": {"type": "string"}}
 _KINDS: Mapping[Kind, Schema] = {
     Kind.STRING: {"type": "string"},
     Kind.PATH: {"type": "string"},
+    Kind.COLOR: {"type": "string", "pattern": "^(#[0-9a-fA-F]{6}|[A-Za-z]+)$"},
     Kind.DURATION: {"type": "string", "pattern": r"^([0-9]+(\.[0-9]+)?(ms|s|m|h|d|w))+$"},
     Kind.INTEGER: {"type": "integer"},
     Kind.NUMBER: {"type": "number"},
@@ -75,6 +76,8 @@ def _field(field: Field, edit: Edit) -> Schema:
         schema["enum"] = list(field.choices)
     if field.minimum is not None:
         schema["minimum"] = field.minimum
+    if field.maximum is not None:
+        schema["maximum"] = field.maximum
     if field.default is not None and field.default not in ((), {}):
         schema["default"] = field.default
     return schema

@@ -51,6 +51,7 @@ _VARIABLES = {"mcp": "MCP_SERVER"}
 _TYPES = {
     Kind.STRING: "str",
     Kind.PATH: "str",
+    Kind.COLOR: "str",
     Kind.INTEGER: "int",
     Kind.NUMBER: "float",
     Kind.BOOLEAN: "bool",

@@ -9,13 +9,22 @@ from gascity.resources import package_dir
 
 
 def agent_file(
-    agent: Agent, prompt: str, provider: Provider, *, prefix: str = "", kind: str = INTERACTIVE
+    agent: Agent,
+    prompt: str,
+    provider: Provider,
+    *,
+    prefix: str = "",
+    kind: str = INTERACTIVE,
+    own: bool = False,
 ) -> AgentFile:
-    """Return the file of an agent with this prompt, in the provider's format."""
+    """Return the file of an agent with this prompt, in the provider's format.
+
+    `own`: for the agent's own sessions, not for other agents or users.
+    """
     template = _template(provider.facts.agents.format or "")
     providers = provider_files()[0]
     return render_agent_file(
-        agent, prompt, provider, template, prefix=prefix, kind=kind, providers=providers
+        agent, prompt, provider, template, prefix=prefix, kind=kind, providers=providers, own=own
     )
 
 

@@ -7,7 +7,6 @@ from gascity.cli.command import LazyGroup, json_command
 from gascity.cli.context import CommandContext, agent_option
 from gascity.cli.scope import directories, load_scope
 from gascity.cli.tables import Column, json_row
-from gascity.compose.asset_dirs import BUILT_IN_ORIGIN
 from gascity.model.plan import KEEP
 from gascity.workdir.decide.context import Choices
 
@@ -29,8 +28,7 @@ _OVERLAY_COLUMNS: tuple[Column[_OverlayFile], ...] = (
     Column("layer", lambda file: file.layer, "LAYER"),
     Column("provider", lambda file: file.provider or None, "PROVIDER"),
     Column("mode", lambda file: f"{file.mode:04o}", "MODE"),
-    # The path of a built-in file in the installed package says nothing.
-    Column("", str, "SOURCE", lambda f: "" if f.layer == BUILT_IN_ORIGIN else f.source),
+    Column("", str, "SOURCE", lambda file: file.source),
 )
 
 

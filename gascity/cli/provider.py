@@ -266,7 +266,7 @@ def _check_agent(context: CommandContext, name: str, reference: str) -> list[Che
         rows.append(
             _compare("skills", _single_names(expected.skills), provider, listings.of("skills"))
         )
-    return [*rows, *_agents(provider, listings)]
+    return [*rows, *_agents(provider, listings, expected.agents)]
 
 
 def _servers(
@@ -288,11 +288,14 @@ def _servers(
     return _compare("mcp", _single_names(wanted), provider, listings.of("mcp"))
 
 
-def _agents(provider: Provider, listings: "ProviderCli") -> Iterator[CheckResult]:
-    """Check that the program loads the agent files that overlays put into the directory."""
+def _agents(
+    provider: Provider, listings: "ProviderCli", planned: frozenset[str]
+) -> Iterator[CheckResult]:
+    """Check that the program loads the agent files in the directory, and the planned ones."""
     from gascity.providers.listing import agent_files
 
     files = agent_files(provider, listings.workdir)
+    files += [names for names in _single_names(planned) if not any(names & f for f in files)]
     if files or provider.facts.listing.agents:
         yield _compare("agents", files, provider, listings.of("agents"))
 

@@ -24,7 +24,7 @@ from gascity.cli.scope import (
 from gascity.cli.session.find import find_session, refuse_both, session_option
 from gascity.compose.asset_dirs import BUILT_IN_ORIGIN
 from gascity.mcp.delivery import LAUNCH
-from gascity.model.plan import KEEP, REMOVE, WRITE, Step
+from gascity.model.plan import GENERATED, KEEP, REMOVE, WRITE, Step
 from gascity.model.problems import Problem
 from gascity.pipeline import with_starter_knowledge
 from gascity.workdir.decide.context import Choices
@@ -155,8 +155,9 @@ def step_line(step: Step) -> str:
     """Return a step as text: operation, path, source, reason."""
     parts = [f"{step.op:<8} {step.path}"]
     if step.op not in (KEEP, REMOVE) and step.source:
-        builtin = step.layer == BUILT_IN_ORIGIN  # its path in the installed package says nothing
-        parts.append("  (built-in)" if builtin else f"  ({step.layer}: {step.source})")
+        # The path of a built-in file in the installed package says nothing.
+        bare = step.layer in (BUILT_IN_ORIGIN, GENERATED)
+        parts.append(f"  ({step.layer})" if bare else f"  ({step.layer}: {step.source})")
     if step.reason:
         parts.append(f" ({step.reason})" if step.op in (KEEP, REMOVE) else f": {step.reason}")
     return "".join(parts)

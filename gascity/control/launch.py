@@ -82,7 +82,7 @@ def make_run_spec(
         pending = pending._replace(session=session, resume=False)
     place = partial(paths.handed, root, session.id, session.generation)
     expand = _expander(config, pending, prepared)
-    invocation = _invocation(config, pending, prepared, place, expand)
+    invocation = _invocation(config, pending, prepared, place, expand, env)
     problems = (*invocation.problems, *ignored_scope(config.agent))
     wrong = [problem for problem in as_required(config.city, problems) if problem.is_error]
     if wrong:
@@ -164,6 +164,7 @@ def _invocation(
     prepared: PreparedSession,
     place: Callable[[str], str],
     expand: Text,
+    env: Mapping[str, str],
 ) -> Invocation:
     if config.provider is None:
         raise CityError(Problem("unknown-provider", f"there is no `{config.agent.provider}`"))
@@ -180,6 +181,7 @@ def _invocation(
         resume=pending.resume,
         extra=prepared.launch,
         file_path=place,
+        environ=env,
     )
 
 

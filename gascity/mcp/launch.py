@@ -14,6 +14,8 @@ class LaunchArguments(NamedTuple):
     args: tuple[str, ...]
     env: Mapping[str, str]
     servers: tuple[str, ...] = ()  # that the launch gets, by name
+    file_prompt: str | None = None  # the prompt in the session's own agent file, if it has one
+    agent_name: str = ""  # of the session's own agent, if another one has its usual name
 
 
 def launch_arguments(

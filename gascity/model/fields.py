@@ -32,6 +32,7 @@ class Kind(Enum):
     STRING_MAP = "a table of strings"
     ANY_MAP = "a table"
     PATH = "a path"
+    COLOR = '"#rrggbb" or a word'
     TABLES = "an array of tables"
     ANY = "any value"
 
@@ -47,6 +48,7 @@ class Field(NamedTuple):
     choices: tuple[str, ...] = ()
     minimum: int | None = None
     required: bool = False
+    maximum: int | None = None
 
 
 class Edit(Enum):
@@ -229,12 +231,26 @@ AGENT = table(
             {},
             Merge.OVERLAY,
         ),
-        Field("options", Kind.ANY_MAP, "Passed to the provider unchanged.", {}, Merge.OVERLAY),
-        Field("temperature", Kind.NUMBER, "Sampling temperature of the model.", minimum=0),
-        Field("top_p", Kind.NUMBER, "Nucleus sampling of the model.", minimum=0),
+        Field(
+            "options",
+            Kind.ANY_MAP,
+            "Keys for its agent file; a table of a provider's name is only for that provider.",
+            {},
+            Merge.OVERLAY,
+        ),
+        Field(
+            "temperature", Kind.NUMBER, "Sampling temperature of the model.", minimum=0, maximum=2
+        ),
+        Field("top_p", Kind.NUMBER, "Nucleus sampling of the model.", minimum=0, maximum=1),
         Field("steps", _I, "Maximum number of turns before it must answer.", minimum=1),
-        Field("variant", _S, "Variant of the model, as the provider spells it."),
-        Field("color", _S, "Color in user interfaces: `#rrggbb` or a word."),
+        Field("variant", _S, "Variant of the model: the provider's option `effort`."),
+        Field("color", Kind.COLOR, "Color in user interfaces: `#rrggbb` or a word."),
+        Field(
+            "native_subagents",
+            _L,
+            "Globs of agents to write next to it as the provider's own subagents.",
+            (),
+        ),
         # Permissions
         Field("tools.allow", _L, "Tools it may use: name, name(glob), server/tool or *."),
         Field("tools.deny", _L, "Tools it must not use; layers only add to it.", (), Merge.GROW),

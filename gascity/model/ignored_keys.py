@@ -10,12 +10,6 @@ from collections.abc import Mapping
 # Of agents, wherever their settings are written.
 AGENT_IGNORED: Mapping[str, str] = {
     "lifecycle": "headless runs end by themselves, and terminals run until they are stopped",
-    "options": "no provider takes free options; use option_defaults or args",
-    "temperature": "providers take it only from agent files, which are not written yet",
-    "top_p": "providers take it only from agent files, which are not written yet",
-    "steps": "providers take it only from agent files, which are not written yet",
-    "variant": "use option_defaults.effort",
-    "color": "it is not used",
     "process_names": "processes are identified by their id",
     "tools.exposure": "MCP servers are always offered as tools",
     "capabilities.allow": "tools do not report their capabilities",

@@ -33,6 +33,9 @@ WORKTREE, WRITE, MAKE_LINK, MERGE, REMOVE, KEEP = (
 )
 
 
+GENERATED = "generated"  # layer of files that city makes from settings
+
+
 class ServerEntry(NamedTuple):
     """One MCP server in a provider's native format.
 

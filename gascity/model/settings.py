@@ -125,6 +125,7 @@ class AgentSettings(SettingsRecord):
     steps: int | None = None
     variant: str | None = None
     color: str | None = None
+    native_subagents: tuple[str, ...]
     tools: AgentTools
     capabilities: Filter
     skills_filter: Filter
@@ -195,6 +196,7 @@ class ProviderHeadless(SettingsRecord):
     resume_flag: str | None = None
     session_id_flag: str | None = None
     new_args: tuple[str, ...]
+    max_turns_flag: str | None = None
     output: str = "text"
 
 
@@ -231,6 +233,14 @@ class ProviderAgents(SettingsRecord):
     format: Literal["markdown", "toml", "json"] | None = None
     file: str | None = None
     body: str | None = None
+    deliver: Literal["launch", "file", "none"] = "none"
+    launch_flag: tuple[str, ...]
+    launch_default: str | None = None
+    launch_env: Mapping[str, str]
+    launch_key: tuple[str, ...]
+    also_reads: tuple[str, ...]
+    modes: Mapping[str, object]
+    subagents: bool = False
     free_keys: bool = False
     option_keys: tuple[str, ...]
     keys: Mapping[str, str]

@@ -33,6 +33,7 @@ _CARRIED = (
     "permission_mode",
 )
 _MODE = "permission_mode"
+_FOR_OTHERS = ("mode", "hidden")  # which agents may call it
 
 
 class AgentFile(NamedTuple):
@@ -77,6 +78,7 @@ def render_agent_file(
     prefix: str = "",
     kind: str = INTERACTIVE,
     providers: Collection[str] = (),
+    own: bool = False,
 ) -> AgentFile:
     """Return the file of an agent for a provider, which need not be the agent's own.
 
@@ -85,7 +87,7 @@ def render_agent_file(
     """
     facts = provider.facts.agents
     name = agent_file_name(str(agent.name), prefix)
-    keys = agent_keys(agent, provider, name, prefix=prefix, kind=kind, providers=providers)
+    keys = agent_keys(agent, provider, name, prefix=prefix, kind=kind, providers=providers, own=own)
     values = dict(keys.values)
     if facts.format != "markdown":
         values[facts.body or "prompt"] = prompt
@@ -101,16 +103,20 @@ def agent_keys(
     prefix: str = "",
     kind: str = INTERACTIVE,
     providers: Collection[str] = (),
+    own: bool = False,
 ) -> AgentKeys:
     """Return the keys of an agent's file, without the prompt.
 
-    `providers` are the names for which `options` may have a table of their own.
+    `providers` are the names for which `options` may have a table of their own. `own`: for the
+    agent's own sessions. It then has no mode and is not hidden, because a provider may start
+    another agent in place of a subagent.
     """
     facts = provider.facts.agents
     fields = _Fields(agent, provider, name, prefix)
-    values = {key: fields.value(field) for field, key in facts.keys.items()}
+    skipped = _FOR_OTHERS if own else ()
+    values = {key: fields.value(field) for field, key in facts.keys.items() if field not in skipped}
     values = {key: value for key, value in values.items() if value is not None}
-    tools = native_tools(provider, agent, kind)
+    tools = native_tools(provider, agent, kind, own=own)
     values |= tools.keys
     lost = [*fields.lost(), *tools.lost]
     reason = f"agent files of {fields.product} have no such key"

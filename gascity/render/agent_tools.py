@@ -15,6 +15,7 @@ from gascity.render.flags import HEADLESS, allowed_tools, is_restricted
 from gascity.render.tool_words import (
     ALL,
     NEUTRAL,
+    ToolSyntax,
     fill_server,
     is_glob,
     neutral_names,
@@ -49,11 +50,15 @@ class _Tool(NamedTuple):
     pattern: str = ""
 
 
-def native_tools(provider: Provider, agent: Agent, kind: str) -> NativeTools:
-    """Return the tools of an agent for one kind of run. A headless run cannot ask, so it denies."""
+def native_tools(provider: Provider, agent: Agent, kind: str, *, own: bool = False) -> NativeTools:
+    """Return the tools of an agent for one kind of run. A headless run cannot ask, so it denies.
+
+    `own`: the file of a session's own agent, whose command line also has the flags for tools. They
+    limit the parts of a tool that a list cannot express.
+    """
     if not is_restricted(agent):
         return NativeTools()
-    scope = _Scope(provider, agent, kind)
+    scope = _Scope(provider, agent, kind, ToolSyntax(provider, kind) if own else None)
     style = provider.facts.agents.tools.style
     if not style:
         reason = f"agent files of {scope.product} cannot limit tools"
@@ -69,8 +74,11 @@ def _position(lost: Lost) -> int:
 class _Scope:
     """The words of one agent's `[tools]`, and what was lost while they were translated."""
 
-    def __init__(self, provider: Provider, agent: Agent, kind: str) -> None:
+    def __init__(
+        self, provider: Provider, agent: Agent, kind: str, flags: ToolSyntax | None
+    ) -> None:
         tools = agent.settings.tools
+        self.flags = flags
         self.provider = provider
         self.facts = provider.facts.agents.tools
         self.product = provider.facts.display_name or provider.name
@@ -150,8 +158,15 @@ class _Scope:
         for word in words:
             for tool in self._tools(word):
                 listed = any(_covers(name, tool.name) for name in names)
-                if tool.name in parts or (tool.pattern and listed):
+                is_part = tool.name in parts or (tool.pattern and listed)
+                if is_part and not self._by_flags(word, "deny_flag"):
                     self.lose(key, [word], f"{self.product} lists whole tools only")
+
+    def _by_flags(self, word: str, flag: str) -> bool:
+        """Return whether the command line has a flag for a word."""
+        return self.flags is not None and bool(
+            getattr(self.flags, flag) and self.flags.native(word)
+        )
 
     def _listed(self, names: Sequence[str]) -> dict[str, object]:
         if not names and self.facts.joined:
@@ -168,9 +183,10 @@ class _Scope:
         names: list[str] = []
         for word in words:
             tools = self.natives("allow", [word])
-            if any(tool.pattern for tool in tools):
+            if any(tool.pattern for tool in tools) and not self._by_flags(word, "allow_flag"):
                 self.lose("allow", [word], f"{self.product} lists whole tools only; left out")
-            names += (tool.name for tool in tools if not tool.pattern)
+                continue
+            names += (tool.name for tool in tools)
         return list(dict.fromkeys(names))
 
     # Words

@@ -14,6 +14,7 @@ from gascity.render.flags import (
     HEADLESS,
     base_args,
     option_flags,
+    own_delivery,
     set_by_agent,
     tool_flags,
 )
@@ -45,6 +46,16 @@ class LaunchExtra(Protocol):
         """The names of the MCP servers that the run gets."""
         ...
 
+    @property
+    def file_prompt(self) -> str | None:
+        """The prompt in the session's own agent file; None if there is no such file."""
+        ...
+
+    @property
+    def agent_name(self) -> str:
+        """The name of the session's own agent, if another agent there has its usual name."""
+        ...
+
 
 class Invocation(NamedTuple):
     """A command to run; it must not be run if there is an error among the problems.
@@ -70,6 +81,18 @@ class _InputMode(NamedTuple):
     separator: str = ""
 
 
+class OwnAgent(NamedTuple):
+    """Arguments and variables with which a run uses its own agent.
+
+    `has_prompt`: the agent has the prompt, so that the message need not repeat it.
+    """
+
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = {}
+    has_prompt: bool = False
+    problems: tuple[Problem, ...] = ()
+
+
 class _Input(NamedTuple):
     """A text as arguments, stdin or files."""
 
@@ -88,11 +111,13 @@ def build_invocation(
     resume: bool,
     extra: LaunchExtra,
     file_path: FilePath,
+    environ: Mapping[str, str] = {},
 ) -> Invocation:
     """Return the command of a run that ends by itself, or of a conversation in a terminal.
 
     `conversation` is the provider's id of the one to resume, or a new UUID for a new one.
-    A provider that cannot resume starts a new conversation with the whole message.
+    A provider that cannot resume starts a new conversation with the whole message. `environ` is the
+    environment of the run without that of the invocation.
     """
     resume_command = agent.settings.resume_command if resume and conversation else ""
     tools = tool_flags(provider, agent, kind, extra.servers)
@@ -106,7 +131,10 @@ def build_invocation(
     conversation_args, resumed = _conversation_args(provider, kind, conversation, resume)
     if provider.facts.script:
         message = message._replace(prompt="")
-    system, text = _split_prompt(provider, kind, mode, message, resumed, file_path)
+    own = _own_agent(provider, agent, kind, mode, message, extra, environ)
+    system, text = _Input(), message.text
+    if not own.has_prompt:
+        system, text = _split_prompt(provider, kind, mode, message, resumed, file_path)
     task = _input(mode, text, file_path)
     argv = (
         provider.facts.command or "",
@@ -115,6 +143,7 @@ def build_invocation(
         *tools.args,
         *access.args,
         *extra.args,
+        *own.args,
         *system.args,
         *conversation_args,
         *task.args,
@@ -123,13 +152,31 @@ def build_invocation(
         provider,
         Invocation(
             argv,
-            {**options.env, **extra.env},
+            {**options.env, **extra.env, **own.env},
             task.stdin,
             {**access.files, **system.files, **task.files},
-            (*options.problems, *tools.problems),
+            (*options.problems, *tools.problems, *own.problems),
             conversation if any(conversation in arg for arg in conversation_args) else "",
         ),
     )
+
+
+def _own_agent(
+    provider: Provider,
+    agent: Agent,
+    kind: str,
+    mode: _InputMode,
+    message: Message,
+    extra: LaunchExtra,
+    environ: Mapping[str, str],
+) -> OwnAgent:
+    """Return how the run uses its own agent, for providers that take one from a launcher."""
+    if not own_delivery(provider, agent):
+        return OwnAgent()
+    from gascity.render.agent_launch import own_agent
+
+    prompt = message.prompt if mode.mode != "none" else ""
+    return own_agent(provider, agent, kind, prompt, environ, extra, MAX_ARG_BYTES)
 
 
 def _shell_invocation(

@@ -43,6 +43,30 @@ def allowed_tools(agent: Agent) -> tuple[str, ...] | None:
     return None if tools.allow is None or ALL in tools.allow else tools.allow
 
 
+def own_delivery(provider: Provider, agent: Agent) -> str:
+    """Return how the agent's sessions get its own agent file: `launch`, `file`, or "" for not.
+
+    Commands of the user's own get none, and arguments that name another agent are kept.
+    """
+    facts, settings = provider.facts.agents, agent.settings
+    if facts.deliver == "none" or not facts.launch_flag or provider.facts.script:
+        return ""
+    if settings.start_command or settings.resume_command:
+        return ""
+    args = (*(settings.args or ()), *provider.facts.headless.args)
+    return facts.deliver if facts.launch_flag[0] not in _without_default(provider, args) else ""
+
+
+def _without_default(provider: Provider, args: tuple[str, ...]) -> tuple[str, ...]:
+    """Return arguments without those that name the agent which a session's own one replaces."""
+    facts = provider.facts.agents
+    if not facts.launch_default:
+        return args
+    return _without(
+        args, tuple(arg.replace("{name}", facts.launch_default) for arg in facts.launch_flag)
+    )
+
+
 def scope_problems(city: City, agent: Agent) -> list[Problem]:
     """Return the restrictions its provider cannot enforce, in any kind of run it has."""
     provider = city.provider_of(agent)
@@ -83,14 +107,14 @@ def tool_flags(
     deny = tuple(tool for tool in deny if tool != ALL) if everything else deny
     denied = [*deny, *(ask if kind == HEADLESS else ())]
     args: list[str] = []
-    problems: list[Problem] = []
+    not_enforced: dict[str, list[str]] = {"allow": [], "deny": [], "ask": []}
     shortens = syntax.facts.exclusive and bool(syntax.allow_flag and allow)
     if shortens and allow is not None and not _left_of(syntax, allow, denied):
         shortens, allow = False, ()
     if allow is not None:
         args, lost = _allow_args(syntax, allow, denied if shortens else ())
         lost = ([ALL] if lost else []) if everything else lost
-        problems += _unenforced(provider, agent, "deny" if everything else "allow", lost)
+        not_enforced["deny" if everything else "allow"] += lost
     if shortens and allow is not None:
         lost = [*syntax.translate(denied)[1], *_not_left_out(syntax, allow, denied)]
     else:
@@ -99,10 +123,26 @@ def tool_flags(
         args += deny_args
     server_args, lost = _server_deny_args(provider, syntax, lost, servers)
     args += server_args
-    problems += _unenforced(provider, agent, "deny", [tool for tool in lost if tool in deny])
-    not_asked = [tool for tool in ask if kind == INTERACTIVE or tool in lost]
-    problems += _unenforced(provider, agent, "ask", not_asked)
-    return ToolFlags(tuple(args), tuple(problems))
+    not_enforced["deny"] += [tool for tool in lost if tool in deny]
+    not_enforced["ask"] += [tool for tool in ask if kind == INTERACTIVE or tool in lost]
+    if any(not_enforced.values()) and own_delivery(provider, agent):
+        not_enforced = _not_in_file(provider, agent, kind, not_enforced)
+    problems = (_unenforced(provider, agent, key, words) for key, words in not_enforced.items())
+    return ToolFlags(tuple(args), tuple(problem for of_key in problems for problem in of_key))
+
+
+def _not_in_file(
+    provider: Provider, agent: Agent, kind: str, words: Mapping[str, Sequence[str]]
+) -> dict[str, list[str]]:
+    """Return the words that neither flags nor the session's own agent file enforce."""
+    from gascity.render.agent_tools import native_tools
+
+    lost = {(each.field, each.value) for each in native_tools(provider, agent, kind, own=True).lost}
+    everything = ("tools.allow", "[]") in lost
+    return {
+        key: [w for w in of_key if (f"tools.{key}", w) in lost or (w == ALL and everything)]
+        for key, of_key in words.items()
+    }
 
 
 def _server_deny_args(
@@ -243,9 +283,12 @@ def mode_problem(provider: Provider, agent: Agent, kind: str) -> Problem | None:
 def option_flags(provider: Provider, agent: Agent, kind: str) -> OptionFlags:
     """Return the options of one run: the agent's, else the provider's, else the defaults."""
     mode, problem = _mode(provider, agent, kind)
-    values = {**agent.settings.option_defaults, _MODE: mode}
-    if agent.settings.model:
-        values["model"] = agent.settings.model
+    settings = agent.settings
+    variant = {"effort": settings.variant} if settings.variant else {}
+    values = {**variant, **settings.option_defaults, _MODE: mode}
+    if settings.model:
+        values["model"] = settings.model
+    own = provider.facts.agents.launch_flag[:1] if own_delivery(provider, agent) else ()
     args = base_args(provider, agent, kind)
     flags: dict[str, tuple[str, ...]] = {}
     env: dict[str, str] = {}
@@ -254,11 +297,16 @@ def option_flags(provider: Provider, agent: Agent, kind: str) -> OptionFlags:
         choice = _choice(option, value, kind) if value else None
         if choice is None:
             continue
+        if choice.flag_args[:1] == own != ():  # the session's own agent is in its place
+            continue
         if choice.flag_args and not _contains(args, choice.flag_args):
             flags[_flag_key(choice.flag_args)] = choice.flag_args
         env |= choice.env
-    option_args = tuple(arg for group in flags.values() for arg in group)
-    return OptionFlags(option_args, env, (problem,) if problem else ())
+    option_args = [arg for group in flags.values() for arg in group]
+    turns_flag = provider.facts.headless.max_turns_flag
+    if settings.steps is not None and turns_flag and kind == HEADLESS:
+        option_args += flag_args(turns_flag, str(settings.steps))
+    return OptionFlags(tuple(option_args), env, (problem,) if problem else ())
 
 
 def base_args(provider: Provider, agent: Agent, kind: str) -> tuple[str, ...]:
@@ -268,6 +316,7 @@ def base_args(provider: Provider, agent: Agent, kind: str) -> tuple[str, ...]:
     `[tools]` never gets the flags that turn all permission checks off.
     """
     args = _configured_args(provider, agent, kind)
+    args = _without_default(provider, args) if own_delivery(provider, agent) else args
     return _without(args, _unrestricted_args(provider)) if is_restricted(agent) else args
 
 

@@ -15,9 +15,12 @@ from gascity.model.layers import DEFAULT, PACK_DEFAULTS, PACK_PATCH, PROVIDER_LA
 from gascity.model.names import did_you_mean, near
 from gascity.model.problems import Place, Problem, warning
 from gascity.model.provider import Provider
-from gascity.render.flags import UNENFORCEABLE
+from gascity.render.flags import UNENFORCEABLE, own_delivery
 
 _PACK_LAYERS = (PACK_DEFAULTS, PACK_PATCH)
+_OF_AGENT_FILES = frozenset(
+    "temperature top_p steps variant options native_subagents native_subagents_append".split()
+)
 _ADVISORY = "it is advisory only; `[security] require_enforcement = true` makes this an error"
 
 
@@ -97,6 +100,26 @@ def _ignored_here(city: City, agent: Agent) -> Iterator[Problem]:
     if settings.reflection and provider.headless and settings.session != "tmux":
         yield from _ignored_reflection(provider, agent)
     yield from _saved_options(provider, agent)
+    if _OF_AGENT_FILES & {key for layer in agent.layers for key in layer.values}:
+        yield from _not_in_agent_file(provider, agent)
+
+
+def _not_in_agent_file(provider: Provider, agent: Agent) -> Iterator[Problem]:
+    """Yield settings of agent files that no session of this provider gets."""
+    facts = provider.facts.agents
+    keys = facts.keys if own_delivery(provider, agent) or not provider.launches else {}
+    where = f"sessions of provider `{provider.name}`"
+    for name in ("temperature", "top_p", "steps"):
+        if name not in keys and not (name == "steps" and provider.facts.headless.max_turns_flag):
+            yield from _ignored(agent, name, f"{where} do not take it")
+    if "effort" not in provider.options and "variant" not in keys:
+        yield from _ignored(agent, "variant", f"provider `{provider.name}` has no option `effort`")
+    if not keys or not (facts.free_keys or facts.option_keys):
+        reason = f"{where} take no other keys; use option_defaults or args"
+        yield from _ignored(agent, "options", reason)
+    if not (facts.subagents and facts.file):
+        reason = f"provider `{provider.name}` has no subagents"
+        yield from _ignored(agent, "native_subagents", reason)
 
 
 def _saved_options(provider: Provider, agent: Agent) -> Iterator[Problem]:
@@ -194,12 +217,13 @@ def _writes_args(layer: Layer) -> bool:
 def dead_patterns(
     agent: Agent, table: str, what: str, known: Iterable[str], shown: Iterable[str] | None = None
 ) -> Iterator[Problem]:
-    """Yield each pattern of a filter that matches none of the known names.
+    """Yield each pattern of a filter, or of a list, that matches none of the known names.
 
     Patterns of imported packs are left out: they are written for cities that have more.
     """
     names = list(known)
-    for key in (f"{table}.allow", f"{table}.deny"):
+    keys = (table,) if table in AGENT.fields else (f"{table}.allow", f"{table}.deny")
+    for key in keys:
         setting = agent.setting(key)
         patterns = setting.value if isinstance(setting.value, tuple) else ()
         if not _is_set(setting) or _of_pack(agent, setting):

@@ -12,7 +12,13 @@ from gascity.model.city import Agent
 from gascity.model.problems import Problem, warning
 from gascity.model.provider import Provider
 from gascity.render.arguments import fill_placeholders
-from gascity.render.flags import HEADLESS, UNRESTRICTED, allowed_tools, permission_mode
+from gascity.render.flags import (
+    HEADLESS,
+    UNRESTRICTED,
+    allowed_tools,
+    own_delivery,
+    permission_mode,
+)
 from gascity.render.tool_words import ALL, ToolSyntax
 
 PERMISSIONS = "permissions.json"  # name of the file of a run
@@ -89,6 +95,8 @@ class _Scope:
         facts = provider.facts
         self.denies = bool(self.syntax.deny_flag and facts.tools.server_tool)
         self.denies = self.denies or bool(facts.mcp.deny_args)
+        rules = facts.agents.tools.style == "permission"
+        self.denies = self.denies or (rules and bool(own_delivery(provider, agent)))
 
     def tools(self, server: str) -> list[str]:
         """Return the tools of a server to allow, `*` for all; none where the user is to be asked.

@@ -52,6 +52,7 @@ _BOUND_SETTINGS = frozenset("execution suspended hidden".split())
 _PYTHON: Mapping[Kind, type | tuple[type, ...]] = {
     Kind.STRING: str,
     Kind.PATH: str,
+    Kind.COLOR: str,
     Kind.DURATION: str,
     Kind.INTEGER: int,
     Kind.NUMBER: (int, float),
@@ -170,6 +171,13 @@ def _is_surely_valid(field: Field, edit: Edit, value: object) -> bool:
     if type(value) is int:
         return kind is _INTEGER and (field.minimum or 0) <= value <= LARGEST
     return kind is _BOOLEAN and type(value) is bool
+
+
+def _is_color(value: str) -> bool:
+    digits = value.removeprefix("#")
+    if digits != value:
+        return len(digits) == 6 and set(digits) <= set("0123456789abcdefABCDEF")
+    return value.isascii() and value.isalpha()
 
 
 def _are_texts(values: Iterable[object]) -> bool:
@@ -351,6 +359,8 @@ def _value_error(field: Field, edit: Edit, value: object) -> _ValueError | None:
             return "bad-value", "is too large", None
         case int() | float() if field.minimum is not None and value < field.minimum:
             return "bad-value", f"should be at least {field.minimum}, not {value}", None
+        case int() | float() if field.maximum is not None and value > field.maximum:
+            return "bad-value", f"should be at most {field.maximum}, not {value}", None
         case list():
             return _bad_items(field, edit, kind, value)
         case dict() if "\\x00" in repr(value):
@@ -361,6 +371,8 @@ def _value_error(field: Field, edit: Edit, value: object) -> _ValueError | None:
 def _bad_text(field: Field, kind: Kind, value: str) -> _ValueError | None:
     if "\0" in value:
         return "bad-value", _NUL, None
+    if kind is Kind.COLOR and not _is_color(value):
+        return "bad-value", f'should be {kind.value}, not "{value}"', None
     if kind is Kind.DURATION:
         if value in field.choices or (
             re.match(_DURATIONS, value) and any(c in value for c in "123456789")

@@ -242,6 +242,12 @@ def _dependent(
     for directory, problems in found.items():
         if any(problem.code == "case-clash" for problem in problems):
             yield directory
+    for caller in (agent for agent in city.agents if _has_filter(agent, "native_subagents")):
+        from gascity.workdir.agent_files import is_subagent
+
+        yield caller.home.directory
+        globs = caller.settings.native_subagents
+        yield from (a.home.directory for a in city.agents if is_subagent(caller, a, globs))
     for agent in city.agents:  # a fragment there is in use if any prompt includes its name
         if "template-fragments" in agent.home.catalogues:
             yield agent.home.directory
@@ -310,14 +316,16 @@ def _dead_filters(content: CityContent, agent: Agent) -> Iterator[Problem]:
 
 def _dead_agents(city: City, agent: Agent) -> Iterator[Problem]:
     """Yield patterns that match no agent; these depend on all agents of the city."""
-    if _has_filter(agent, "agents_filter."):
+    tables = [name for name in ("agents_filter", "native_subagents") if _has_filter(agent, name)]
+    if tables:
         names = [each.name for each in city.agents]
         # The agent of a provider that the city does not configure exists when it is addressed.
         names += [AgentName(name) for name in provider_files()[0]]
         rigs = [rig.name for rig in city.rigs]
         known = {form for name in names for form in (str(name), name.without_rig, name.bare)}
         in_rigs = {f"{rig}/{name.without_rig}" for rig in rigs for name in names}
-        yield from dead_patterns(agent, "agents_filter", "agent", known | in_rigs, sorted(known))
+        for table in tables:
+            yield from dead_patterns(agent, table, "agent", known | in_rigs, sorted(known))
 
 
 def _uncallable_servers(city: City, agent: Agent, delivery: Delivery | None) -> list[Problem]:

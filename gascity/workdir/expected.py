@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from gascity.model.city import Agent, City
+from gascity.render.agent_files import agent_file_name
 from gascity.workdir.planner import PlanningScope, requirements_of
 
 
@@ -12,6 +13,7 @@ class Expected(NamedTuple):
     workdir: str
     servers: frozenset[str]
     skills: frozenset[str]
+    agents: frozenset[str] = frozenset()  # names of the agent files
 
 
 def expected_of(scope: PlanningScope, agent: Agent) -> Expected:
@@ -26,7 +28,13 @@ def expected_of(scope: PlanningScope, agent: Agent) -> Expected:
         if directory and path.startswith(directory) and name in wanted.agents
     }
     servers = frozenset(delivery.projected) if delivery else frozenset()
-    return Expected(root, servers, frozenset(skills))
+    subjects = requirements.file_subjects.items()
+    agents = {
+        agent_file_name(subject)
+        for path, subject in subjects
+        if name in requirements.wanted[path].agents
+    }
+    return Expected(root, servers, frozenset(skills), frozenset(agents))
 
 
 def _skill_directory(city: City, agent: Agent) -> str:

@@ -35,6 +35,7 @@ _LAUNCH = (
     " pre_start session_setup session_setup_script session_live execution isolation"
     " tools.allow tools.deny tools.ask tools.exposure capabilities.allow capabilities.deny"
 ).split()
+_LAUNCH_IF_SET = "temperature top_p steps variant color".split()
 
 
 class Drift(NamedTuple):
@@ -101,9 +102,15 @@ class Fingerprints:
         self, plan: DirectoryPlan, agent: Agent, records: Mapping[str, PathRecord]
     ) -> list[str]:
         files = plan.requirements.overlays[str(agent.name)].selection.files
-        return [
+        hashes = [
             f"{path} {self._overlay_hash(files[path], agent, records)}" for path in sorted(files)
         ]
+        if agent.settings.native_subagents:
+            from gascity.workdir.agent_files import subagents
+
+            found = subagents(self.neutral.prompts, agent)
+            hashes += (f"{each.path} {digest(each.text.encode())}" for each in found)
+        return hashes
 
     def _overlay_hash(
         self, layered: LayeredFile, agent: Agent, records: Mapping[str, PathRecord]
@@ -148,6 +155,9 @@ class Fingerprints:
     def _launch(self, agent: Agent) -> dict[str, object]:
         provider = self.planner.city.provider_of(agent)
         fields = {name: agent.setting(name).value for name in _LAUNCH}
+        # Left out if unset, so that older fingerprints stay valid.
+        newer = {name: agent.setting(name).value for name in _LAUNCH_IF_SET}
+        fields |= {name: value for name, value in newer.items() if value is not None}
         fields["command"] = provider.facts.command or "" if provider else ""
         fields["provider_args"] = provider.facts.args if provider else ()
         fields["headless_args"] = provider.facts.headless.args if provider else ()

@@ -6,7 +6,7 @@ Higher layers win over lower ones; files for a provider only count for agents of
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple
 
-from gascity.compose.asset_dirs import AGENT_ORIGIN, BUILT_IN_ORIGIN, AssetDir
+from gascity.compose.asset_dirs import AGENT_ORIGIN, AssetDir
 from gascity.model.city import Agent
 from gascity.model.document_text import DocumentError
 from gascity.model.names import did_you_mean
@@ -15,7 +15,6 @@ from gascity.model.problems import Place, Problem, warning
 from gascity.model.provider import Provider
 from gascity.model.secrets import agent_secrets, secret_forms
 from gascity.prompts import Prompts
-from gascity.resources import data_dir
 from gascity.source.catalogues import read_overlay
 from gascity.source.disk import bad_utf8
 
@@ -117,12 +116,10 @@ class Overlays:
 
     def _overlays(self, agent: Agent) -> list[Overlay]:
         """Return the overlays an agent sees, lowest layer first."""
-        home = f"{data_dir('system_agents')}/_shared"
-        built_in = AssetDir(BUILT_IN_ORIGIN, home, frozenset(("overlay",)), home)
         own = bool(agent.settings.overlay_dir) and agent.accepted
         return [
             self._list(asset_dir, agent)
-            for asset_dir in (built_in, *self.prompts.asset_dirs(agent))
+            for asset_dir in self.prompts.asset_dirs(agent)
             if "overlay" in asset_dir.catalogues or (own and asset_dir.origin == AGENT_ORIGIN)
         ]
 
@@ -151,7 +148,7 @@ class Overlays:
         data = self._rendered(file, agent, layered.pack, problems)
         if data is None:
             return None
-        mode = 0o600 | (file.mode & 0o100) if _contains_secret(data, agent) else file.mode
+        mode = 0o600 | (file.mode & 0o100) if contains_secret(data, agent) else file.mode
         return WantedPath(path, FILE, file.source, origin, name, mode, data=data)
 
     def _settings(
@@ -167,7 +164,7 @@ class Overlays:
             data = self._content(file, agent, layered.pack, problems)
             if data is None:
                 return None
-            secret = secret or _contains_secret(data, agent)
+            secret = secret or contains_secret(data, agent)
             try:
                 settings.append(documents.read(data.decode(), "json"))
             except DocumentError as error:
@@ -223,7 +220,7 @@ def _shared_files(providers: Iterable[Provider]) -> frozenset[str]:
     return frozenset(paths)
 
 
-def _contains_secret(data: bytes, agent: Agent) -> bool:
+def contains_secret(data: bytes, agent: Agent) -> bool:
     """Return whether a template put a secret of the agent's environment into a text."""
     secrets = agent_secrets(agent.settings.env).values()
     return any(text.encode() in data for secret in secrets for text in secret_forms(secret))

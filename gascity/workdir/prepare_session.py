@@ -18,6 +18,7 @@ from gascity.model.problems import CityError, Place, Problem
 from gascity.model.secrets import filled, names_in
 from gascity.pipeline import with_starter_knowledge
 from gascity.prompts import Machine, Prompts
+from gascity.render.flags import own_delivery
 from gascity.source.disk import Disk
 from gascity.workdir.applier import SESSION_RUN, Applier, ApplyResult, worktree_failed
 from gascity.workdir.decide.context import Choices
@@ -179,6 +180,8 @@ class SessionPreparer:
         resolve = launch_value(agent, {**self.environ, **request.environ})
         if any(resolve(name) is None for name in before.references):
             return False
+        if launch_name(self.city, agent, before.workdir, self.environ) != before.launch.agent_name:
+            return False
         if before.kind == WORKTREE:
             new_branch = f"city/{agent.name.without_rig}/{branch_part(request)}"
             branch = before.branch if request.resume else new_branch
@@ -334,7 +337,7 @@ class _Preparation:
             location.branch,
             location.base,
             prompt.text,
-            self._launch(delivery, root, site.suffix),
+            self._launch(delivery, root, site.suffix, _file_prompt(result, self.name)),
             self._git_environment(root, ledger) if ledger else {},
             ledger.agents.get(self.name, {}) if ledger else {},
             tuple(problems),
@@ -380,18 +383,43 @@ class _Preparation:
         problems += [_missing_variable(name, None) for name in unset if name not in missing]
         return problems
 
-    def _launch(self, delivery: Delivery | None, root: str, suffix: str) -> LaunchArguments:
+    def _launch(
+        self, delivery: Delivery | None, root: str, suffix: str, file_prompt: str | None
+    ) -> LaunchArguments:
         provider = self.planner.city.provider_of(self.agent)
         if provider is None or delivery is None:
             return LaunchArguments((), {})
         file = launch_file(self.planner.city.root, self.name, suffix)
-        return launch_arguments(provider, delivery, root, file)
+        arguments = launch_arguments(provider, delivery, root, file)
+        return arguments._replace(
+            file_prompt=file_prompt,
+            agent_name=launch_name(self.planner.city, self.agent, root, self.planner.environ),
+        )
 
     def _git_environment(self, root: str, ledger: Ledger) -> dict[str, str]:
         if not ledger.rig:
             return {}
         file = excludes_file(self.planner.city.root, root)
         return session_git_environment(file if os.path.exists(file) else "", self.planner.environ)
+
+
+def launch_name(city: City, agent: Agent, root: str, environ: Mapping[str, str]) -> str:
+    """Return the name of an agent that is passed to a launch; "" for its usual name."""
+    provider = city.provider_of(agent)
+    if provider is None or own_delivery(provider, agent) != LAUNCH:
+        return ""
+    from gascity.workdir.agent_files import free_agent_name
+
+    return free_agent_name(provider, agent, root, environ.get("HOME", ""))
+
+
+def _file_prompt(result: ApplyResult, agent: str) -> str | None:
+    """Return the prompt in the session's own agent file; None if the file is not as planned."""
+    own = result.plan.requirements.agent_files.get(agent)
+    record = result.ledger.paths.get(own.path) if own and result.ledger else None
+    if own is None or record is None or record.adopted:
+        return None
+    return None if own.path in {step.path for step in result.kept} else own.prompt
 
 
 def count_commits(workdir: str, base: str, environ: Mapping[str, str] = {}) -> int:

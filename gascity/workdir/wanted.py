@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from gascity.compose.asset_dirs import left_out
 from gascity.location import Site
@@ -23,6 +23,9 @@ from gascity.source.disk import Disk
 from gascity.workdir.decide.skills import ClaimedSkill, SkillClaim, SkillPlan, sink_plan
 from gascity.workdir.overlays import AgentOverlay, Overlays
 
+if TYPE_CHECKING:
+    from gascity.workdir.agent_files import OwnFile
+
 
 class Requirements:
     """Everything the agents of one directory need in it, and their problems."""
@@ -34,6 +37,8 @@ class Requirements:
         self.servers: dict[str, AgentServers] = {}
         self.deliveries: dict[str, Delivery] = {}
         self.skills: SkillPlan | None = None
+        self.agent_files: dict[str, OwnFile] = {}  # of the agents' own sessions
+        self.file_subjects: dict[str, str] = {}  # by agent file: the agent it describes
         self.blocked: set[str] = set()  # agents with errors: nothing is written for them
 
     def report(self, agent: str, problems: Iterable[Problem]) -> None:
@@ -160,6 +165,7 @@ def collect(
                 requirements.add(wanted)
     _collect_skills(content, sites, requirements)
     collect_servers(content, sites, requirements, ask_git, scenes)
+    _collect_agent_files(content, sites, requirements, scenes)
     _refuse_nesting(requirements)
     return requirements
 
@@ -181,6 +187,31 @@ def _secret_in_git(wanted: WantedPath) -> Problem:
         Place(wanted.source, line=1, col=1),
         "write it to a file that git does not track",
     )
+
+
+def _collect_agent_files(
+    content: CityContent,
+    sites: Sequence[Site],
+    requirements: Requirements,
+    scenes: Mapping[str, SessionContext],
+) -> None:
+    city = content.prompts.city
+    sites = [site for site in sites if needs_agent_files(city, site.agent)]
+    if not sites:
+        return
+    from gascity.workdir.agent_files import collect_agent_files
+
+    for site in sites:
+        own_prompts = content.for_session(scenes.get(str(site.agent.name))).prompts
+        collect_agent_files(content.prompts, own_prompts, site, requirements)
+
+
+def needs_agent_files(city: City, agent: Agent) -> bool:
+    """Return whether an agent's directory may get agent files."""
+    if agent.settings.native_subagents:
+        return True
+    provider = city.provider_of(agent)
+    return provider is not None and provider.facts.agents.deliver == "file"
 
 
 def _collect_skills(

@@ -103,6 +103,9 @@ AGENT_SHOW = {
     **AGENT,
     "project": [PROJECT_ITEM],
     "tools": {"allow": NAMES, "deny": NAMES, "ask": NAMES},
+    "subagents": [
+        {"name": str, "file": TEXT, "left_out": [{"key": str, "reason": str}]},
+    ],
     "prompt": {"files": [str], "sha256": TEXT, "chars": NUMBER},
     "fields": Each(SETTING),
 }

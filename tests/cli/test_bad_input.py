@@ -794,6 +794,7 @@ VALUES = {
 RIGHT = {
     Kind.STRING: {"string"},
     Kind.PATH: {"string"},
+    Kind.COLOR: {"string"},
     Kind.DURATION: {"string"},
     Kind.INTEGER: {"integer"},
     Kind.NUMBER: {"integer", "float"},

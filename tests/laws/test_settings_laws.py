@@ -44,8 +44,9 @@ words = st.sampled_from(["ash", "birch", "cedar", "elm"])
 VALUES: dict[Kind, st.SearchStrategy[object]] = {
     Kind.STRING: words,
     Kind.PATH: words,
+    Kind.COLOR: st.sampled_from(["red", "#8040ff"]),
     Kind.INTEGER: st.integers(0, 9),
-    Kind.NUMBER: st.integers(0, 9) | st.floats(0, 9),
+    Kind.NUMBER: st.integers(0, 1) | st.floats(0, 1),
     Kind.BOOLEAN: st.booleans(),
     Kind.DURATION: st.sampled_from(["90s", "1h30m", "5ms"]),
     Kind.STRINGS: st.lists(words, max_size=3).map(tuple),

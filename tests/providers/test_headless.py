@@ -13,11 +13,12 @@ from typing import NamedTuple
 
 import pytest
 
+from gascity.agent_files import agent_file
 from gascity.cli.context import machine
 from gascity.mcp.delivery import FILE, Delivery
 from gascity.mcp.launch import LaunchArguments, launch_arguments
 from gascity.render.argv import Invocation, Message, build_invocation
-from gascity.render.flags import HEADLESS
+from gascity.render.flags import HEADLESS, own_delivery
 from gascity.render.run_output import RunOutput, parse
 from gascity.workdir.planner import launch_file, open_scope, requirements_of
 from tests.providers.conftest import Equipped
@@ -77,18 +78,25 @@ class Harbour(NamedTuple):
     def invoke(self, text: str, conversation: str, resume: bool) -> Invocation:
         setup = SETUPS[self.name]
         city = self.city.open()
-        provider = city.providers[self.name]
+        provider, agent = city.providers[self.name], agent_of(city, "mayor")
         trust = self.launch()
         args = tuple(word.replace("{url}", self.model.url) for word in setup.args)
+        by_file = own_delivery(provider, agent) == "file"
+        if by_file:
+            file = agent_file(agent, PROMPT, provider, own=True)
+            path = self.box / (provider.facts.agents.directory or "") / file.path
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(file.text)
         return build_invocation(
             HEADLESS,
             provider,
-            agent_of(city, "mayor"),
+            agent,
             Message(PROMPT, text),
             conversation=conversation,
             resume=resume,
-            extra=LaunchArguments(trust.args + args, trust.env, trust.servers),
+            extra=trust._replace(args=trust.args + args, file_prompt=PROMPT if by_file else None),
             file_path=lambda name: str(self.box / name),
+            environ=self.env,
         )
 
     def apply(self) -> None:

@@ -1,7 +1,7 @@
 """`city agent show` and `emit`: an agent's settings, its rendered prompt and the prompt's size."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -38,6 +38,9 @@ from gascity.render.prompt_text import PromptPiece, RenderedPrompt
 from gascity.source.agents import is_profile
 from gascity.source.disk import Disk
 
+if TYPE_CHECKING:
+    from gascity.workdir.agent_files import Subagent
+
 _EXCERPT = 500
 _OVER_BUDGET = "over-budget"
 _CHARS_PER_TOKEN = 4
@@ -45,9 +48,40 @@ _CHARS_PER_TOKEN = 4
 
 def render(context: CommandContext, city: City, agent: Agent) -> RenderedPrompt:
     """Render the prompt of the agent's first session."""
+    return _prompts(context, city).of(agent)
+
+
+def _prompts(context: CommandContext, city: City) -> Prompts:
+    """Return what renders the prompts of first sessions."""
     disk = Disk(city.root)
-    prompts = Prompts(city, disk, machine(), lambda: open_city(city.root, context.environ))
-    return prompts.of(agent)
+    return Prompts(city, disk, machine(), lambda: open_city(city.root, context.environ))
+
+
+def _subagents(prompts: Prompts, agent: Agent) -> "list[Subagent]":
+    if not agent.settings.native_subagents or agent.broken:
+        return []
+    from gascity.workdir.agent_files import subagents
+
+    return subagents(prompts, agent)
+
+
+def _subagent_json(subagent: "Subagent") -> dict[str, object]:
+    left_out = dict.fromkeys((lost.field, lost.reason) for lost in subagent.left_out)
+    return {
+        "name": str(subagent.agent.name),
+        "file": subagent.path or None,
+        "left_out": [{"key": key, "reason": reason} for key, reason in left_out],
+    }
+
+
+def _subagent_lines(subagents: "Sequence[Subagent]") -> Iterator[str]:
+    if subagents:
+        yield ""
+        yield "Subagents:"
+    for subagent in subagents:
+        yield f"  {subagent.agent.name}" + (f"  {subagent.path}" if subagent.path else "")
+        for field, value, reason in subagent.left_out:
+            yield f"    left out: {' '.join(filter(None, (field, value)))} ({reason})"
 
 
 @json_command(
@@ -73,7 +107,9 @@ def show_agent(
     """Show an agent's settings, tools and prompt."""
     city, selected = context.agent(agent)
     revealed = may_reveal(reveal)
-    prompt = render(context, city, selected)
+    prompts = _prompts(context, city)
+    prompt = prompts.of(selected)
+    native = _subagents(prompts, selected)
     limits = list(_limits(city, selected, prompt)) if budget else []
     problems = [*selected.problems, *prompt.problems, *_over_budget(selected, limits)]
     locator = context.locator()
@@ -93,6 +129,7 @@ def show_agent(
             "definition": "profile" if _profile(selected) else "directory",
             "reflection": _reflection(city, selected, locator),
             "tools": _tools(selected),
+            "subagents": [_subagent_json(each) for each in native],
             "prompt": _prompt_json(prompt),
             "fields": {name: setting_json(s, locator, revealed) for name, s in settings.items()},
             "project": project_json(project.items) if project else [],
@@ -109,6 +146,7 @@ def show_agent(
         if not rendered and not budget:
             yield from _fact_lines(context, city, selected)
             yield from _tool_lines(selected)
+            yield from _subagent_lines(native)
             yield from _settings_lines(context, settings, locator, revealed)
             if project is not None and project.items:
                 yield ""

@@ -24,6 +24,8 @@ class Extra(NamedTuple):
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = {}
     servers: tuple[str, ...] = ()
+    file_prompt: str | None = None
+    agent_name: str = ""
 
 
 class Dock(NamedTuple):
@@ -110,7 +112,8 @@ def test_prompt_and_text_reach_every_provider_that_takes_any(everyone: list[Dock
         if not one.provider.headless or one.provider.facts.script:
             continue
         made = one.run()
-        everything = "\0".join((*made.argv, made.stdin, *made.files.values()))
+        texts = (*made.argv, made.stdin, *made.files.values(), *made.env.values())
+        everything = "\0".join(texts)
         assert "You keep the harbour." in everything, one.provider.name
         assert "Count the ships." in everything, one.provider.name
 

@@ -45,6 +45,8 @@ class Extra(NamedTuple):
     servers: tuple[str, ...]
     args: tuple[str, ...] = ("--extra",)
     env: Mapping[str, str] = {}
+    file_prompt: str | None = None
+    agent_name: str = ""
 
 
 class Given(NamedTuple):

@@ -293,9 +293,10 @@ def test_a_required_key_with_a_wrong_value_is_reported_once() -> None:
 SAMPLES: dict[Kind, object] = {
     Kind.STRING: "x",
     Kind.PATH: "x",
+    Kind.COLOR: "red",
     Kind.DURATION: "5m",
     Kind.INTEGER: 5000,
-    Kind.NUMBER: 1.5,
+    Kind.NUMBER: 0.5,
     Kind.BOOLEAN: True,
     Kind.STRINGS: ["x"],
     Kind.STRING_MAP: {"x": "y"},

@@ -54,6 +54,7 @@ SAMPLES = {
     Kind.INTEGER: "7",
     Kind.BOOLEAN: "true",
     Kind.DURATION: '"5m"',
+    Kind.COLOR: '"red"',
     Kind.STRINGS: '["reviewer"]',
 }
 

@@ -1,0 +1,195 @@
+"""Agent files in a working directory: a session's own agent, and native subagents.
+
+A native subagent is another agent of the city, written as an agent file of the caller's provider.
+It runs inside the caller's program, so its own provider is not used.
+"""
+
+import os
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+from gascity.agent_files import agent_file
+from gascity.location import Site
+from gascity.model.city import Agent, City
+from gascity.model.plan import FILE, GENERATED, WantedPath
+from gascity.model.problems import Problem, warning
+from gascity.model.provider import Provider
+from gascity.prompts import Prompts
+from gascity.render.agent_files import AgentFile, agent_file_name, has_agent_files
+from gascity.render.agent_tools import Lost
+from gascity.render.flags import (
+    HEADLESS,
+    INTERACTIVE,
+    UNENFORCEABLE,
+    as_required,
+    own_delivery,
+)
+from gascity.render.variables import is_available
+from gascity.source.disk import read_plain
+from gascity.workdir.overlays import contains_secret
+from gascity.workdir.wanted import Requirements
+
+_FILE = "file"
+
+
+class OwnFile(NamedTuple):
+    """The file of a session's own agent, and the prompt in it."""
+
+    path: str
+    prompt: str
+
+
+class Subagent(NamedTuple):
+    """An agent that matches `native_subagents`.
+
+    `path` is its file in the directory, with `text`; both are empty if it is left out.
+    """
+
+    agent: Agent
+    path: str = ""
+    text: str = ""
+    left_out: tuple[Lost, ...] = ()
+
+
+def _has_own_file(provider: Provider, agent: Agent) -> bool:
+    """Return whether an agent is written for its own sessions, or for the editor it configures."""
+    if not provider.launches:
+        return provider.facts.agents.deliver == _FILE
+    return own_delivery(provider, agent) == _FILE
+
+
+def collect_agent_files(
+    prompts: Prompts, own_prompts: Prompts, site: Site, requirements: Requirements
+) -> None:
+    """Add an agent's files to what its directory needs.
+
+    `own_prompts` render with the values of the session that has the directory.
+    """
+    provider = prompts.city.provider_of(site.agent)
+    if provider is None:
+        return
+    if _has_own_file(provider, site.agent):
+        _collect_own(own_prompts, provider, site, requirements)
+    for subagent in subagents(prompts, site.agent):
+        if subagent.path:
+            problems = subagent_problems(prompts.city, site.agent, subagent)
+            requirements.report_blocking(str(site.agent.name), problems)
+            _add(requirements, site, subagent.agent, subagent.path, subagent.text)
+
+
+def _collect_own(
+    prompts: Prompts, provider: Provider, site: Site, requirements: Requirements
+) -> None:
+    agent, name = site.agent, str(site.agent.name)
+    prompt = prompts.of(agent)
+    errors = [problem for problem in prompt.problems if problem.is_error]
+    if errors:
+        requirements.report_blocking(name, errors)
+        return
+    kind = INTERACTIVE if provider.facts.interactive else HEADLESS
+    file = agent_file(agent, prompt.text, provider, kind=kind, own=True)
+    path = _path(provider, file)
+    requirements.agent_files[name] = OwnFile(path, prompt.text)
+    _add(requirements, site, agent, path, file.text)
+
+
+def _path(provider: Provider, file: AgentFile) -> str:
+    return f"{(provider.facts.agents.directory or '').rstrip('/')}/{file.path}"
+
+
+def _add(requirements: Requirements, site: Site, subject: Agent, path: str, text: str) -> None:
+    """Add the file of an agent (`subject`) to the directory of an agent."""
+    name, caller = str(subject.name), str(site.agent.name)
+    other = requirements.file_subjects.setdefault(path, name)
+    if other != name:
+        problem = _name_clash(path, other, name)
+        problem = problem._replace(place=site.agent.setting("native_subagents").place)
+        for agent in {caller, *requirements.wanted[path].agents}:
+            requirements.report_blocking(agent, [problem])
+        return
+    data = text.encode("utf-8", "surrogateescape")
+    secret = contains_secret(data, subject) or contains_secret(data, site.agent)
+    mode = 0o600 if secret else 0o644
+    source = subject.home.directory
+    requirements.add(WantedPath(path, FILE, source, GENERATED, (caller,), mode, data=data))
+
+
+def _name_clash(path: str, first: str, second: str) -> Problem:
+    """Return the problem of two agents whose agent files have the same path."""
+    return Problem(
+        "name-clash",
+        f"agents `{first}` and `{second}` both have the agent file {path}",
+        None,
+        "rename one of them",
+    )
+
+
+# Native subagents
+
+
+def subagents(prompts: Prompts, agent: Agent) -> list[Subagent]:
+    """Return the agents that match `native_subagents`, each with its file, in the city's order."""
+    globs = agent.settings.native_subagents
+    provider = prompts.city.provider_of(agent)
+    if not globs or provider is None or not can_have_subagents(provider):
+        return []
+    city = prompts.whole_city()
+    return [
+        _subagent(prompts, provider, other)
+        for other in city.agents
+        if is_subagent(agent, other, globs) and is_available(city, agent, other)
+    ]
+
+
+def can_have_subagents(provider: Provider) -> bool:
+    """Return whether a provider offers its model the agent files of a directory."""
+    facts = provider.facts.agents
+    return facts.subagents and bool(facts.directory) and has_agent_files(provider)
+
+
+def is_subagent(caller: Agent, other: Agent, globs: Sequence[str]) -> bool:
+    """Return whether a glob matches an agent; one of another rig only by its whole name."""
+    names = [str(other.name)]
+    if caller.name.rig is None or other.name.rig in (None, caller.name.rig):
+        names += (other.name.without_rig, other.name.bare)
+    return any(fnmatchcase(name, glob) for name in names for glob in globs)
+
+
+def _subagent(prompts: Prompts, provider: Provider, other: Agent) -> Subagent:
+    if other.settings.execution == "container":
+        return Subagent(other, left_out=(Lost("agent", "", "it runs in a container"),))
+    prompt = prompts.of(other)
+    if any(problem.is_error for problem in prompt.problems):
+        return Subagent(other, left_out=(Lost("agent", "", "its prompt cannot be rendered"),))
+    file = agent_file(other, prompt.text, provider)
+    return Subagent(other, _path(provider, file), file.text, file.lost)
+
+
+def subagent_problems(city: City, agent: Agent, subagent: Subagent) -> list[Problem]:
+    """Return problems for the restrictions and the model that a subagent's file does not carry."""
+    place, found = agent.setting("native_subagents").place, []
+    for field, value, reason in subagent.left_out:
+        if field == "model" or field.startswith("tools."):
+            code = "not-in-agent-file" if field == "model" else UNENFORCEABLE
+            message = f"subagent `{subagent.agent.name}`: `{field}` {value} is left out: {reason}"
+            found.append(warning(code, message, place))
+    return as_required(city, found)
+
+
+def free_agent_name(provider: Provider, agent: Agent, root: str, home: str) -> str:
+    """Return another name for a launched agent if the project or the user has one of its name.
+
+    The provider merges both, so that the rules of one would add to those of the other. "" if the
+    usual name is free.
+    """
+    facts, name = provider.facts.agents, agent_file_name(str(agent.name))
+    file = (facts.file or "").replace("{name}", name)
+    directories = [directory for directory in (facts.directory, *facts.also_reads) if directory]
+    paths = [f"{root}/{directory}/{file}" for directory in directories]
+    paths.append((facts.user_directory or "").replace("~", home, 1) + f"/{file}")
+    taken = any(os.path.lexists(path) for path in paths)
+    documents = (read_plain(f"{root}/{each}") for each in directories if each != facts.directory)
+    quoted = f'"{name}"'.encode()
+    taken = taken or any(quoted in document for document in documents if document)
+    return f"{name}--city" if taken else ""
