@@ -99,6 +99,7 @@ RULES = {
     "status": Rule(SEEN, SESSIONS),
     "why": Rule(SEEN, SESSIONS),
     "events": Rule(SEEN, SESSIONS),
+    "cost": Rule(NONE, SESSIONS),
     # The city's files, and what is written from them
     "agent list": Rule(NONE, FILES),
     "agent show": Rule(NONE, FILES),

@@ -9,7 +9,7 @@ Methods raise KeyError for an id that does not exist, ValueError for a value tha
 StaleTokenError for a token that is out of date, ConflictError and StoreError.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
@@ -67,6 +67,10 @@ class Wakeups(Protocol):
         """Make `fd` unreadable until the next write."""
 
     def close(self) -> None: ...
+
+
+# Of one run: its agent, when it ended, its tokens by kind, and its cost in dollars, if known.
+RunUsage = tuple[str, float, Mapping[str, int] | None, float | None]
 
 
 class Store(Protocol):
@@ -298,6 +302,9 @@ class Store(Protocol):
 
     def total_cost(self, since: float, agents: Iterable[str] | None = None) -> float:
         """Return the cost of runs that ended since then, of these agents or of all."""
+
+    def run_usage(self, since: float) -> Iterator[RunUsage]:
+        """Yield the usage of each run that ended since then, in the order of their starts."""
 
     # Mail and nudges
 

@@ -309,6 +309,21 @@ DIFF = {
 }
 
 
+_COSTS = {
+    "runs": int,
+    "tokens": int,
+    "cost": Either(float, int, None),
+    "usage": Each(int),
+    "unpriced": int,
+}
+COST = {
+    "by": OneOf("agent", "rig", "day"),
+    "since": Either(float, None),
+    "rows": [{"key": str, **_COSTS}],
+    "total": _COSTS,
+}
+
+
 def fits(value: Any, shape: object, where: str = "$") -> None:
     """Fail with the place where a value has another shape than it should; more keys are allowed."""
     if shape is ANYTHING:

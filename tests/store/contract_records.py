@@ -184,6 +184,18 @@ class SessionContract:
         assert store.total_cost(20.0, ["a", "b"]) == 6.0
         assert store.total_cost(0.0, []) == store.total_cost(99.0) == 0.0
 
+    def test_the_usage_of_ended_runs_is_listed(self, store: Store) -> None:
+        enter(store, "s1", agent="a")
+        enter(store, "s2", agent="b")
+        store.add_run(run("s1", ended=10.0, cost=1.5, usage={"input": 3}))
+        store.add_run(run("s2", ended=20.0))
+        store.add_run(run("s2"))
+        assert list(store.run_usage(10.0)) == [
+            ("a", 10.0, {"input": 3}, 1.5),
+            ("b", 20.0, None, None),
+        ]
+        assert list(store.run_usage(10.1)) == [("b", 20.0, None, None)]
+
 
 class MailContract:
     """Mail and nudges."""

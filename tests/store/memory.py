@@ -36,7 +36,7 @@ from gascity.model.work import (
 from gascity.store.port import ConflictError, SessionKey
 
 if TYPE_CHECKING:
-    from gascity.store.port import Store
+    from gascity.store.port import RunUsage, Store
 
 _KINDS = ("work.", "session.", "agent.", "mail.", "controller.", "config.")
 
@@ -537,6 +537,12 @@ class MemoryStore:
             if run.ended is not None and run.ended >= since
             if names is None or self._memory.all_sessions[run.session].agent in names
         )
+
+    def run_usage(self, since: float) -> "Iterator[RunUsage]":
+        for run in self._memory.all_runs.values():
+            if run.ended is not None and run.ended >= since:
+                agent = self._memory.all_sessions[run.session].agent
+                yield agent, run.ended, run.usage, run.cost
 
     # Mail and nudges
 

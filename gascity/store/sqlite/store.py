@@ -13,7 +13,7 @@ claimed, and a claim takes exactly the item that was first in the queue.
 
 import json
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from gascity.host import is_portable
@@ -55,7 +55,7 @@ from gascity.store.sqlite.rows import (
 )
 
 if TYPE_CHECKING:
-    from gascity.store.port import Store, Wakeups
+    from gascity.store.port import RunUsage, Store, Wakeups
 
 _STATUSES = (OPEN, CLAIMED, DONE, FAILED, CANCELLED)
 _WORK_CHANGEABLE = frozenset({"branch", "base", "workdir", "commits", "log", "reason"})
@@ -467,6 +467,10 @@ class SqliteStore:
             names = tuple(agents)
             rows = self._query(statements.total_cost_of(names), (since, *names))
         return float(rows[0][0])
+
+    def run_usage(self, since: float) -> "Iterator[RunUsage]":
+        for agent, ended, usage, cost in self._query(statements.RUN_USAGE, (since,)):
+            yield agent, ended, None if usage is None else json.loads(usage), cost
 
     # Mail and nudges
 
