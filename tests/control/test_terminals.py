@@ -7,6 +7,7 @@ import pytest
 
 from gascity.model.work import DONE
 from tests.support.running import RunningCity
+from tests.support.trees import build_tree
 
 pytestmark = pytest.mark.skipif(not shutil.which("tmux"), reason="tmux is not installed")
 
@@ -65,6 +66,20 @@ def test_a_named_session_runs_without_work_and_gets_work_typed(talking: RunningC
             [(session.id, session.state) for session in talking.sessions()] == [(boss.id, "idle")]
         )
     )
+
+
+def test_a_terminal_is_typed_its_reflection_after_an_item_is_done(talking: RunningCity) -> None:
+    settings = 'provider = "talker"\nreflection = "./reflect.md"\n'
+    files = {"agent.toml": settings, "reflect.md": "what did you learn\n"}
+    build_tree(talking.root / "agents/mayor", files)
+    assert talking.run("reload").code == 0
+    id = talking.sling("done please", agent="mayor")
+    talking.settled(id)
+    talking.until(lambda: talking.store.events(types=("work.reflected",)))
+    talking.until(lambda: heard(talking) == "heard done please\nheard what did you learn\n")
+    [event] = talking.store.events(types=("work.reflected",))
+    assert (event.subject, event.data["outcome"]) == (id, "typed")
+    assert talking.work(id).status == DONE
 
 
 def test_it_still_does_after_a_reload_and_with_another_controller(talking: RunningCity) -> None:
