@@ -94,6 +94,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import ClassVar, Literal
+
+# Not written out below, because a field is called `type`.
+_Records = dict[str, type[SettingsRecord]]
 '''
 
 
@@ -177,7 +180,7 @@ def _class(record: str, table: Table, path: str, doc: str) -> str:
     }
     if nested:
         rows = [f'        "{name}": {record},' for name, record in nested.items()]
-        lines += ["    _nested: ClassVar[Mapping[str, type[SettingsRecord]]] = {", *rows, "    }"]
+        lines += ["    _nested: ClassVar[_Records] = {", *rows, "    }"]
     lines.append("")
     for name, field in attributes:
         lines.append(f"    {name}: {nested[name] if field is None else _declaration(table, field)}")

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import ClassVar, Literal
 
+# Not written out below, because a field is called `type`.
+_Records = dict[str, type[SettingsRecord]]
+
 
 class AgentTools(SettingsRecord):
     """Nested table `tools` of an agent."""
@@ -72,7 +75,7 @@ class AgentSettings(SettingsRecord):
     """Settings of one agent: agent.toml, [agent_defaults] and patches."""
 
     _table = AGENT
-    _nested: ClassVar[Mapping[str, type[SettingsRecord]]] = {
+    _nested: ClassVar[_Records] = {
         "tools": AgentTools,
         "capabilities": Filter,
         "skills_filter": Filter,
@@ -223,7 +226,7 @@ class ProviderAgents(SettingsRecord):
     """Nested table `agents` of a provider."""
 
     _table = PROVIDER
-    _nested: ClassVar[Mapping[str, type[SettingsRecord]]] = {
+    _nested: ClassVar[_Records] = {
         "tools": ProviderAgentsTools,
     }
 
@@ -270,7 +273,7 @@ class ProviderMcp(SettingsRecord):
     """Nested table `mcp` of a provider."""
 
     _table = PROVIDER
-    _nested: ClassVar[Mapping[str, type[SettingsRecord]]] = {
+    _nested: ClassVar[_Records] = {
         "stdio": NativeServerKeys,
         "http": NativeServerKeys,
         "sse": NativeServerKeys,
@@ -413,7 +416,7 @@ class ProviderFacts(SettingsRecord):
     """Settings of one provider: a provider's TOML file and [providers.<name>]."""
 
     _table = PROVIDER
-    _nested: ClassVar[Mapping[str, type[SettingsRecord]]] = {
+    _nested: ClassVar[_Records] = {
         "headless": ProviderHeadless,
         "overlay": ProviderOverlay,
         "skills": ProviderSkills,
