@@ -42,6 +42,7 @@ _SECTIONS = {
         "plan": (".workdir", "plan", "Show what `city apply` would change."),
         "apply": (".workdir", "apply", "Write agents' working directories."),
         "undo": (".undo", "undo", "Revert the last apply."),
+        "export": (".export", "export_city", "Write the city as plain files of one provider."),
         "overlay": (".overlay", "overlay", "List overlay files."),
     },
     "Run": {

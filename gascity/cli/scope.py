@@ -97,10 +97,14 @@ def new_applier(context: CommandContext, scope: PlanningScope) -> "Applier":
     from gascity.cli.progress import Progress
     from gascity.workdir.applier import Applier
 
-    seconds, rest = divmod(time.time_ns(), 10**9)
-    run = f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime(seconds))}.{rest // 1000:06d}Z"
     progress = Progress(context).count_files
-    return Applier(scope.planner, run, lambda text: print_stderr(f"city: {text}"), progress)
+    return Applier(scope.planner, run_name(), lambda text: print_stderr(f"city: {text}"), progress)
+
+
+def run_name() -> str:
+    """Return the name of this run in the journal, after the current time."""
+    seconds, rest = divmod(time.time_ns(), 10**9)
+    return f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime(seconds))}.{rest // 1000:06d}Z"
 
 
 def print_kept(scope: PlanningScope, root: str, kept: Iterable[Step]) -> bool:

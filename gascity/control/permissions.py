@@ -104,6 +104,7 @@ RULES = {
     "agent list": Rule(NONE, FILES),
     "agent show": Rule(NONE, FILES),
     "agent emit": Rule(NONE, FILES),
+    "agent export": Rule(NONE, FILES),
     "agent explain": Rule(NONE, FILES),
     "agent new": Rule(NONE, FILES),
     "agent set": Rule(NONE, FILES),
@@ -131,6 +132,7 @@ RULES = {
     "undo": Rule(NONE, FILES),
     "init": Rule(NONE, FILES),
     "import": Rule(NONE, FILES),
+    "export": Rule(NONE, FILES),
     "migrate": Rule(NONE, FILES),
     # Packs and rigs
     "pack accept": Rule(NONE, PACKS),

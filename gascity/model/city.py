@@ -103,6 +103,7 @@ class Agent:
         *,
         name: AgentName | None = None,
         layers: tuple[Layer, ...] | None = None,
+        provider: str | None = None,
         problems: tuple[Problem, ...] | None = None,
     ) -> "Agent":
         """Return a copy with some attributes changed."""
@@ -111,7 +112,7 @@ class Agent:
             self.home,
             self.layer,
             self.layers if layers is None else layers,
-            self.provider,
+            self.provider if provider is None else provider,
             self.overridden,
             self.problems if problems is None else problems,
             self.provider_scope,

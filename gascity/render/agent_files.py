@@ -7,6 +7,7 @@ because this package reads no files. What a file cannot carry is returned with i
 
 import re
 from collections.abc import Collection, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from gascity.model.city import Agent
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     import jinja2
 
 # Settings that some provider has a key for, beside the tools. All others mean nothing in a file.
-_CARRIED = (
+FILE_SETTINGS = (
     "display_name",
     "description",
     "model",
@@ -91,7 +92,7 @@ def render_agent_file(
     values = dict(keys.values)
     if facts.format != "markdown":
         values[facts.body or "prompt"] = prompt
-    text = _environment().from_string(template).render(keys=values, body=prompt.removesuffix("\n"))
+    text = _compiled(template).render(keys=values, body=prompt.removesuffix("\n"))
     return AgentFile(name, (facts.file or "").replace("{name}", name), text, keys.lost)
 
 
@@ -177,7 +178,7 @@ class _Fields:
         """Return the settings of the agent that the file does not carry."""
         keys = self.provider.facts.agents.keys
         found = []
-        for field in _CARRIED:
+        for field in FILE_SETTINGS:
             written = self._written(field)
             if written is None:
                 continue
@@ -237,6 +238,12 @@ def _shown(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)
+
+
+@cache
+def _compiled(template: str) -> "jinja2.Template":
+    """Compile a template once: that takes longer than writing a hundred files with it."""
+    return _environment().from_string(template)
 
 
 def _environment() -> "jinja2.Environment":

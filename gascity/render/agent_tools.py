@@ -23,7 +23,7 @@ from gascity.render.tool_words import (
 )
 
 _WITH_PATTERN = re.compile(r"(?P<name>[\w-]+)\((?P<pattern>.*)\)", re.DOTALL)
-_ANY_WORD = r"[\w-]+"
+_ANY_WORD, _ANY_PATTERN = r"[\w-]+", r"[\w*?-]+"
 _ALLOW, _DENY = "allow", "deny"
 _RULES = "permission"
 
@@ -233,7 +233,9 @@ class _Scope:
         return [_Tool(fill_server(pattern, server, tool))]
 
     def _is_own(self, word: str) -> bool:
-        pattern = self.provider.facts.tools.own_words or _ANY_WORD
+        # A rule may be for several tools: `docs_*` are those of one server.
+        any_word = _ANY_PATTERN if self.facts.style == _RULES else _ANY_WORD
+        pattern = self.provider.facts.tools.own_words or any_word
         known = [name for neutral in NEUTRAL for name in self._named(neutral)]
         return word in known or re.fullmatch(pattern, word, re.DOTALL) is not None
 

@@ -110,6 +110,29 @@ AGENT_SHOW = {
     "fields": Each(SETTING),
 }
 AGENT_EXPLAIN = {"fields": Each([SETTING])}
+LOST = {"field": str, "value": str, "reason": str}
+AGENT_EXPORT = {
+    "format": str,
+    "directory": str,
+    "files": [
+        {
+            "agent": str,
+            "path": str,
+            "op": OneOf("write", "keep", "remove", "same"),
+            "lost": [LOST],
+        }
+    ],
+    "problems": [PROBLEM],
+}
+CITY_EXPORT = {
+    "provider": str,
+    "directory": str,
+    "files": [
+        {"kind": TEXT, "name": TEXT, "path": str, "op": OneOf("write", "keep", "remove", "same")}
+    ],
+    "lost": [{"kind": str, "name": str, **LOST}],
+    "problems": [PROBLEM],
+}
 SKILL_LIST = {
     "skills": [
         {

@@ -10,6 +10,7 @@ _COMMANDS = {
     "new": (".agent.edit", "new_agent", "Create an agent."),
     "set": (".agent.edit", "set_agent", "Change an agent's settings."),
     "remove": (".agent.edit", "remove_agent", "Remove an agent of this city."),
+    "export": (".agent.export", "export_agents", "Write agents as files of other tools."),
     "rename": (".agent.edit", "rename_agent", "Rename an agent and update references to it."),
 }
 

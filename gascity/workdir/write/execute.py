@@ -75,8 +75,8 @@ class ApplyState(NamedTuple):
     journal: Journal
 
     @classmethod
-    def of(cls, city: str) -> "ApplyState":
-        return cls(Ledgers(city), Journal(city))
+    def of(cls, city: str, use: str = "") -> "ApplyState":
+        return cls(Ledgers(city, use), Journal(city, use))
 
 
 def execute(

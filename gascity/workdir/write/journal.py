@@ -84,10 +84,10 @@ class JournalEntry(NamedTuple):
 
 
 class Journal:
-    """The journal of one city."""
+    """The journal of one city; that of an export (`use`) is separate, as its ledger is."""
 
-    def __init__(self, city: str) -> None:
-        self.top = f"{city}/.gc/undo"
+    def __init__(self, city: str, use: str = "") -> None:
+        self.top = f"{city}/.gc/undo/{use}".rstrip("/")
         self.root_names = RootNames(city)
 
     def home(self, root: str) -> str:

@@ -99,10 +99,13 @@ class RootNames:
 
 
 class Ledgers:
-    """The ledger files of one city."""
+    """The ledger files of one city.
 
-    def __init__(self, city: str) -> None:
-        self.home = f"{city}/.gc/ledger"
+    An export has ledgers of its own (`use`): an apply to the same directory leaves its files alone.
+    """
+
+    def __init__(self, city: str, use: str = "") -> None:
+        self.home = f"{city}/.gc/ledger/{use}".rstrip("/")
         self.root_names = RootNames(city)
         self._last: tuple[tuple[int, int, int], Ledger] | None = None
 
