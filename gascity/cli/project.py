@@ -1,6 +1,7 @@
 """Lists what a project provides to an agent by itself, for the commands that show an agent."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from gascity.cli.context import CommandContext, machine
 from gascity.cli.tables import Column, json_row
@@ -8,10 +9,12 @@ from gascity.location import Sites
 from gascity.model.city import Agent, City
 from gascity.prompts import Prompts
 from gascity.source.disk import Disk
-from gascity.workdir.planner import PlanningScope
 from gascity.workdir.project import Projects
 from gascity.workdir.project_files import INSTRUCTIONS, LAYER, SETTINGS, Project, ProjectItem
-from gascity.workdir.wanted import CityContent, Requirements
+
+if TYPE_CHECKING:
+    from gascity.workdir.planner import PlanningScope
+    from gascity.workdir.wanted import CityContent, Requirements
 
 _JSON: tuple[Column[ProjectItem], ...] = (
     Column("kind", lambda item: item.kind),
@@ -62,12 +65,22 @@ def project_lines(
 def load_project(context: CommandContext, city: City, agent: Agent) -> Project:
     """Return what an agent's project provides, for a city that was loaded for this agent."""
     disk = Disk(city.root)
-    prompts = Prompts(city, disk, machine(), context.city)
-    content = CityContent.of(prompts, context.environ)
-    return Projects(content).of(Sites(city, disk, context.environ).of(agent))
+
+    def content() -> "CityContent":
+        from gascity.workdir.wanted import CityContent
+
+        return CityContent.of(Prompts(city, disk, machine(), context.city), context.environ)
+
+    site = Sites(city, disk, context.environ).of(agent)
+    return Projects(city, disk, context.environ, content).of(site)
 
 
-def planned_project(scope: PlanningScope, agent: Agent, requirements: Requirements) -> Project:
-    """Return what an agent's project provides, for an agent whose directory is planned."""
+def projects_of(scope: "PlanningScope") -> Projects:
+    """Return the projects of a city that is planned."""
     planner = scope.planner
-    return Projects(planner.content).of(planner.sites.of(agent), requirements)
+    return Projects(planner.city, planner.disk, planner.environ, lambda: planner.content)
+
+
+def planned_project(scope: "PlanningScope", agent: Agent, requirements: "Requirements") -> Project:
+    """Return what an agent's project provides, for an agent whose directory is planned."""
+    return projects_of(scope).of(scope.planner.sites.of(agent), requirements)

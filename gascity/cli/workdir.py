@@ -216,9 +216,9 @@ def _with_projects(
     in_rigs = {name for name, (site, _) in sites.items() if site.agent.name.rig is not None}
     provided: dict[str, Project] = {}
     if in_rigs:
-        from gascity.workdir.project import Projects
+        from gascity.cli.project import projects_of
 
-        projects = Projects(scope.planner.content)
+        projects = projects_of(scope)
         for name in in_rigs.intersection(row.name for row in rows):
             site, plan = sites[name]
             provided[name] = projects.of(site, plan.requirements)

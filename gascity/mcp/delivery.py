@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from gascity.mcp.native import NativeServer, native_server, skipped_server
+from gascity.mcp.shapes import shape_of
 from gascity.mcp.types import McpServer
 from gascity.model.city import Agent
 from gascity.model.plan import ServerEntry, Shape
@@ -141,13 +142,6 @@ def can_launch(provider: Provider) -> bool:
     if facts.format != "json" or any("{json}" in arg for arg in facts.launch_args):
         return False
     return bool(facts.launch_args or facts.launch_env)
-
-
-def shape_of(provider: Provider) -> Shape:
-    """Return how a provider's file stores its servers."""
-    facts = provider.facts.mcp
-    list_name = (facts.name_key or "") if facts.entries == "list" else ""
-    return Shape(provider.name, facts.format or "", facts.key, list_name)
 
 
 def _draft(request: ServerRequest, providers: Mapping[str, Provider]) -> _Draft:

@@ -193,7 +193,7 @@ def _workdir_problems(
     if any(site.agent.name.rig is not None for group in groups for site in group):
         from gascity.workdir.project import Projects
 
-        projects = Projects(content)
+        projects = Projects(city, content.prompts.disk, content.environ, lambda: content)
     for group in groups:
         requirements = collect(content, group, lambda _: False, ask_git=False)
         for site in group:

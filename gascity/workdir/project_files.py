@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
+from gascity.mcp.shapes import server_files
 from gascity.model.document_text import DocumentError, position
 from gascity.model.plan import DOCUMENT, PathRecord, Shape
 from gascity.model.problems import Place, Problem, warning
 from gascity.model.provider import Provider
 from gascity.source.disk import Disk, read_plain
-from gascity.workdir.decide.project import server_files
 from gascity.workdir.decide.skills import skill_directories
 
 INSTRUCTIONS, SERVER, SKILL = "instructions", "server", "skill"
@@ -69,13 +69,13 @@ class Project(NamedTuple):
 class ProjectPlace(NamedTuple):
     """Where the files are: `root` is the checkout, `workdir` where sessions of the agent run.
 
-    `managed` are the paths of the checkout that city wrote itself.
+    `managed` returns the paths of the checkout that city wrote itself.
     """
 
     root: str
     workdir: str
     is_worktree: bool
-    managed: Mapping[str, PathRecord]
+    managed: Callable[[], Mapping[str, PathRecord]]
 
 
 def read_project(
@@ -188,13 +188,13 @@ class _Reader:
             yield from self._servers_in(path, shape)
 
     def _servers_in(self, path: str, shape: Shape) -> Iterator[ProjectItem]:
-        from gascity.mcp import documents
-
         supported = shape.format in ("json", "toml")
         text = self._text(path) if supported and self._exists(path) else None
         if text is None:
             return
-        record = self.place.managed.get(path)
+        from gascity.mcp import documents
+
+        record = self.place.managed().get(path)
         managed = (record.entries or {}) if record else {}
         try:
             servers = documents.servers(documents.read(text, shape.format), shape)
@@ -216,12 +216,12 @@ class _Reader:
             yield from self._skills_in(directory)
 
     def _skills_in(self, directory: str) -> Iterator[ProjectItem]:
-        from gascity.model.skills import read_skill_text
-
         for path in self._matching(f"{directory}/*/{SKILL_FILE}", self.place.root):
             text = self._text(path)
             if text is None:
                 continue
+            from gascity.model.skills import read_skill_text
+
             file = f"{self.place.root}/{path}"
             name = path.split("/")[-2]
             read = read_skill_text(name, text, self.disk.shown(file))
@@ -271,8 +271,6 @@ class _Reader:
                 yield self._item(COMMAND, name, f"{self.place.root}/{path}")
 
     def _settings(self) -> Iterator[ProjectItem]:
-        from gascity.mcp import documents
-
         servers = {path for path, _ in server_files(self.provider)}
         for path in self._all_matching(
             (*self.facts.project.settings, *self.facts.overlay.merge_files)
@@ -281,6 +279,8 @@ class _Reader:
             if text is None:
                 continue
             if path not in servers:  # these were parsed, and an error was reported
+                from gascity.mcp import documents
+
                 try:
                     documents.read(text, "toml" if path.endswith(".toml") else "json")
                 except DocumentError as error:
@@ -340,12 +340,12 @@ class _Reader:
 
     def _is_managed(self, path: str) -> bool:
         """Did city write the file, or a link above it? A file with a few managed keys is theirs."""
-        record = self.place.managed.get(path)
+        record = self.place.managed().get(path)
         if record is not None:
             return record.kind != DOCUMENT or record.made
         parent = path.rpartition("/")[0]
         while parent:
-            if parent in self.place.managed:
+            if parent in self.place.managed():
                 return True
             parent = parent.rpartition("/")[0]
         return False

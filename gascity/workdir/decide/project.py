@@ -7,31 +7,13 @@ What the project has at the very path that city would write is decided with that
 from collections.abc import Iterator, Mapping
 
 from gascity.mcp import documents
+from gascity.mcp.shapes import server_files
 from gascity.model.document_text import DocumentError
-from gascity.model.plan import DOCUMENT, KEEP, LINK, Shape, Step, WantedPath
+from gascity.model.plan import DOCUMENT, KEEP, LINK, Step, WantedPath
 from gascity.model.provider import Provider
 from gascity.workdir.decide.context import SAME, DiskState
 from gascity.workdir.decide.merged_files import same_server
 from gascity.workdir.decide.skills import skill_directories
-
-
-def server_files(provider: Provider) -> tuple[tuple[str, Shape], ...]:
-    """Return the files in which a provider looks for servers, with their shapes; the first wins."""
-    from gascity.mcp.delivery import shape_of
-
-    facts, own = provider.facts, shape_of(provider)
-    keys = dict(facts.project.mcp)
-    if facts.mcp.target and facts.mcp.target not in keys:
-        keys = {facts.mcp.target: "", **keys}
-    return tuple(
-        (
-            path,
-            own
-            if path == facts.mcp.target
-            else Shape(provider.name, "toml" if path.endswith(".toml") else "json", (key,)),
-        )
-        for path, key in keys.items()
-    )
 
 
 def leave_out_same(

@@ -37,7 +37,7 @@ class Checkout:
         build_tree(self.root, files)
 
     def read(self, provider: str, tracked: Sequence[str] | None = None) -> Project:
-        place = ProjectPlace(str(self.root), self.workdir, self.is_worktree, self.managed)
+        place = ProjectPlace(str(self.root), self.workdir, self.is_worktree, lambda: self.managed)
         keep = None if tracked is None else (lambda _: tracked)
         return read_project(self.providers[provider], Disk(str(self.root)), place, keep)
 
