@@ -1,6 +1,7 @@
 """Compares what a project provides with what the city wants in an agent's directory."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
 from typing import NamedTuple
 
 from gascity.location import WORKTREE, Site
@@ -106,6 +107,7 @@ class _Overlap:
                     return item._replace(shadowed_by=self.wanted[name].source, shadows=())
         return self._file(item)
 
+    @cached_property
     def _skills(self) -> dict[str, _CitySkill]:
         sink = (skill_directories(self.provider) or ("",))[0]
         skills = {}
@@ -119,7 +121,7 @@ class _Overlap:
         return skills
 
     def _skill(self, item: ProjectItem) -> ProjectItem:
-        skill = self._skills().get(item.name)
+        skill = self._skills.get(item.name)
         if skill is None:
             return item
         directory = _parent(item.relative)
