@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from gascity.compose.asset_dirs import BUILT_IN_ORIGIN
-from gascity.mcp.delivery import shape_of
 from gascity.mcp.documents import edit_servers
 from gascity.mcp.native import native_server
 from gascity.mcp.servers import ServerResolver
+from gascity.mcp.shapes import shape_of
 from gascity.mcp.types import McpServer
 from gascity.model.city import Agent
 from gascity.model.document_text import DocumentError
