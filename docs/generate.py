@@ -40,6 +40,7 @@ from gascity.model.tables import (
     WORKSPACE,
 )
 from gascity.pipeline import open_city
+from gascity.render.hud import HUD_VARIABLES
 from gascity.render.variables import BUILTIN_FRAGMENTS, VARIABLES
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -62,7 +63,7 @@ def files() -> Iterator[tuple[Path, str]]:
     yield reference / "settings.md", page("settings.md.j2", **tables())
     yield (
         reference / "variables.md",
-        page("variables.md.j2", variables=VARIABLES, reserved=BUILTIN_FRAGMENTS),
+        page("variables.md.j2", variables=VARIABLES, reserved=BUILTIN_FRAGMENTS, hud=HUD_VARIABLES),
     )
     yield reference / "commands.md", page("commands.md.j2", commands=list(commands()))
     shipped = stock_providers()

@@ -1,6 +1,6 @@
 """Render the prompts of a city's agents: read the files, expand templates, report problems."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from typing import TYPE_CHECKING
 
@@ -12,8 +12,14 @@ from gascity.model.machine import Machine as Machine
 from gascity.model.names import AgentName
 from gascity.model.pack import unread
 from gascity.model.problems import Place, Problem, warning
-from gascity.pipeline import list_skills
-from gascity.render.prompt_text import BuiltinPart, RenderedPrompt, moved_lines, plain_prompt
+from gascity.pipeline import list_skills, open_city
+from gascity.render.prompt_text import (
+    BuiltinPart,
+    HudTexts,
+    RenderedPrompt,
+    moved_lines,
+    plain_prompt,
+)
 from gascity.render.variables import (
     BUILTIN_FRAGMENTS,
     SessionContext,
@@ -29,6 +35,8 @@ from gascity.source.disk import Disk
 
 if TYPE_CHECKING:
     from gascity.gotemplate import Template
+    from gascity.model.hud import HudSection
+    from gascity.model.work import Session
     from gascity.render.templates import AppendedFragment, TemplateFile
 
 _FRAGMENTS = "template-fragments"
@@ -58,22 +66,33 @@ class Prompts:
         machine: Machine,
         whole_city: Callable[[], City] | None = None,
         session: SessionContext | None = None,
+        live: Mapping[str, str] | None = None,
     ) -> None:
         """`whole_city` opens the whole city where `city` was read for one agent only.
 
         `session` holds the values of one session; by default those of the agent's first session.
+        `live` is the environment in which HUD sections collect live values; without it, prompts
+        contain the sections as they are written.
         """
         self.city = city
         self.whole_city = whole_city or (lambda: city)
         self.disk = disk
         self.machine = machine
         self.session = session
+        self.live = live
         self.lenient = lenient_packs(city)
         rig_imports = (each for imports in city.rig_imports.values() for each in imports)
         self.incomplete = unread([*city.pack.imports, *rig_imports])
         self._fragments: dict[str, list[TemplateFile]] = {}
         self._asset_dirs: dict[AgentName, list[AssetDir]] = {}
         self.parsed: dict[str, Template | None] = {}
+        self.hud_files: dict[str, tuple[HudSection, ...]] = {}  # by directory
+
+    def without_live_values(self) -> "Prompts":
+        """Return a copy that renders HUD sections as they are written."""
+        twin = copy(self)
+        twin.live = None
+        return twin
 
     def for_session(self, session: SessionContext) -> "Prompts":
         """Return a copy with one session's values that shares the files read so far."""
@@ -96,7 +115,8 @@ class Prompts:
             return self._of_profile(agent, file, text)
         if not is_template(file):
             return plain_prompt(file, text)._replace(problems=tuple(_ineffective_append(agent)))
-        return self.expand(agent, file, text, pack_of(setting, agent), self._appended(agent))
+        pack = pack_of(setting, agent)
+        return self.expand(agent, file, text, pack, self._appended(agent), is_prompt=True)
 
     def _of_profile(self, agent: Agent, file: str, text: str) -> RenderedPrompt:
         """Render the prompt in a profile; its pieces and problems have the lines of the file."""
@@ -105,7 +125,8 @@ class Prompts:
         prompt = profile_prompt(read_profile(text))
         if is_template(file):
             pack = pack_of(agent.setting("prompt"), agent)
-            rendered = self.expand(agent, file, prompt.text, pack, self._appended(agent))
+            appended = self._appended(agent)
+            rendered = self.expand(agent, file, prompt.text, pack, appended, is_prompt=True)
         else:
             append = tuple(_ineffective_append(agent))
             rendered = plain_prompt(file, prompt.text)._replace(problems=append)
@@ -118,8 +139,13 @@ class Prompts:
         text: str,
         pack: str,
         appended: "Sequence[AppendedFragment]" = (),
+        *,
+        is_prompt: bool = False,
     ) -> RenderedPrompt:
-        """Expand a template that belongs to `pack` with an agent's variables and fragments."""
+        """Expand a template that belongs to `pack` with an agent's variables and fragments.
+
+        HUD sections are empty unless it is a prompt: an overlay file is not written every turn.
+        """
         from gascity.render.templates import PromptSource, TemplateFile, render_prompt
 
         session, problems = self.session_context(agent)
@@ -133,6 +159,9 @@ class Prompts:
                 builtin=lambda name: self._builtin_fragment(name, agent, session),
                 builtin_names=BUILTIN_FRAGMENTS,
                 parsed=self.parsed,
+                hud=lambda mentions: (
+                    self._hud(agent, session, mentions) if is_prompt else HudTexts()
+                ),
             )
         )
         return rendered._replace(problems=(*problems, *rendered.problems))
@@ -163,6 +192,36 @@ class Prompts:
             self.disk.note(problem)
         parts = memory_parts(found.notes, agent.settings.limits.memory_chars)
         return [BuiltinPart(part.text, part.file, part.line, MEMORY) for part in parts]
+
+    def _hud(
+        self, agent: Agent, session: SessionContext, mentions: Callable[[str], bool]
+    ) -> HudTexts:
+        """Return the HUD sections that a prompt mentions."""
+        from gascity.hud.in_prompt import prompt_sections
+
+        return prompt_sections(self, agent, session, mentions)
+
+    def refreshed_sections(self, agent: Agent) -> "tuple[HudSection, ...]":
+        """Return the HUD sections of an agent's prompt that are refreshed while a session runs."""
+        if not self.names_hud(agent):
+            return ()
+        from gascity.hud.in_prompt import refreshed_sections
+
+        return refreshed_sections(self, agent)
+
+    def names_hud(self, agent: Agent) -> bool:
+        """Return whether an agent's prompt mentions a fragment of the HUD."""
+        file = agent.settings.prompt
+        if not file or not is_template(file):
+            return False
+        from gascity.render.templates import mentions_hud
+
+        before = len(self.disk.problems)
+        text = read_text(self.disk, file) or ""
+        self.disk.take_problems(before)  # rendering the prompt reports them
+        fragments = self.fragments(agent, pack_of(agent.setting("prompt"), agent))
+        texts = [text, *(fragment.text for fragment in fragments)]
+        return mentions_hud(texts, agent.settings.append_fragments)
 
     def asset_dirs(self, agent: Agent) -> list[AssetDir]:
         """Return the directories whose catalogues an agent sees, lowest precedence first."""
@@ -223,6 +282,33 @@ class Prompts:
         problems = [each for each in location.problems if each.is_error]
         problems = [each for each in problems if each.code != "rig-missing"]
         return session._replace(work_dir=location.workdir), problems
+
+
+def session_prompts(
+    city: City,
+    agent: Agent,
+    session: "Session | None",
+    environ: Mapping[str, str],
+    machine: Machine,
+) -> Prompts:
+    """Return the renderer of an agent's prompt with live values.
+
+    For this session, else for the agent's first one. `city` may have been read for the agent only.
+    """
+    disk = Disk(city.root)
+    values = None
+    if session is not None:
+        rig = city.rig_of(agent)
+        values = SessionContext(
+            work_dir=session.workdir,
+            branch=session.branch,
+            default_branch=default_branch(disk, rig.path) if rig and rig.path else "",
+            session=session.alias,
+            platform=machine.platform,
+            date=machine.date,
+            id=session.id,
+        )
+    return Prompts(city, disk, machine, lambda: open_city(city.root, environ), values, live=environ)
 
 
 def pack_of(setting: Setting, agent: Agent) -> str:

@@ -2,12 +2,12 @@
 
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import click
 
 from gascity.cli.command import LazyGroup, json_command
-from gascity.cli.context import CommandContext, complete_agent, machine
+from gascity.cli.context import CommandContext, complete_agent
 from gascity.cli.hook_output import (
     PROMPT_SUBMIT,
     SESSION_START,
@@ -36,6 +36,7 @@ from gascity.cli.output import (
 )
 from gascity.cli.records import reminder, whole_row, work_row, work_text
 from gascity.cli.session.find import find_agent_name
+from gascity.cli.session_prompt import command_prompts
 from gascity.control.callers import stale_session
 from gascity.model.problems import CityError
 from gascity.model.work import (
@@ -46,10 +47,6 @@ from gascity.model.work import (
     Work,
     subject_of,
 )
-
-if TYPE_CHECKING:
-    from gascity.model.city import Agent, City
-    from gascity.render.prompt_text import RenderedPrompt
 
 WORK, DRAIN = "work", "drain"
 _PAGE = "how-to/agent-side"
@@ -83,7 +80,7 @@ def prime(context: CommandContext, agent: str | None, hook: bool, hook_format: s
     who = caller(context)
     mine = who is not None and who.agent == str(selected.name)
     session = current_session(context, who) if who is not None and mine else None
-    prompt = _prompt(context, city, selected, session)
+    prompt = command_prompts(context, city, selected, session).of(selected)
     errors = [problem for problem in (*selected.problems, *prompt.problems) if problem.is_error]
     if errors:
         raise CityError(*errors)
@@ -114,35 +111,6 @@ def _agent_or_own(context: CommandContext, agent: str | None) -> str:
     if not reference:
         raise click.UsageError("missing AGENT (required outside a session)")
     return reference
-
-
-def _prompt(
-    context: CommandContext, city: "City", agent: "Agent", session: Session | None
-) -> "RenderedPrompt":
-    """Render the prompt, with the values of the session if one calls."""
-    if session is None:
-        from gascity.cli.agent.show import render
-
-        return render(context, city, agent)
-    from gascity.location import default_branch
-    from gascity.pipeline import open_city
-    from gascity.prompts import Prompts
-    from gascity.render.variables import SessionContext
-    from gascity.source.disk import Disk
-
-    disk = Disk(city.root)
-    rig = city.rig_of(agent)
-    here = machine()
-    values = SessionContext(
-        work_dir=session.workdir,
-        branch=session.branch,
-        default_branch=default_branch(disk, rig.path) if rig and rig.path else "",
-        session=session.alias,
-        platform=here.platform,
-        date=here.date,
-    )
-    everyone = lambda: open_city(city.root, context.environ)  # noqa: E731
-    return Prompts(city, disk, here, everyone, values).of(agent)
 
 
 # city hook

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from gascity.model.city import Agent
     from gascity.model.work import Session, Work
 
-# A session that was restarted may still ask; both report that it is stale.
-_FOR_STALE = ("hook", "prime")
+# A session that was restarted may still ask; they report that it is stale.
+_FOR_STALE = ("hook", "hud", "prime")
 
 
 def authorize(context: CommandContext, command: str) -> None:

@@ -66,6 +66,7 @@ _SECTIONS = {
     "For agents": {
         "prime": (".agent_side", "prime", "Print the agent's own prompt."),
         "hook": (".agent_side", "hook", "Show or claim the next work item."),
+        "hud": (".hud", "hud", "Show an agent's HUD sections with their current values."),
         "runtime": (".agent_side", "runtime", "Report to the controller from a session."),
     },
     "Other": {
@@ -76,7 +77,7 @@ _SECTIONS = {
     },
 }
 
-_FOR_HOOKS = ("city prime", "city hook", "city mail check")  # commands that hooks call
+_FOR_HOOKS = ("city prime", "city hook", "city hud", "city mail check")  # commands that hooks call
 
 
 def _print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:

@@ -267,7 +267,9 @@ def work_text(work: Work) -> Iterator[str]:
     yield from text_lines(work.body)
 
 
-def reminder(lines: Iterable[str]) -> list[str]:
+def reminder(lines: Iterable[str], *, keep_spaces: bool = False) -> list[str]:
     """Wrap lines for a provider's hook in a block that their text cannot close."""
-    safe = (" ".join(printable(line).replace(f"</{_REMINDER}", "").split()) for line in lines)
-    return [f"<{_REMINDER}>", *safe, f"</{_REMINDER}>"]
+    # Replaced, not removed: what remains around a removed text could close the block.
+    safe = (printable(line).replace(f"</{_REMINDER}", f"<\\/{_REMINDER}") for line in lines)
+    inside = (line.rstrip() if keep_spaces else " ".join(line.split()) for line in safe)
+    return [f"<{_REMINDER}>", *inside, f"</{_REMINDER}>"]

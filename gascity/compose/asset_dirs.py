@@ -16,8 +16,8 @@ CITY_ORIGIN = "city"
 AGENT_ORIGIN = "agent"
 
 # Catalogues that are used although the user has not accepted the pack: prompts need the fragments
-# that they name, and no program reads those.
-_TEXTS = frozenset(("template-fragments",))
+# and HUD sections that they name, and no program reads those. Commands of HUD sections do not run.
+_TEXTS = frozenset(("template-fragments", "hud"))
 
 
 class AssetDir(NamedTuple):

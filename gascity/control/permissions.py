@@ -46,6 +46,7 @@ RULES = {
     # Its own work, mail and session
     "prime": Rule(SEEN, FILES),
     "hook": Rule(SEEN, WORK),
+    "hud": Rule(SEEN, SESSIONS),
     "runtime drain-ack": Rule(OWN, SESSIONS),
     "runtime drain-check": Rule(OWN, SESSIONS),
     "runtime heartbeat": Rule(OWN, SESSIONS),

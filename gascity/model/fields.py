@@ -206,6 +206,11 @@ AGENT = table(
         Field(
             "append_fragments", _L, "Fragments to append to a template prompt.", (), Merge.FRAGMENTS
         ),
+        Field(
+            "hud",
+            _L,
+            "HUD sections in the fragment `hud`, as globs (default: all in `hud/` directories).",
+        ),
         Field("nudge", _S, "Text to type into an interactive session after it starts."),
         Field(
             "reflection",

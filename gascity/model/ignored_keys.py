@@ -30,4 +30,3 @@ OTHER_IGNORED: Mapping[str, Mapping[str, str]] = {
 }
 # Tables whose settings restrict an agent.
 SCOPE_TABLES = ("tools", "capabilities", "skills_filter", "mcp_filter", "agents_filter")
-HUD = "HUD sections are not part of any prompt"

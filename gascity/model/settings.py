@@ -117,6 +117,7 @@ class AgentSettings(SettingsRecord):
     overlay_dir: str | None = None
     overlay_tracked: Literal["cover", "keep"] = "cover"
     append_fragments: tuple[str, ...]
+    hud: tuple[str, ...] | None
     nudge: str | None = None
     reflection: str | None = None
     env: Mapping[str, str]
@@ -388,6 +389,7 @@ class ProviderLimits(SettingsRecord):
     _table = PROVIDER
 
     instruction_bytes: int | None = None
+    context_tokens: int | None = None
     skill_listing_chars: int | None = None
     rate_limit_pattern: str | None = None
 

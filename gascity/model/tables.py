@@ -514,6 +514,7 @@ PROVIDER = table(
         Field("terminal.dialogs", Kind.TABLES, "Its dialogs: pattern and name.", ()),
         Field("terminal.pasted", _S, "Pattern of what it shows instead of a long paste."),
         Field("limits.instruction_bytes", _I, "Maximum size of instructions.", minimum=0),
+        Field("limits.context_tokens", _I, "Size of the model's context, for the HUD.", minimum=1),
         Field("limits.skill_listing_chars", _I, "Maximum size of a skill list.", minimum=0),
         Field(
             "limits.rate_limit_pattern",

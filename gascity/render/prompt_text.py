@@ -6,7 +6,7 @@ from typing import NamedTuple
 from gascity.model.problems import Problem
 
 PROMPT, FRAGMENT, APPENDED, GENERATED = "prompt", "fragment", "appended", "generated"
-MEMORY = "memory"
+MEMORY, HUD = "memory", "hud"
 BUILTIN_FILE = "built-in"
 
 
@@ -29,10 +29,32 @@ class BuiltinPart(NamedTuple):
     kind: str = GENERATED
 
 
+class HudText(NamedTuple):
+    """A HUD section as part of a prompt: the fragment `hud-NAME`, and part of `hud` if `included`.
+
+    `volatile`: it is refreshed while a session runs.
+    """
+
+    name: str
+    file: str
+    line: int
+    text: str
+    included: bool = True
+    volatile: bool = False
+
+
+class HudTexts(NamedTuple):
+    """The HUD sections that a prompt may include, in order, and their problems."""
+
+    texts: tuple[HudText, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+
 class RenderedPrompt(NamedTuple):
     """A prompt, as far as it could be rendered, and its problems.
 
-    `unrelated` are problems of fragment files that this prompt does not need.
+    `unrelated` are problems of fragment files that this prompt does not need. `hud` are the HUD
+    sections in it.
     """
 
     text: str
@@ -40,6 +62,7 @@ class RenderedPrompt(NamedTuple):
     problems: tuple[Problem, ...] = ()
     fragments: frozenset[str] = frozenset()
     unrelated: tuple[Problem, ...] = ()
+    hud: tuple[HudText, ...] = ()
 
 
 def plain_prompt(file: str, text: str) -> RenderedPrompt:

@@ -39,7 +39,8 @@ class RunOutput(NamedTuple):
     the duration of a rate limit in seconds, 0.0 if it is not known, None if there is no limit.
     `denied` are tools that were refused for lack of a permission, `missing` MCP servers that were
     not connected, by name with their state. `retrying` describes the request that the program was
-    sending again when the run ended: the model server's answer, and its message.
+    sending again when the run ended: the model server's answer, and its message. `context` are the
+    tokens of the conversation at the last answer.
     """
 
     summary: str = ""
@@ -51,6 +52,7 @@ class RunOutput(NamedTuple):
     denied: tuple[str, ...] = ()
     missing: Mapping[str, str] = {}
     retrying: str = ""
+    context: int | None = None
 
 
 def parse(
@@ -87,6 +89,7 @@ def parse(
         tuple(dict.fromkeys(clean(tool, _MAX_NAME) for tool in parser.denied))[:_MAX_NAMES],
         parser.missing,
         clean(parser.retrying, _MAX_TAIL),
+        parser.context,
     )
 
 
@@ -150,6 +153,7 @@ class _Parser:
         self.usage: dict[str, int] | None = None
         self.cost: float | None = None
         self.partial_cost: float | None = None
+        self.context: int | None = None
         self.wait = 0.0
         self.until = 0.0
         self.denied: list[str] = []
@@ -241,6 +245,10 @@ class _Parser:
         match key:
             case "usage":
                 self.usage = _tokens(value) or self.usage
+            case "context":
+                kinds = _tokens(value)
+                kinds.pop("reasoning", None)  # part of the output
+                self.context = sum(kinds.values()) or self.context
             case "more_usage":
                 self.usage = _sum(self.usage, _tokens(value))
             case "cost":

@@ -15,6 +15,7 @@ class OutputRule(NamedTuple):
     piece          part of the last text; appended to earlier parts
     fresh          no value: the next piece starts a new text
     usage, cost    of the whole run; more_usage, more_cost: of a part of it, takes precedence
+    context        token counts of one answer: the size of the conversation
     failed, error  whether the run failed, and the message; status: the model server's answer
     fine           no value: an earlier failure was overcome
     retry          the model server's answer to a request that the program sends again, and
@@ -53,7 +54,11 @@ _CLAUDE = (
     OutputRule({}, {"conversation": "session_id"}),
     OutputRule(
         {"type": "assistant"},
-        {"summary": "message.content.*.text", "tool": "message.content.*.name"},
+        {
+            "summary": "message.content.*.text",
+            "tool": "message.content.*.name",
+            "context": "message.usage",
+        },
     ),
     OutputRule(
         {"type": "system", "subtype": "api_retry"},
@@ -102,6 +107,7 @@ _OPENCODE = (
         {"type": "step_finish"},
         {
             "more_usage": "part.tokens",
+            "context": "part.tokens",
             "more_cost": "part.cost",
             "fine": "type",
             "ending": "part.reason",

@@ -16,8 +16,11 @@ from gascity.render.prompt_text import (
     APPENDED,
     BUILTIN_FILE,
     FRAGMENT,
+    HUD,
     PROMPT,
     BuiltinPart,
+    HudText,
+    HudTexts,
     PromptPiece,
     RenderedPrompt,
     plain_prompt,
@@ -57,7 +60,7 @@ class PromptSource(NamedTuple):
     """Everything that a template prompt is rendered from; fragments lowest precedence first.
 
     `builtin` returns the pieces of a built-in fragment. `parsed` caches the fragment files of a
-    city over several prompts.
+    city over several prompts. `hud` returns the HUD sections that a prompt mentions.
     """
 
     prompt: TemplateFile
@@ -68,6 +71,23 @@ class PromptSource(NamedTuple):
     builtin: Callable[[str], Sequence[BuiltinPart]]
     builtin_names: Sequence[str]
     parsed: "dict[str, Template | None]"
+    hud: Callable[[Callable[[str], bool]], HudTexts] = lambda _: HudTexts()
+
+    @property
+    def texts(self) -> list[str]:
+        """The texts in which the prompt may name fragments."""
+        return [self.prompt.text, *(fragment.text for fragment in self.fragments)]
+
+    @property
+    def appended_names(self) -> list[str]:
+        return [fragment.name for fragment in self.appended]
+
+
+def mentions_hud(texts: Iterable[str], appended: Iterable[str]) -> bool:
+    """Return whether a fragment of the HUD is appended or named in one of the texts."""
+    if any(name.startswith(HUD) for name in appended):
+        return True
+    return any(f'"{HUD}' in text or f"`{HUD}" in text for text in texts)
 
 
 def render_prompt(source: PromptSource) -> RenderedPrompt:
@@ -81,6 +101,11 @@ def render_prompt(source: PromptSource) -> RenderedPrompt:
     unrelated: list[Problem] = []
     builtin: dict[str, Sequence[BuiltinPart]] = {}
     library = _library(source, builtin, unrelated)
+    hud = HudTexts()
+    if mentions_hud(source.texts, source.appended_names):
+        hud = source.hud(lambda name: _mentions(source, name))
+        problems += hud.problems
+        _add_hud(library, hud.texts)
     library.add(main)
     undefined: list[UndefinedName] = []
     spans = _render(source, library, _PROMPT_NAME, undefined, problems)
@@ -88,12 +113,14 @@ def render_prompt(source: PromptSource) -> RenderedPrompt:
     for fragment in source.appended:
         output += _append(source, library, fragment, undefined, problems)
     problems += _undefined_problems(undefined)
-    text, pieces = _joined(output, builtin)
+    text, pieces = _joined(output, builtin, hud.texts)
     used = frozenset(span.name for span, _ in output if span.name != _PROMPT_NAME) | builtin.keys()
     if any(problem.is_error for problem in problems):
         # An invalid fragment file may be the cause of the error, so show its problem first.
         problems, unrelated = [*unrelated, *problems], []
-    return RenderedPrompt(text, pieces, tuple(problems), used, tuple(unrelated))
+    # A section without text now has its place in the prompt, too.
+    sections = tuple(each for each in hud.texts if not each.text or f"{HUD}-{each.name}" in used)
+    return RenderedPrompt(text, pieces, tuple(problems), used, tuple(unrelated), sections)
 
 
 def parse_fragment(
@@ -141,10 +168,8 @@ def _library(
     from gascity.gotemplate.nodes import TextNode
 
     library = TemplateSet()
-    texts = [source.prompt.text, *(fragment.text for fragment in source.fragments)]
-    appended = {fragment.name for fragment in source.appended}
     for name in source.builtin_names:
-        if name in appended or any(f'"{name}"' in text or f"`{name}`" in text for text in texts):
+        if _mentions(source, name):
             # Built without the parser: braces in this text have no meaning.
             builtin[name] = source.builtin(name)
             text = "".join(part.text for part in builtin[name])
@@ -157,6 +182,31 @@ def _library(
         if template is not None:
             library.add(template)
     return library
+
+
+def _mentions(source: PromptSource, name: str) -> bool:
+    """Return whether a fragment is appended, or a text has its name in quotes."""
+    quoted = (f'"{name}"', f"`{name}`")
+    named = any(word in text for text in source.texts for word in quoted)
+    return named or name in source.appended_names
+
+
+def _add_hud(library: "TemplateSet", sections: Sequence[HudText]) -> None:
+    """Add the fragments `hud` and `hud-NAME`, unless a fragment file has the name."""
+    from gascity.gotemplate import Template
+    from gascity.gotemplate.nodes import IncludeNode, Node, TextNode
+
+    whole: list[Node] = []
+    for section in sections:
+        name = f"{HUD}-{section.name}"
+        nodes = (TextNode(section.line, 0, section.text),) if section.text else ()
+        if name not in library:
+            library.add(Template(name, section.file, section.text, nodes, {}))
+        if section.included and section.text:
+            whole += [TextNode(1, 0, _SEPARATOR)] if whole else []
+            whole.append(IncludeNode(1, 0, name, None))
+    if HUD not in library:
+        library.add(Template(HUD, BUILTIN_FILE, "", tuple(whole), {}))
 
 
 def _render(
@@ -223,18 +273,30 @@ def _undefined_problem(undefined: "Sequence[UndefinedName]") -> Problem:
 
 
 def _joined(
-    output: "Sequence[tuple[Span, str]]", builtin: Mapping[str, Sequence[BuiltinPart]]
+    output: "Sequence[tuple[Span, str]]",
+    builtin: Mapping[str, Sequence[BuiltinPart]],
+    hud: Sequence[HudText],
 ) -> tuple[str, tuple[PromptPiece, ...]]:
     """Return the whole text, and its pieces without gaps."""
-    pieces = []
+    sections = {(f"{HUD}-{section.name}", section.file) for section in hud}
+    pieces: list[PromptPiece] = []
     start = 0
     for span, kind in output:
         parts: Sequence[BuiltinPart] = [BuiltinPart(span.text, span.file, span.line, kind)]
-        if span.file == BUILTIN_FILE:
+        if (span.name, span.file) in sections:
+            parts = [BuiltinPart(span.text, span.file, span.line, HUD)]
+        elif span.file == BUILTIN_FILE:
             parts = [BuiltinPart(span.text)] if span.text == _SEPARATOR else builtin[span.name]
+        separates = span.file == BUILTIN_FILE and span.name == HUD
         for part in parts:
             end = start + len(part.text)
-            pieces.append(PromptPiece(start, end, part.file, part.line, part.kind))
+            piece = PromptPiece(start, end, part.file, part.line, part.kind)
+            last = pieces[-1] if pieces else None
+            # A HUD section is one piece, with the blank line before or after it.
+            if last is not None and last.kind == HUD and (separates or piece[2:] == last[2:]):
+                pieces[-1] = last._replace(end=end)
+            else:
+                pieces.append(piece)
             start = end
     return "".join(span.text for span, _ in output), tuple(pieces)
 

@@ -25,6 +25,7 @@ class SessionContext(NamedTuple):
     session: str = ""
     platform: str = ""
     date: str = ""
+    id: str = ""  # of the session, for live values of the HUD
 
 
 class _Inputs(NamedTuple):

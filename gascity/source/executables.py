@@ -263,6 +263,9 @@ class _Walk:
 
     def _front_matter(self, file: _File) -> Iterator[Executable]:
         """List the tools, hooks and inline commands of a skill, or of a tool's own text files."""
+        if "hud" in file.parts[:-1]:
+            yield from self._hud_commands(file)
+            return
         skill = "skills" in file.parts[:-1]
         if not (skill or file.is_hidden):
             return
@@ -278,6 +281,17 @@ class _Walk:
             line = data.count(b"\n", 0, match.start() + 1) + 1
             value = match[0].decode("utf-8", "replace").strip()
             yield Executable("script", _title(file), value, file.path, line)
+
+    def _hud_commands(self, file: _File) -> Iterator[Executable]:
+        """List the commands from which a HUD section gets its values."""
+        from gascity.model.hud import COMMAND_SOURCE, read_section
+
+        section = read_section(file.path, self._text(file))
+        for source in section.data_sources:
+            if source.startswith(COMMAND_SOURCE):
+                line = section.lines.get("data-sources", 1)
+                command = source.removeprefix(COMMAND_SOURCE)
+                yield Executable("hud", section.name, command, file.path, line)
 
     def _script(self, file: _File) -> Iterator[Executable]:
         runs = file.is_program or file.name.lower().endswith(_SCRIPT_ENDINGS)

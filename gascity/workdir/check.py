@@ -17,9 +17,8 @@ from gascity.compose.city import packs_of
 from gascity.location import Site, Sites, nested_problems
 from gascity.mcp.delivery import Delivery, server_problems
 from gascity.model.city import Agent, City
-from gascity.model.ignored_keys import HUD
 from gascity.model.names import IMPLICIT, AgentName, did_you_mean
-from gascity.model.problems import Place, Problem, once_each, warning
+from gascity.model.problems import Problem, once_each, warning
 from gascity.pipeline import KNOWLEDGE, agent_skills, knowledge_types, list_skills
 from gascity.prompts import Machine, Prompts
 from gascity.providers.registry import provider_files
@@ -94,13 +93,12 @@ def check_city(city: City, disk: Disk, machine: Machine) -> CityFindings:
     prompts = Prompts(city, disk, machine)
     agents = [agent for agent in city.agents if not agent.broken]
     found: dict[str, list[Problem]] = {agent.home.directory: [] for agent in city.agents}
-    shared = [*city.problems, *ignored_provider_settings(city), *_unread_huds(city)]
+    shared = [*city.problems, *ignored_provider_settings(city)]
     runtimes = runtime_names()
     for agent in city.agents:
         ignored = as_required(city, ignored_settings(city, agent))
         own = (*agent.problems, *scope_problems(city, agent), *ignored)
         found[agent.home.directory] += (*own, *_unknown_runtime(city, agent, runtimes))
-        found[agent.home.directory] += _unread_hud(agent)
     prompt_findings = {agent.name: check_prompt(prompts, agent) for agent in agents}
     for agent in agents:
         found[agent.home.directory] += prompt_findings[agent.name].problems
@@ -108,6 +106,11 @@ def check_city(city: City, disk: Disk, machine: Machine) -> CityFindings:
     shared += unused_fragments(prompts, agents, included)
     for path, problem in _skill_problems(city, disk):
         found.get(agent_directory(path), shared).append(problem)
+    if _has_hud(city, agents):
+        from gascity.workdir.check_hud import check_sections
+
+        for path, problem in check_sections(prompts, agents, included):
+            found.get(agent_directory(path), shared).append(problem)
     # Only of the city's formulas and orders: users cannot fix those of imported packs.
     extras = read_pack_extras(disk, ".").extras
     shared += (problem for extra in extras for problem in extra.problems)
@@ -285,18 +288,10 @@ def _unknown_runtime(city: City, agent: Agent, known: frozenset[str]) -> Iterato
         yield Problem("unknown-runtime", f"there is no runtime `{name}`", place, hint)
 
 
-def _unread_hud(agent: Agent) -> Iterator[Problem]:
-    if "hud" in agent.home.catalogues:
-        yield _hud(agent.home.directory)
-
-
-def _unread_huds(city: City) -> Iterator[Problem]:
-    yield from (_hud(pack.root) for pack in packs_of(city) if "hud" in pack.catalogues)
-
-
-def _hud(directory: str) -> Problem:
-    path = "hud" if directory == "." else f"{directory}/hud"
-    return warning("not-acted-on", f"`hud/` has no effect: {HUD}", Place(path))
+def _has_hud(city: City, agents: Iterable[Agent]) -> bool:
+    """Return whether there are HUD sections in files."""
+    homes = (agent.home.catalogues for agent in agents)
+    return any("hud" in each for each in (*(pack.catalogues for pack in packs_of(city)), *homes))
 
 
 def _has_filter(agent: Agent, table: str) -> bool:

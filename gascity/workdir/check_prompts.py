@@ -35,6 +35,11 @@ def check_prompt(prompts: Prompts, agent: Agent) -> PromptFindings:
         from gascity.workdir.check_denied_tools import denied_tools
 
         problems += denied_tools(prompts.city, agent, rendered)
+    if rendered.hud or agent.settings.hud is not None:
+        from gascity.workdir.check_hud import check_selection, volatile_before_stable
+
+        problems += check_selection(prompts, agent, rendered)
+        problems += volatile_before_stable(rendered)
     return PromptFindings(tuple(problems), rendered.fragments | _included_by(prompts, agent))
 
 

@@ -117,9 +117,14 @@ class Overlays:
     def _overlays(self, agent: Agent) -> list[Overlay]:
         """Return the overlays an agent sees, lowest layer first."""
         own = bool(agent.settings.overlay_dir) and agent.accepted
+        hooks: tuple[AssetDir, ...] = ()
+        if self.prompts.refreshed_sections(agent):
+            from gascity.hud.sections import built_in_directory
+
+            hooks = (built_in_directory(),)
         return [
             self._list(asset_dir, agent)
-            for asset_dir in self.prompts.asset_dirs(agent)
+            for asset_dir in (*hooks, *self.prompts.asset_dirs(agent))
             if "overlay" in asset_dir.catalogues or (own and asset_dir.origin == AGENT_ORIGIN)
         ]
 

@@ -62,7 +62,8 @@ class PreparedSession(NamedTuple):
     notes: tuple[str, ...] = ()
     blocked: str = ""  # why the directory must not be used
     references: tuple[str, ...] = ()  # variables that its MCP servers refer to
-    volatile: bool = False  # its prompt has notes, which may change between two starts
+    # Its prompt has notes or HUD sections, which may change between two starts.
+    volatile: bool = False
 
     @property
     def can_start(self) -> bool:
@@ -79,7 +80,7 @@ class _Worker:
         machine: Machine,
         valid_servers: dict[str, ServerFile],
     ) -> None:
-        prompts = Prompts(city, Disk(city.root), machine)
+        prompts = Prompts(city, Disk(city.root), machine, live=environ)
         self.planner = Planner(CityContent.of(prompts, environ, valid_servers))
         self.fingerprints = Fingerprints(self.planner, fixed_sources=True)
         agents = (agent for agent in city.agents if not agent.broken)
@@ -316,7 +317,12 @@ class _Preparation:
         requirements = result.plan.requirements
         delivery = requirements.deliveries.get(self.name)
         scene = self.planner.session_scene(site, self.request.alias, location.branch)
+        scene = scene._replace(id=self.request.session)
         prompt = self.planner.content.prompts.for_session(scene).of(self.agent)
+        if prompt.hud:
+            from gascity.hud.refresh import record_start
+
+            record_start(self.planner.city.root, self.request.session, prompt.hud)
         blocked = self.name in requirements.blocked
         problems = dict.fromkeys(
             (
@@ -343,7 +349,7 @@ class _Preparation:
             tuple(problems),
             tuple(self.notes),
             references=delivery.references if delivery is not None else (),
-            volatile="memory" in prompt.fragments,
+            volatile="memory" in prompt.fragments or bool(prompt.hud),
         )
         return prepared, ledger
 

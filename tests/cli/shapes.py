@@ -99,6 +99,24 @@ PROJECT_ITEM = {
     "same_as": TEXT,
 }
 AGENT_LIST = {"agents": [AGENT]}
+HUD_SECTION = {
+    "name": str,
+    "position": OneOf("header", "inline", "sidebar", "footer"),
+    "priority": int,
+    "refresh": OneOf("once", "on-event", "periodic", "on-demand"),
+    "collapsed": bool,
+    "chars": int,
+    "text": str,
+    "source": str,
+    "layer": str,
+    "age": int,
+}
+HUD = {
+    "agent": str,
+    "sections": [HUD_SECTION],
+    "shadowed": [{"name": str, "source": str, "by": str}],
+    **PROBLEMS,
+}
 AGENT_SHOW = {
     **AGENT,
     "project": [PROJECT_ITEM],
@@ -106,6 +124,7 @@ AGENT_SHOW = {
     "subagents": [
         {"name": str, "file": TEXT, "left_out": [{"key": str, "reason": str}]},
     ],
+    "hud": Either({"sections": [str], "refresh": OneOf("turn", "start"), "note": str}, None),
     "prompt": {"files": [str], "sha256": TEXT, "chars": NUMBER},
     "fields": Each(SETTING),
 }

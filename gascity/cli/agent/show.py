@@ -11,7 +11,6 @@ from gascity.cli.command import command, json_command
 from gascity.cli.context import (
     CommandContext,
     agent_argument,
-    machine,
     may_reveal,
     pass_context,
     reveal_option,
@@ -27,18 +26,19 @@ from gascity.cli.output import (
     write_content,
 )
 from gascity.cli.problems import Locator, problems_json
+from gascity.cli.session_prompt import command_prompts
 from gascity.cli.tables import Column, fact_lines, json_row
 from gascity.model.city import Agent, City
 from gascity.model.layers import PROVIDER_LAYER, Setting
 from gascity.model.problems import CityError, Problem, warning
 from gascity.model.secrets import agent_secrets, mask_secrets
-from gascity.pipeline import list_skills, open_city
-from gascity.prompts import Prompts
+from gascity.pipeline import list_skills
 from gascity.render.prompt_text import PromptPiece, RenderedPrompt
 from gascity.source.agents import is_profile
 from gascity.source.disk import Disk
 
 if TYPE_CHECKING:
+    from gascity.prompts import Prompts
     from gascity.workdir.agent_files import Subagent
 
 _EXCERPT = 500
@@ -48,16 +48,10 @@ _CHARS_PER_TOKEN = 4
 
 def render(context: CommandContext, city: City, agent: Agent) -> RenderedPrompt:
     """Render the prompt of the agent's first session."""
-    return _prompts(context, city).of(agent)
+    return command_prompts(context, city, agent).of(agent)
 
 
-def _prompts(context: CommandContext, city: City) -> Prompts:
-    """Return what renders the prompts of first sessions."""
-    disk = Disk(city.root)
-    return Prompts(city, disk, machine(), lambda: open_city(city.root, context.environ))
-
-
-def _subagents(prompts: Prompts, agent: Agent) -> "list[Subagent]":
+def _subagents(prompts: "Prompts", agent: Agent) -> "list[Subagent]":
     if not agent.settings.native_subagents or agent.broken:
         return []
     from gascity.workdir.agent_files import subagents
@@ -107,7 +101,7 @@ def show_agent(
     """Show an agent's settings, tools and prompt."""
     city, selected = context.agent(agent)
     revealed = may_reveal(reveal)
-    prompts = _prompts(context, city)
+    prompts = command_prompts(context, city, selected)
     prompt = prompts.of(selected)
     native = _subagents(prompts, selected)
     limits = list(_limits(city, selected, prompt)) if budget else []
@@ -120,6 +114,7 @@ def show_agent(
 
         project = load_project(context, city, selected)
         problems += project.problems
+    hud = _hud(city, selected, prompt)
 
     def answer() -> Mapping[str, object]:
         return {
@@ -130,6 +125,7 @@ def show_agent(
             "reflection": _reflection(city, selected, locator),
             "tools": _tools(selected),
             "subagents": [_subagent_json(each) for each in native],
+            "hud": hud._asdict() if hud is not None else None,
             "prompt": _prompt_json(prompt),
             "fields": {name: setting_json(s, locator, revealed) for name, s in settings.items()},
             "project": project_json(project.items) if project else [],
@@ -144,7 +140,7 @@ def show_agent(
         if budget:
             yield from _budget_lines(context, selected, prompt, limits)
         if not rendered and not budget:
-            yield from _fact_lines(context, city, selected)
+            yield from _fact_lines(context, city, selected, hud)
             yield from _tool_lines(selected)
             yield from _subagent_lines(native)
             yield from _settings_lines(context, settings, locator, revealed)
@@ -167,7 +163,38 @@ def _tools(agent: Agent) -> dict[str, object]:
     return {"allow": allow, "deny": list(tools.deny), "ask": list(tools.ask)}
 
 
-def _fact_lines(context: CommandContext, city: City, agent: Agent) -> Iterator[str]:
+class _HudRefresh(NamedTuple):
+    """The HUD sections in a prompt, and when they are refreshed: `turn` or `start`."""
+
+    sections: list[str]
+    refresh: str
+    note: str  # why sections that change are only refreshed at the start
+
+
+def _hud(city: City, agent: Agent, prompt: RenderedPrompt) -> _HudRefresh | None:
+    """Return how the HUD of a prompt is refreshed; None without one."""
+    if not prompt.hud:
+        return None
+    from gascity.hud.hooks import has_hook
+
+    names = [text.name for text in prompt.hud]
+    if not any(text.volatile for text in prompt.hud):
+        return _HudRefresh(names, "start", "")
+    if has_hook(city, agent):
+        return _HudRefresh(names, "turn", "")
+    return _HudRefresh(names, "start", f"`{agent.provider}` has no hook for it")
+
+
+def _hud_text(hud: _HudRefresh | None) -> str:
+    if hud is None:
+        return ""
+    when = "refreshed every turn" if hud.refresh == "turn" else "at start only"
+    return f"{when}{'; ' if hud.note else ''}{hud.note} ({', '.join(hud.sections)})"
+
+
+def _fact_lines(
+    context: CommandContext, city: City, agent: Agent, hud: _HudRefresh | None
+) -> Iterator[str]:
     settings, most = agent.settings, maximum(agent)
     finishes = "closes its work" if settings.session_state == "stateful" else "answers"
     facts = {
@@ -181,6 +208,7 @@ def _fact_lines(context: CommandContext, city: City, agent: Agent) -> Iterator[s
         "Source": source_text(agent),
         "Definition": _profile(agent),
         "Reflection": _reflection_fact(city, agent),
+        "HUD": _hud_text(hud),
     }
     texts = [(name, fact or "") for name, fact in facts.items()]
     return fact_lines(texts, 15, context.width, "Agent", context.colour)

@@ -1,6 +1,7 @@
 """The table of city tools. A tool is one entry here and one function."""
 
 from gascity.control.tools.agents import list_agents
+from gascity.control.tools.hud import read_hud
 from gascity.control.tools.notes import add_memory, search_memory
 from gascity.control.tools.schemas import flag, list_of, record, text
 from gascity.control.tools.types import Tool
@@ -20,6 +21,12 @@ _AGENT_ROW = record(
 
 _NOTE = record(
     {"name": text(), "path": text(), "tags": list_of(text()), "text": text()}, "name", "text"
+)
+
+_HUD_SECTION = record(
+    {"name": text(), "text": text("The current text."), "refresh": text(), "source": text()},
+    "name",
+    "text",
 )
 
 TOOLS: tuple[Tool, ...] = (
@@ -59,6 +66,15 @@ TOOLS: tuple[Tool, ...] = (
         record({"memory": list_of(_NOTE), "more": flag("Whether there are more.")}, "memory"),
         ("memory.read",),
         search_memory,
+        read_only=True,
+    ),
+    Tool(
+        "hud_read",
+        "Read your HUD: the current values of all sections, or of one.",
+        record({"section": text("Name of one section.")}, closed=True),
+        record({"sections": list_of(_HUD_SECTION)}, "sections"),
+        ("hud.read",),
+        read_hud,
         read_only=True,
     ),
 )

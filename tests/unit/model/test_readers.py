@@ -52,6 +52,7 @@ AGENT_READERS = {
     "overlay_dir": "workdir/overlays.py:settings.overlay_dir",
     "overlay_tracked": "workdir/planner.py:settings.overlay_tracked",
     "append_fragments": "prompts.py:settings.append_fragments",
+    "hud": "hud/sections.py:settings.hud",
     "nudge": "control/start.py:settings.nudge",
     "env": "render/variables.py:settings.env",
     "default_sling_formula": "compose/checks.py:settings.default_sling_formula",
@@ -184,7 +185,7 @@ PROVIDER_PACKAGES = {
     "tools": ("render",),
     "terminal": ("render", "control"),
     "conversation": ("render", "control", "workdir"),
-    "limits": ("cli", "control"),
+    "limits": ("cli", "control", "hud"),
     "listing": ("providers", "cli"),
 }
 # Read by key: they shape the provider itself, or are read in a loop.

@@ -127,14 +127,6 @@ def test_an_option_that_the_program_saves_in_the_users_settings_is_reported(
     assert of_clerk(tmp_path, f'provider = "qwen"\n{text}\n') == []
 
 
-@pytest.mark.parametrize("directory", ["hud", "agents/clerk/hud"])
-def test_a_hud_directory_is_reported(tmp_path: Path, directory: str) -> None:
-    [problem] = problems(tmp_path, {f"{directory}/git.md": "Branch.\n"})
-    assert problem.code == "not-acted-on"
-    assert problem.place is not None
-    assert problem.place.file == directory
-
-
 @pytest.mark.parametrize(
     ("city", "agent", "file"),
     [

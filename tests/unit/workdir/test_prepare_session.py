@@ -189,3 +189,21 @@ def test_the_prints_are_those_of_the_agent_and_not_of_the_slot(city: Quarters) -
     first, second = (city.prepare("mayor", slot).fingerprint for slot in (1, 2))
     assert first == second
     assert set(first) == {"prompt", "overlay", "skills", "mcp", "launch"}
+
+
+def test_every_start_renders_the_hud_again_and_records_what_it_shows(city: Quarters) -> None:
+    section = '---\nrefresh: on-event\ndata-sources: ["file:news.md"]\n---\n'
+    section += "{{ range .Files }}{{ .Text }}{{ end }}"
+    prompt = '{{ template "hud" . }}\n'
+    city.agent("mayor", **{"prompt.template.md": prompt, "hud/news.template.md": section})
+    (city.root / "agents/mayor/prompt.md").unlink()
+    (city.root / "news.md").write_text("Low tide.\n")
+    first = city.prepare("mayor")
+    assert first.prompt == "Low tide.\n"
+    assert not city.is_current("mayor", first)
+    (city.root / "news.md").write_text("High tide.\n")
+    second = city.prepare("mayor", workdir=first.workdir)
+    assert second.prompt == "High tide.\n"
+    assert second.fingerprint == first.fingerprint  # live values are no change of the definition
+    [state] = (city.root / ".gc/hud").glob("session-*.json")
+    assert json.loads(state.read_text()).keys() == {"news"}

@@ -1,0 +1,29 @@
+"""`hud_read`: the caller's HUD sections with their current values."""
+
+import sys
+import time
+
+from gascity.control.tools.types import ToolCall, refuse
+from gascity.model.machine import Machine
+
+
+def read_hud(call: ToolCall) -> dict[str, object]:
+    """Return the caller's sections, also those that are read on demand only."""
+    from gascity.hud.view import view_hud
+    from gascity.pipeline import open_agent
+    from gascity.prompts import session_prompts
+
+    server, scope = call.server, call.scope
+    if scope.is_user:
+        hint = "run `city hud AGENT`"
+        raise refuse("no-session", "a HUD belongs to a session, and you are none", hint)
+    city, agent = open_agent(server.root, server.environ, scope.agent)
+    store = server.open_store()
+    try:
+        session = store.session(scope.session)
+    finally:
+        store.close()
+    machine = Machine(sys.platform, time.strftime("%Y-%m-%d"))
+    prompts = session_prompts(city, agent, session, server.environ, machine)
+    view = view_hud(prompts, agent, call.arguments.get("section"))
+    return {"sections": [section.as_object() for section in view.sections]}
