@@ -80,6 +80,7 @@ class Prompts:
         self.machine = machine
         self.session = session
         self.live = live
+        self.has_hud = True
         self.lenient = lenient_packs(city)
         rig_imports = (each for imports in city.rig_imports.values() for each in imports)
         self.incomplete = unread([*city.pack.imports, *rig_imports])
@@ -92,6 +93,12 @@ class Prompts:
         """Return a copy that renders HUD sections as they are written."""
         twin = copy(self)
         twin.live = None
+        return twin
+
+    def for_files(self) -> "Prompts":
+        """Return a copy for prompts that are written to files: no HUD, unless it is live."""
+        twin = copy(self)
+        twin.has_hud = self.live is not None
         return twin
 
     def for_session(self, session: SessionContext) -> "Prompts":
@@ -197,6 +204,8 @@ class Prompts:
         self, agent: Agent, session: SessionContext, mentions: Callable[[str], bool]
     ) -> HudTexts:
         """Return the HUD sections that a prompt mentions."""
+        if not self.has_hud:
+            return HudTexts()
         from gascity.hud.in_prompt import prompt_sections
 
         return prompt_sections(self, agent, session, mentions)

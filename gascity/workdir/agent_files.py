@@ -82,7 +82,7 @@ def _collect_own(
     prompts: Prompts, provider: Provider, site: Site, requirements: Requirements
 ) -> None:
     agent, name = site.agent, str(site.agent.name)
-    prompt = prompts.of(agent)
+    prompt = prompts.for_files().of(agent)
     errors = [problem for problem in prompt.problems if problem.is_error]
     if errors:
         requirements.report_blocking(name, errors)
@@ -159,7 +159,8 @@ def is_subagent(caller: Agent, other: Agent, globs: Sequence[str]) -> bool:
 def _subagent(prompts: Prompts, provider: Provider, other: Agent) -> Subagent:
     if other.settings.execution == "container":
         return Subagent(other, left_out=(Lost("agent", "", "it runs in a container"),))
-    prompt = prompts.of(other)
+    # A subagent is no session of its own, so it has no values of one.
+    prompt = prompts.without_live_values().for_files().of(other)
     if any(problem.is_error for problem in prompt.problems):
         return Subagent(other, left_out=(Lost("agent", "", "its prompt cannot be rendered"),))
     file = agent_file(other, prompt.text, provider)

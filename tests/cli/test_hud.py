@@ -395,3 +395,15 @@ def _modules(root: Path, words: list[str]) -> list[str]:
     )
     modules: list[str] = json.loads(done.stderr.splitlines()[-1].replace("'", '"'))
     return modules
+
+
+def test_the_file_of_a_native_subagent_has_no_hud(made: Callable[..., Ran], town: Town) -> None:
+    files = {
+        "hud/queue.template.md": COUNT,
+        "agents/clerk/agent.toml": 'description = "Clerk."\n',
+        "agents/clerk/prompt.template.md": 'Clerk.\n{{ template "hud" . }}\n',
+        "agents/mayor/agent.toml": 'native_subagents = ["clerk"]\n',
+    }
+    assert made("apply", "mayor", files=files).code == 0
+    [file] = (town(CITY) / ".gc/work/mayor/.claude/agents").iterdir()
+    assert "Queue" not in file.read_text()
