@@ -44,6 +44,15 @@ class ConflictError(ValueError):
     """The write contradicts another record, such as an alias that is already in use."""
 
 
+class Activity(NamedTuple):
+    """Work that finished in one step of time, and the cost of the runs that ended in it."""
+
+    start: float
+    done: int
+    failed: int
+    cost: float
+
+
 class SessionKey(NamedTuple):
     """What selects a session for a list, without the rest of its record."""
 
@@ -127,11 +136,19 @@ class Store(Protocol):
         session: str | None = None,
         limit: int | None = None,
         before: str = "",
+        words: Sequence[str] = (),
     ) -> list[Work]:
-        """Return work, newest first: of an agent, of any of `agents`; older than `before`."""
+        """Return work, newest first: of an agent, of any of `agents`; older than `before`.
+
+        `words`: each of them occurs in the id, the agent or the title, in any case.
+        """
 
     def count_work(
-        self, *, agents: Collection[str] | None = None, status: Sequence[str] = ()
+        self,
+        *,
+        agents: Collection[str] | None = None,
+        status: Sequence[str] = (),
+        words: Sequence[str] = (),
     ) -> int:
         """Return how many items `list_work` has with these filters."""
 
@@ -162,6 +179,15 @@ class Store(Protocol):
 
     def child_count(self, id: str) -> int:
         """Return how many items were slung while working on this one."""
+
+    def children(self, ids: Sequence[str]) -> list[Work]:
+        """Return the items that were slung while working on any of these, oldest first."""
+
+    def delegations(self, limit: int) -> list[Work]:
+        """Return the items that nothing was delegated to, but that others were delegated from.
+
+        Newest first.
+        """
 
     def next_due(self, agent: str, now: float) -> float | None:
         """Return the earliest `not_before` of the agent's open work that is still to come."""
@@ -305,6 +331,9 @@ class Store(Protocol):
 
     def run_usage(self, since: float) -> Iterator[RunUsage]:
         """Yield the usage of each run that ended since then, in the order of their starts."""
+
+    def activity(self, since: float, step: float) -> list[Activity]:
+        """Return the steps of time since then in which work finished or runs cost something."""
 
     # Mail and nudges
 

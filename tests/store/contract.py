@@ -238,6 +238,36 @@ class QueueContract:
             0,
         )
 
+    def test_delegated_work_is_found_from_both_ends(self, store: Store) -> None:
+        root = put(store)
+        put(store)
+        child = put(store, parent=root.id, depth=1)
+        other = put(store, parent=root.id, depth=1)
+        below = put(store, parent=child.id, depth=2)
+        later = put(store)
+        put(store, parent=later.id, depth=1)
+        assert store.children([root.id]) == [child, other]
+        assert store.children([child.id, other.id]) == [below]
+        assert store.children([below.id]) == store.children([]) == store.children([""]) == []
+        assert store.delegations(9) == [later, root]
+        assert store.delegations(1) == [later]
+
+    def test_a_list_of_work_is_filtered_by_words(self, store: Store) -> None:
+        login = put(store, title="Fix the LOGIN test")
+        failed = put(store, agent="shop", title="100% of the_tests")
+        store.finish(failed.id, FAILED, None, 2.0, token=None)
+        failed = store.list_work(status=(FAILED,))[0]
+        assert store.list_work(words=["login", "fix"]) == [login]
+        assert store.list_work(words=["polecat"]) == store.list_work(words=[login.id]) == [login]
+        assert store.list_work(words=["0%", "e_t"]) == [failed]
+        assert store.list_work(words=["login"], status=(FAILED,)) == []
+        assert store.list_work(words=["test"], status=(FAILED,), limit=1) == [failed]
+        assert store.list_work(words=["test"], before=failed.id) == [login]
+        assert store.list_work(words=["%"]) == store.list_work(words=["_"]) == [failed]
+        assert store.list_work(words=["!"]) == []
+        assert store.count_work(words=["test"]) == 2
+        assert store.count_work(words=["test"], agents=["shop"], status=(FAILED,)) == 1
+
     def test_work_that_depends_on_done_work_is_claimable(self, store: Store) -> None:
         first = put(store)
         store.finish(first.id, DONE, None, 2.0, token=None)

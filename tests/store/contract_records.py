@@ -8,6 +8,8 @@ import pytest
 
 from gascity.model.work import (
     CRASHED,
+    DONE,
+    FAILED,
     HUMAN,
     IDLE,
     QUARANTINED,
@@ -16,7 +18,7 @@ from gascity.model.work import (
     Decision,
     StaleTokenError,
 )
-from gascity.store.port import ConflictError, Store
+from gascity.store.port import Activity, ConflictError, Store
 from tests.store.records import AGENT, enter, event_types, put, run, session
 
 
@@ -195,6 +197,21 @@ class SessionContract:
             ("b", 20.0, None, None),
         ]
         assert list(store.run_usage(10.1)) == [("b", 20.0, None, None)]
+
+
+    def test_activity_is_counted_in_steps_of_time(self, store: Store) -> None:
+        enter(store, "s1")
+        for at, status in ((9.0, DONE), (10.0, DONE), (14.0, FAILED), (19.9, DONE), (31.0, DONE)):
+            store.finish(put(store).id, status, None, at, token=None)
+        put(store, 12.0)
+        for ended, cost in ((11.0, 1.5), (12.0, 0.5), (21.0, 2.0), (22.0, None), (None, 4.0)):
+            store.add_run(run("s1", ended=ended, cost=cost))
+        assert store.activity(10.0, 10.0) == [
+            Activity(10.0, 2, 1, 2.0),
+            Activity(20.0, 0, 0, 2.0),
+            Activity(30.0, 1, 0, 0.0),
+        ]
+        assert store.activity(99.0, 1.0) == []
 
 
 class MailContract:

@@ -33,7 +33,7 @@ from gascity.model.work import (
     Work,
     WorkResult,
 )
-from gascity.store.port import ConflictError, SessionKey
+from gascity.store.port import Activity, ConflictError, SessionKey
 
 if TYPE_CHECKING:
     from gascity.store.port import RunUsage, Store
@@ -187,6 +187,7 @@ class MemoryStore:
         session: str | None = None,
         limit: int | None = None,
         before: str = "",
+        words: Sequence[str] = (),
     ) -> list[Work]:
         if unknown := set(status) - {OPEN, CLAIMED, *FINISHED}:
             raise ValueError(f"unknown work status {unknown}")
@@ -199,13 +200,20 @@ class MemoryStore:
             and (agents is None or work.agent in agents)
             and (not status or work.status in status)
             and (session is None or (work.session == session != ""))
+            and all(
+                word.lower() in f"{work.id} {work.agent} {work.title}".lower() for word in words
+            )
         ]
         return works[:limit]
 
     def count_work(
-        self, *, agents: Collection[str] | None = None, status: Sequence[str] = ()
+        self,
+        *,
+        agents: Collection[str] | None = None,
+        status: Sequence[str] = (),
+        words: Sequence[str] = (),
     ) -> int:
-        return len(self.list_work(agents=agents, status=status))
+        return len(self.list_work(agents=agents, status=status, words=words))
 
     def work_agents(self) -> list[str]:
         return sorted({work.agent for work in self._memory.works.values()})
@@ -257,6 +265,14 @@ class MemoryStore:
 
     def child_count(self, id: str) -> int:
         return sum(work.parent == id != "" for work in self._memory.works.values())
+
+    def children(self, ids: Sequence[str]) -> list[Work]:
+        return [work for work in self._memory.works.values() if work.parent in ids and work.parent]
+
+    def delegations(self, limit: int) -> list[Work]:
+        parents = {work.parent for work in self._memory.works.values()}
+        roots = [w for w in self._memory.works.values() if w.id in parents and not w.parent]
+        return roots[::-1][:limit]
 
     def next_due(self, agent: str, now: float) -> float | None:
         dues = [
@@ -543,6 +559,23 @@ class MemoryStore:
             if run.ended is not None and run.ended >= since:
                 agent = self._memory.all_sessions[run.session].agent
                 yield agent, run.ended, run.usage, run.cost
+
+    def activity(self, since: float, step: float) -> list[Activity]:
+        steps: dict[int, Activity] = {}
+
+        def add(at: float, **more: float) -> None:
+            number = int((at - since) / step)
+            before = steps.get(number) or Activity(since + number * step, 0, 0, 0.0)
+            sums = {name: getattr(before, name) + value for name, value in more.items()}
+            steps[number] = before._replace(**sums)
+
+        for work in self._memory.works.values():
+            if work.status in (DONE, FAILED) and work.updated >= since:
+                add(work.updated, **{work.status: 1})
+        for run in self._memory.all_runs.values():
+            if run.ended is not None and run.ended >= since and run.cost is not None:
+                add(run.ended, cost=run.cost)
+        return [steps[number] for number in sorted(steps)]
 
     # Mail and nudges
 

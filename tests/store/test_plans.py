@@ -20,6 +20,8 @@ HOT: dict[str, Callable[[SqliteStore], object]] = {
     "waits-for": lambda store: store.unfinished_dependencies("w-1"),
     "dependents": lambda store: store.dependent_agents("w-1"),
     "children": lambda store: store.child_count("w-1"),
+    "children-of": lambda store: store.children(["w-1", "w-2"]),
+    "activity": lambda store: store.activity(1.0, 60.0),
     "next-due": lambda store: store.next_due(AGENT, 2.0),
     "open-agents": lambda store: store.open_agents(),
     "open-counts": lambda store: store.open_counts(),

@@ -57,6 +57,10 @@ DEPENDENT_AGENTS = (
     " WHERE dependency.needs = ? AND work.status = 'open'"
 )
 COUNT_CHILDREN = "SELECT COUNT(*) FROM work WHERE parent = ? AND parent <> ''"
+DELEGATIONS = (
+    f"SELECT {WORK} FROM work WHERE parent = '' AND id IN"
+    " (SELECT parent FROM work WHERE parent <> '') ORDER BY number DESC LIMIT ?"
+)
 NEXT_DUE = (
     "SELECT MIN(not_before) FROM work WHERE status = 'open' AND not_before IS NOT NULL"
     " AND agent = ? AND not_before > ?"
@@ -129,26 +133,42 @@ ADD_TO_WAITING = (
 )
 
 
+def children(ids: Collection[str]) -> str:
+    """Return the query for the items that were slung while working on any of `ids`."""
+    where = f"parent IN ({placeholders(ids)}) AND parent <> ''"
+    return f"SELECT {WORK} FROM work WHERE {where} ORDER BY number"
+
+
 def work_statuses(ids: Collection[str]) -> str:
     """Return the query for the status of each work item in `ids`."""
     return f"SELECT id, status FROM work WHERE id IN ({placeholders(ids)})"
 
 
+_CONTAINS = "id || ' ' || agent || ' ' || title LIKE ? ESCAPE '!'"
+
+
 def list_work(
-    statuses: Collection[str], agents: Collection[str] | None, *, session: bool, before: bool
+    statuses: Collection[str],
+    agents: Collection[str] | None,
+    *,
+    session: bool,
+    before: bool,
+    words: int = 0,
 ) -> str:
     """Return the query for work, newest first, with these statuses and filters.
 
-    Binds the agents, the session, the id that the items are older than, and a limit.
+    Binds the agents, the session, a pattern for each word, the id that the items are older than,
+    and a limit.
     """
-    terms = _work_terms(statuses, agents)
-    terms += ["session = ? AND session <> ''"] if session else []
-    terms += ["number < (SELECT number FROM work WHERE id = ?)"] if before else []
+    more = ["session = ? AND session <> ''"] if session else []
+    more += [_CONTAINS] * words
+    more += ["number < (SELECT number FROM work WHERE id = ?)"] if before else []
+    terms = _work_terms(statuses, agents) + more
     if len(statuses) == 1 and agents is None and not session:
         (status,) = statuses
         if status in _FEW:  # reading newest first until enough are found would read all work
-            older = f" AND {terms[-1]}" if before else ""
-            numbers = f"{_few('number', status)}{older} ORDER BY number DESC LIMIT ?"
+            limits = "".join(f" AND {term}" for term in more)
+            numbers = f"{_few('number', status)}{limits} ORDER BY number DESC LIMIT ?"
             return f"SELECT {WORK} FROM work WHERE number IN ({numbers}) ORDER BY number DESC"
     # The planner prefers to read all work ever done in the requested order over sorting the few
     # open items, so it must be told which index to use.
@@ -158,9 +178,17 @@ def list_work(
     return f"SELECT {WORK} FROM work {index} WHERE {where} ORDER BY number DESC LIMIT ?"
 
 
-def count_work(statuses: Collection[str], agents: Collection[str] | None) -> str:
-    """Return the query that counts the items of `list_work`; binds the agents."""
-    return f"SELECT COUNT(*) FROM work WHERE {' AND '.join(_work_terms(statuses, agents)) or '1'}"
+def count_work(statuses: Collection[str], agents: Collection[str] | None, words: int = 0) -> str:
+    """Return the query that counts the items of `list_work`; binds agents and patterns."""
+    terms = [*_work_terms(statuses, agents), *[_CONTAINS] * words]
+    return f"SELECT COUNT(*) FROM work WHERE {' AND '.join(terms) or '1'}"
+
+
+def containing(word: str) -> str:
+    """Return the pattern for texts that contain a word."""
+    for special in "!%_":
+        word = word.replace(special, f"!{special}")
+    return f"%{word}%"
 
 
 def _work_terms(statuses: Collection[str], agents: Collection[str] | None) -> list[str]:
@@ -277,6 +305,19 @@ INSERT_RUN = (
 )
 RUN_USAGE = "SELECT agent, ended, usage, cost FROM run WHERE ended >= ? ORDER BY id"
 TOTAL_COST = "SELECT TOTAL(cost) FROM run WHERE cost IS NOT NULL AND ended >= ?"
+
+
+# Steps of time since `?1`, each `?2` seconds long. The index work_settled begins with the agent, so
+# each agent's part of it is searched by time.
+FINISHED_BY_STEP = (
+    "SELECT CAST((updated - ?1) / ?2 AS INTEGER) AS step, status, COUNT(*) FROM work"
+    f" INDEXED BY work_settled WHERE agent IN ({WORK_AGENTS}) AND status IN ('done', 'failed')"
+    f" AND {FINISHED} AND updated >= ?1 GROUP BY step, status"
+)
+COST_BY_STEP = (
+    "SELECT CAST((ended - ?1) / ?2 AS INTEGER) AS step, TOTAL(cost) FROM run"
+    " WHERE cost IS NOT NULL AND ended >= ?1 GROUP BY step"
+)
 
 
 def list_runs(columns: Iterable[str], open: bool | None) -> str:

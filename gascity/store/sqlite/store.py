@@ -37,7 +37,7 @@ from gascity.model.work import (
     Work,
     WorkResult,
 )
-from gascity.store.port import ConflictError, SessionKey
+from gascity.store.port import Activity, ConflictError, SessionKey
 from gascity.store.sqlite import statements
 from gascity.store.sqlite.connection import Connection
 from gascity.store.sqlite.retention import prune
@@ -152,23 +152,32 @@ class SqliteStore:
         session: str | None = None,
         limit: int | None = None,
         before: str = "",
+        words: Sequence[str] = (),
     ) -> list[Work]:
         _check_statuses(status)
         names = agents if agent is None else (agent,)
-        sql = statements.list_work(status, names, session=session is not None, before=bool(before))
+        sql = statements.list_work(
+            status, names, session=session is not None, before=bool(before), words=len(words)
+        )
         values = [
             *(names or ()),
             *(() if session is None else (session,)),
+            *map(statements.containing, words),
             *filter(None, (before,)),
         ]
         return self._works(sql, (*values, _NO_LIMIT if limit is None else limit))
 
     def count_work(
-        self, *, agents: Collection[str] | None = None, status: Sequence[str] = ()
+        self,
+        *,
+        agents: Collection[str] | None = None,
+        status: Sequence[str] = (),
+        words: Sequence[str] = (),
     ) -> int:
         _check_statuses(status)
-        sql = statements.count_work(status, agents)
-        return int(self._query(sql, tuple(agents or ()))[0][0])
+        sql = statements.count_work(status, agents, len(words))
+        values = (*(agents or ()), *map(statements.containing, words))
+        return int(self._query(sql, values)[0][0])
 
     def work_agents(self) -> list[str]:
         return [agent for (agent,) in self._query(statements.WORK_AGENTS)]
@@ -199,6 +208,12 @@ class SqliteStore:
 
     def child_count(self, id: str) -> int:
         return int(self._query(statements.COUNT_CHILDREN, (id,))[0][0])
+
+    def children(self, ids: Sequence[str]) -> list[Work]:
+        return self._works(statements.children(ids), ids)
+
+    def delegations(self, limit: int) -> list[Work]:
+        return self._works(statements.DELEGATIONS, (limit,))
 
     def next_due(self, agent: str, now: float) -> float | None:
         due = self._query(statements.NEXT_DUE, (agent, now))[0][0]
@@ -471,6 +486,19 @@ class SqliteStore:
     def run_usage(self, since: float) -> "Iterator[RunUsage]":
         for agent, ended, usage, cost in self._query(statements.RUN_USAGE, (since,)):
             yield agent, ended, None if usage is None else json.loads(usage), cost
+
+    def activity(self, since: float, step: float) -> list[Activity]:
+        steps: dict[int, Activity] = {}
+
+        def add(number: int, **changes: float) -> None:
+            before = steps.get(number) or Activity(since + number * step, 0, 0, 0.0)
+            steps[number] = before._replace(**changes)
+
+        for number, status, items in self._query(statements.FINISHED_BY_STEP, (since, step)):
+            add(number, **{status: items})
+        for number, cost in self._query(statements.COST_BY_STEP, (since, step)):
+            add(number, cost=cost)
+        return [steps[number] for number in sorted(steps)]
 
     # Mail and nudges
 
