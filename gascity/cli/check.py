@@ -54,13 +54,14 @@ def _report(context: CommandContext, disk: Disk, verbose: bool, strict: bool) ->
         store_findings(context, disk, findings)
     problems = findings.problems
     counts = {"agents": findings.agents, "rigs": findings.rigs, "packs": findings.packs}
+    name = findings.name
 
     def value() -> Mapping[str, object]:
-        basic = {"problems": problems_json(problems, context.locator()), **counts}
+        basic = {"problems": problems_json(problems, context.locator()), "name": name, **counts}
         return {**basic, "imports": [_import_json(each) for each in imports]} if verbose else basic
 
     parts = ", ".join(plural(count, name[:-1]) for name, count in counts.items())
-    first = f"{findings.name}: {parts}; {summary(problems) or 'no problems'}"
+    first = f"{name}: {parts}; {summary(problems) or 'no problems'}"
     return Report(
         value,
         lambda: [first, *_import_lines(imports)],

@@ -26,6 +26,7 @@ _SECTIONS = {
         "sling": (".sling", "sling", "Queue work for an agent."),
         "status": (".status", "status", "Show controller, queue and session status."),
         "why": (".why", "why", "Explain the current state of a work item, session or agent."),
+        "web": (".web", "web", "Show the city as a page in the browser."),
     },
     "Describe": {
         "agent": (".agent", "agent", "List, explain and edit agents."),

@@ -158,6 +158,7 @@ RULES = {
     "reload": Rule(NONE, CONTROL),
     "doctor": Rule(NONE, CONTROL),
     "prune": Rule(NONE, CONTROL),
+    "web": Rule(NONE, ADMIN),
     "completion": Rule(FREE, ADMIN),
     "help": Rule(FREE, ADMIN),
 }

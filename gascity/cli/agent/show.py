@@ -94,13 +94,18 @@ def _subagent_lines(subagents: "Sequence[Subagent]") -> Iterator[str]:
 @click.option(
     "--budget", is_flag=True, help="Show the size of the prompt against the provider's limits."
 )
+@click.option("--peers", is_flag=True, help="Show which agents it may message, and which it.")
 @reveal_option
 def show_agent(
-    context: CommandContext, agent: str, rendered: bool, budget: bool, reveal: bool
+    context: CommandContext, agent: str, rendered: bool, budget: bool, peers: bool, reveal: bool
 ) -> int:
     """Show an agent's settings, tools and prompt."""
     city, selected = context.agent(agent)
     revealed = may_reveal(reveal)
+    if peers:
+        from gascity.cli.agent.peers import show_peers
+
+        return show_peers(context, selected)
     prompts = command_prompts(context, city, selected)
     prompt = prompts.of(selected)
     native = _subagents(prompts, selected)
@@ -108,6 +113,8 @@ def show_agent(
     problems = [*selected.problems, *prompt.problems, *_over_budget(selected, limits)]
     locator = context.locator()
     settings = selected.all_settings()
+    # A template may have put a secret into the prompt; only `emit` prints it.
+    secrets = tuple(agent_secrets(selected.settings.env).values()) if not revealed else ()
     project = None
     if selected.name.rig is not None and (context.as_json or not (rendered or budget)):
         from gascity.cli.project import load_project, project_json, project_lines
@@ -129,7 +136,7 @@ def show_agent(
             "prompt": _prompt_json(prompt),
             "fields": {name: setting_json(s, locator, revealed) for name, s in settings.items()},
             "project": project_json(project.items) if project else [],
-            **({"spans": [piece._asdict() for piece in prompt.pieces]} if rendered else {}),
+            **({"spans": _spans_json(prompt, secrets)} if rendered else {}),
             **({"budget": _budget_json(prompt, limits)} if budget else {}),
             "problems": problems_json(problems, locator),
         }
@@ -149,11 +156,17 @@ def show_agent(
                 yield from project_lines(context, project, project.items)
             yield from _excerpt(selected, prompt)
 
-    # A template may have put a secret into the prompt; only `emit` prints it.
-    secrets = () if revealed else agent_secrets(selected.settings.env).values()
     # Warnings about the definition are those of `city check`.
     shown = [problem for problem in problems if problem.is_error or problem.code == _OVER_BUDGET]
     return context.output(answer, lambda: (mask_secrets(line, secrets) for line in lines()), shown)
+
+
+def _spans_json(prompt: RenderedPrompt, secrets: Sequence[str]) -> list[dict[str, object]]:
+    """Return the parts of a prompt with their sources and texts."""
+    return [
+        {**piece._asdict(), "text": mask_secrets(prompt.text[piece.start : piece.end], secrets)}
+        for piece in prompt.pieces
+    ]
 
 
 def _tools(agent: Agent) -> dict[str, object]:

@@ -59,7 +59,7 @@ def peek(context: CommandContext, session: Session, lines: int | None, raw: bool
         text = context.runtime(session.runtime).peek(handle_of(run), most)
         _print([text.encode(errors="surrogateescape")], raw)
     else:
-        form = "" if raw else _log_format(context, session.agent, session)
+        form = "" if raw else log_format(context, session.agent, session)
         _print_log(context.runtime(run.runtime).logs, run.log, most, form, raw)
     return 0
 
@@ -102,7 +102,7 @@ def _show_session_log(
     raw: bool,
     number: int | None = None,
 ) -> int:
-    form = "" if raw else _log_format(context, session.agent, session)
+    form = "" if raw else log_format(context, session.agent, session)
     if follows:
         follow(context, session, lines, raw)
         return 0
@@ -137,7 +137,7 @@ def _show_work_log(
     if run_logs.size(item.log) is None:
         cause = f"its session {item.session} was deleted" if session is None else "it was deleted"
         raise city_error("no-run", f"the log of {item.id} no longer exists: {cause}")
-    form = "" if raw else _log_format(context, item.agent, session)
+    form = "" if raw else log_format(context, item.agent, session)
     if follows and item.status == CLAIMED and session is not None:
         follow(context, session, lines, raw)
     else:
@@ -173,7 +173,7 @@ def any_logs(
     return _show_session_log(context, session, follows, lines, raw)
 
 
-def _log_format(context: CommandContext, agent: str, session: Session | None) -> str:
+def log_format(context: CommandContext, agent: str, session: Session | None) -> str:
     """Return the format of an agent's log, if it is not plain text."""
     if session is not None and session.interactive:
         return ""
@@ -242,7 +242,7 @@ def follow(
 ) -> None:
     """Print the log of the current run and of later ones, until the session is idle."""
     store = context.store()
-    shape = "" if raw else _log_format(context, session.agent, session)
+    shape = "" if raw else log_format(context, session.agent, session)
     current: Session | None = session
     seen = 0
     while current is not None and current.state == STARTING and not current.run:

@@ -488,17 +488,18 @@ class SqliteStore:
             yield agent, ended, None if usage is None else json.loads(usage), cost
 
     def activity(self, since: float, step: float) -> list[Activity]:
-        steps: dict[int, Activity] = {}
-
-        def add(number: int, **changes: float) -> None:
-            before = steps.get(number) or Activity(since + number * step, 0, 0, 0.0)
-            steps[number] = before._replace(**changes)
-
-        for number, status, items in self._query(statements.FINISHED_BY_STEP, (since, step)):
-            add(number, **{status: items})
-        for number, cost in self._query(statements.COST_BY_STEP, (since, step)):
-            add(number, cost=cost)
-        return [steps[number] for number in sorted(steps)]
+        finished = self._query(statements.FINISHED_BY_STEP, (since, step))
+        items = {(number, status): count for number, status, count in finished}
+        costs: dict[int, float] = dict(self._query(statements.COST_BY_STEP, (since, step)))
+        return [
+            Activity(
+                since + number * step,
+                items.get((number, DONE), 0),
+                items.get((number, FAILED), 0),
+                costs.get(number, 0.0),
+            )
+            for number in sorted({number for number, _ in items} | costs.keys())
+        ]
 
     # Mail and nudges
 

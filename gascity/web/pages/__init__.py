@@ -1,0 +1,1 @@
+"""One module per page: reads what it shows and returns it as a `Page`."""

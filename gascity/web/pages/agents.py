@@ -1,0 +1,166 @@
+"""Agents: the list, and one agent in seven views, each the answer of one command."""
+
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+from starlette.requests import Request
+
+from gascity.cli.context import CommandContext
+from gascity.model.secrets import masked_line
+from gascity.store.port import Store
+from gascity.web.commands import Answer, shown_command
+from gascity.web.patches import parse_patch
+from gascity.web.site import PAGE, Page, Site, matches, not_found, words_of
+
+VIEWS = {
+    "settings": "Settings",
+    "prompt": "Prompt",
+    "skills": "Skills",
+    "servers": "MCP servers",
+    "overlay": "Overlay files",
+    "plan": "Plan",
+    "peers": "Messages",
+}
+_AROUND = 6  # lines before and after one that is shown
+_LARGEST_FILE = 1 << 20
+
+
+async def agent_list(site: Site, request: Request) -> Page:
+    """Return the list of agents with their sessions and queue."""
+    words = words_of(request)
+    query = request.query_params
+    start = int(query["start"]) if query.get("start", "").isdecimal() else 0
+    config = await site.config.wait()
+    none: Mapping[str, int] = {}
+    live, queued = await site.reader.read(_busy, (none, none))
+    agents = [
+        agent
+        for name, agent in config.agents.items()
+        if matches(words, name, agent["provider"], agent["description"] or "", agent["state"])
+    ]
+    values = {
+        "agents": agents[start : start + PAGE],
+        "total": len(agents),
+        "start": start,
+        "next": start + PAGE if len(agents) > start + PAGE else 0,
+        "live": live,
+        "queued": queued,
+        "filters": {"q": " ".join(words)},
+        "problems": config.problems,
+    }
+    return Page("agent_list.html", "Agents", "agents", "city agent list", values)
+
+
+def _busy(_: CommandContext, store: Store) -> tuple[Mapping[str, int], Mapping[str, int]]:
+    """Return the number of live sessions and of queued items by agent."""
+    return Counter(session.agent for session in store.sessions(live=True)), store.open_counts()
+
+
+def command_of(view: str, name: str) -> tuple[str, ...]:
+    """Return the command whose answer a view shows."""
+    return {
+        "settings": ("agent", "explain", name),
+        "prompt": ("agent", "show", name, "--rendered", "--budget"),
+        "skills": ("skill", "list", "--agent", name),
+        "servers": ("mcp", "list", "--agent", name),
+        "overlay": ("overlay", "list", "--agent", name),
+        "plan": ("plan", name),
+        "peers": ("agent", "show", name, "--peers"),
+    }[view]
+
+
+async def agent_page(site: Site, request: Request) -> Page:
+    """Return one view of an agent."""
+    name = request.path_params["name"]
+    view = request.query_params.get("view", "settings")
+    view = view if view in VIEWS else "settings"
+    command = command_of(view, name)
+    config = await site.config.wait()
+    answer = await site.commands.json(*command)
+    if answer.failed and any(each["code"] == "unknown-agent" for each in answer.problems):
+        return not_found("Unknown agent", answer.message + ".", "agents", "city agent list")
+    extra = await _EXTRA[view](site, request, name, answer) if view in _EXTRA else {}
+    values = {
+        "name": name,
+        "view": view,
+        "views": VIEWS,
+        "agent": config.agents.get(name),
+        "answer": answer.value,
+        "problems": answer.value.get("problems") or answer.problems,
+        "failed": answer.failed and len(answer.value) <= 2,
+        **extra,
+    }
+    return Page("agent.html", name, "agents", shown_command(*command), values)
+
+
+class SourceLines(NamedTuple):
+    """Some lines of a file; `line` is the one in question."""
+
+    file: str
+    line: int
+    first: int
+    lines: Sequence[str]
+
+
+async def _settings(
+    site: Site, request: Request, name: str, answer: Answer
+) -> Mapping[str, object]:
+    """Add the lines of the file that the visitor asked for, if a value comes from it."""
+    del name
+    query = request.query_params
+    file, line = query.get("file", ""), query.get("line", "")
+    fields = answer.value.get("fields", {})
+    known = {setting["file"] for chain in fields.values() for setting in chain}
+    source = None
+    if file and file in known:
+        number = int(line) if line.isdecimal() and len(line) < 9 else 1
+        source = _source_lines(os.path.join(site.root, file), file, number)
+    return {"source": source, "fields": fields}
+
+
+def _source_lines(path: str, file: str, line: int) -> SourceLines | None:
+    try:
+        if not os.path.isfile(path) or os.stat(path).st_size > _LARGEST_FILE:
+            return None
+        with open(path, encoding="utf-8", errors="replace") as opened:
+            lines = opened.read().split("\n")
+    except OSError:
+        return None
+    first = max(1, line - _AROUND)
+    shown = [masked_line(text) for text in lines[first - 1 : line + _AROUND]]
+    return SourceLines(file, line, first, shown)
+
+
+async def _prompt(site: Site, request: Request, name: str, answer: Answer) -> Mapping[str, object]:
+    """Number the files of the prompt, so that each has a colour of its own."""
+    del site, request, name
+    spans = answer.value.get("spans", ())
+    files = {span["file"]: 0 for span in spans}
+    colours = {file: number % 6 for number, file in enumerate(files)}
+    return {"spans": spans, "colours": colours}
+
+
+async def _plan(site: Site, request: Request, name: str, answer: Answer) -> Mapping[str, object]:
+    """Add the diff, and the mark of this plan: `apply` is refused if it changed meanwhile."""
+    del request
+    printed = await site.commands.run("plan", name)
+    diff = [line for line in printed.output.split("\n") if not line.startswith("# ")]
+    agents = answer.value.get("agents", ())
+    steps = [step for agent in agents for step in agent["steps"]]
+    return {
+        "patch": parse_patch(diff),
+        "agents": agents,
+        "changes": [step for step in steps if step["op"] != "keep"],
+        "mark": plan_mark(printed.output),
+    }
+
+
+def plan_mark(text: str) -> str:
+    """Return a short mark of a plan as `city plan` prints it."""
+    return sha256(text.encode()).hexdigest()[:16]
+
+
+_EXTRA: Mapping[str, Any] = {"settings": _settings, "prompt": _prompt, "plan": _plan}

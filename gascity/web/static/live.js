@@ -1,0 +1,104 @@
+// Loads the main part of the page again when the city changed, and changes only what differs.
+
+const MIN_PAUSE = 400; // milliseconds between two loads while much is happening
+let loading = false;
+let again = false;
+let lastLoad = 0;
+let onUpdate = () => {};
+
+export function watchChanges(updated) {
+  onUpdate = updated;
+  let version = null;
+  const source = new EventSource("/live");
+  const changed = (event) => {
+    connected(true);
+    if (version !== null && version !== event.data) refresh();
+    version = event.data;
+  };
+  source.addEventListener("state", changed);
+  source.addEventListener("change", changed);
+  source.onerror = () => connected(false);
+  window.addEventListener("pagehide", () => source.close());
+  document.addEventListener("visibilitychange", () => {
+    if (!document.hidden && again) refresh();
+  });
+}
+
+function connected(yes) {
+  const dot = document.querySelector("[data-connection]");
+  const text = document.querySelector("[data-connection-text]");
+  if (dot) dot.dataset.connection = yes ? "live" : "lost";
+  if (text) text.textContent = yes ? "Live" : "Not connected";
+}
+
+export async function refresh(url = location.href) {
+  if (loading || document.hidden) {
+    again = true;
+    return;
+  }
+  const wait = lastLoad + MIN_PAUSE - Date.now();
+  loading = true;
+  again = false;
+  if (wait > 0) await new Promise((done) => setTimeout(done, wait));
+  try {
+    lastLoad = Date.now();
+    const response = await fetch(url, { headers: { "X-Fragment": "main" } });
+    if (response.status === 403) location.reload();
+    if (response.ok || response.status === 404) show(await response.text());
+  } catch {
+    connected(false);
+  } finally {
+    loading = false;
+  }
+  if (again) refresh();
+}
+
+export function show(html) {
+  const fresh = document.createElement("template");
+  fresh.innerHTML = `<main id="main" tabindex="-1">${html}</main>`;
+  merge(document.getElementById("main"), fresh.content.firstElementChild);
+  onUpdate();
+}
+
+// Makes `old` like `fresh`. What the user is typing, opened or selected stays; `data-keep` marks a
+// part that changes by itself and is replaced only if its key changes.
+function merge(old, fresh) {
+  if (old.dataset && old.dataset.keep && old.dataset.keep === fresh.dataset.keep) return;
+  mergeAttributes(old, fresh);
+  const known = new Map();
+  for (const child of old.children) if (child.id) known.set(child.id, child);
+  let place = old.firstChild;
+  for (const wanted of [...fresh.childNodes]) {
+    const match = wanted.id ? known.get(wanted.id) : alike(place, wanted) ? place : null;
+    if (!match) {
+      old.insertBefore(wanted, place);
+      continue;
+    }
+    if (match === place) place = place.nextSibling;
+    else old.insertBefore(match, place);
+    if (match.nodeType === Node.TEXT_NODE) {
+      if (match.data !== wanted.data) match.data = wanted.data;
+    } else if (match.nodeType === Node.ELEMENT_NODE) merge(match, wanted);
+  }
+  while (place) {
+    const next = place.nextSibling;
+    place.remove();
+    place = next;
+  }
+}
+
+function alike(a, b) {
+  return a && a.nodeType === b.nodeType && a.nodeName === b.nodeName && !a.id && !b.id;
+}
+
+function mergeAttributes(old, fresh) {
+  for (const { name, value } of fresh.attributes) {
+    if (name === "open" || (name === "value" && old === document.activeElement)) continue;
+    if (old.getAttribute(name) !== value) old.setAttribute(name, value);
+  }
+  for (const { name } of [...old.attributes]) {
+    if (name === "open" || fresh.hasAttribute(name)) continue;
+    if (name === "class" && old.classList.contains("selected")) old.className = "selected";
+    else old.removeAttribute(name);
+  }
+}
