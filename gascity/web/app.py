@@ -65,7 +65,7 @@ def make_app(site: Site, server: ServerName) -> ASGIApp:
         if request.state.visitor is None:
             return PlainTextResponse("Not found.\n", status)
         shown = not_found("Not found", "There is no such page.", "", "city web")
-        return site.respond(request, shown._replace(status=status))
+        return site.respond(request, shown._replace(status=status), site.reader.version)
 
     routes = [
         *_streams(site),  # before the pages: the path of an agent may contain anything
@@ -90,7 +90,8 @@ def _page(site: Site, path: str, function: PageFunction) -> Route:
             name = "".join(map(str, request.path_params.values())) or "Packs"
             frame = Page("layout.html", name, path.split("/")[1], "", {})
             return site.respond_in_parts(request, frame, shown(request))
-        return site.respond(request, await shown(request))
+        changes = site.reader.version
+        return site.respond(request, await shown(request), changes)
 
     return Route(path, handle, methods=["GET"])
 

@@ -2,8 +2,8 @@
 
 SQLite connections belong to one thread, and a read may wait for a writer, so one worker thread owns
 the connection and the event loop never blocks. With nothing to show, nothing is read: the kernel
-reports writes to the store, and every two seconds the controller's lock is looked at, which does
-not involve the controller.
+reports writes to the store. Every two seconds the version of the store and the lock of the
+controller are looked at, which takes microseconds and does not involve the controller.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ class CityReader:
         self._wakeups: Wakeups | None = None
         self._pinged = 0.0
         self._tasks: set[asyncio.Task[None]] = set()
-        self._looking = False
+        self._looking = self._woken = False
 
     # Reading
 
@@ -80,6 +80,18 @@ class CityReader:
             return store_problem(error)
         return None
 
+    async def close(self) -> None:
+        """Close the store; nothing can be read afterwards."""
+        for task in self._tasks:
+            task.cancel()
+
+        def close_store() -> None:
+            with suppress(StoreError):
+                self._read(lambda _, store: store.close(), None)
+
+        await asyncio.get_running_loop().run_in_executor(self._thread, close_store)
+        self._thread.shutdown()
+
     # Changes
 
     async def wait(self, version: int, seconds: float) -> int:
@@ -104,17 +116,14 @@ class CityReader:
                 self._look_at_controller()
                 if self._wakeups is None:
                     await self._subscribe()
-                elif self._wakeups.recheck is not None:
-                    await self._look()
+                else:
+                    await self._look()  # in case that a commit took long after it was reported
                 await self._look_for_store()
                 await asyncio.sleep(_TICK)
         finally:
             if self._wakeups is not None:
                 loop.remove_reader(self._wakeups.fd)
                 self._wakeups.close()
-            for task in self._tasks:
-                task.cancel()
-            self._thread.shutdown(wait=False, cancel_futures=True)
 
     async def _look_for_store(self) -> None:
         loop = asyncio.get_running_loop()
@@ -136,16 +145,19 @@ class CityReader:
     def _wake(self) -> None:
         assert self._wakeups is not None  # the reader is removed before it is closed
         self._wakeups.drain()
+        self._woken = True
         if not self._looking:
             self._looking = True
             self._spawn(self._look_again())
 
     async def _look_again(self) -> None:
         try:
-            for pause in _AGAIN:
-                await asyncio.sleep(pause)
-                if await self._look():
-                    return
+            while self._woken:  # also by a write that was reported while looking
+                self._woken = False
+                for pause in _AGAIN:
+                    await asyncio.sleep(pause)
+                    if await self._look():
+                        break
         finally:
             self._looking = False
 

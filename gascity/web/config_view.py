@@ -22,7 +22,7 @@ class Config(NamedTuple):
 
 
 class ConfigView:
-    """Keeps the last answers of `agent list`, `check` and `rig list`, and asks again in the background.
+    """Keeps the last answers of `agent list`, `check` and `rig list`; asks in the background.
 
     A page never waits for it: a city of 1,000 agents takes longer to check than a page may take.
     """

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 MOST_LINES = 4000  # of a diff on one page
 _LONGEST = 2000  # characters of a line
+_IN_THE_NAME = ("diff --git ", "index ", "--- ", "+++ ")
 _KINDS = {"+": "added", "-": "removed", "@": "hunk", "\\": "note"}
 
 
@@ -84,7 +85,8 @@ def _file(lines: Sequence[str]) -> PatchFile:
             shown.append(PatchLine("hunk", 0, 0, line[:_LONGEST]))
         elif not kind and not in_hunk:
             # After the last hunk there is nothing of the file, but maybe a summary of the plan.
-            shown += [PatchLine("head", 0, 0, line[:_LONGEST])] if not (old or new) else []
+            known = old or new or line.startswith(_IN_THE_NAME)
+            shown += [] if known else [PatchLine("info", 0, 0, line[:_LONGEST])]
         elif kind == "note":
             shown.append(PatchLine("note", 0, 0, line[:_LONGEST]))
         else:

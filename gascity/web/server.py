@@ -108,6 +108,7 @@ async def _serve(
         watching.cancel()
         with suppress(asyncio.CancelledError):
             await watching
+        await site.reader.close()
     return 0
 
 

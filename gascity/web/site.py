@@ -38,10 +38,13 @@ class Site:
         self.commands = Commands(context.root, context.cwd, context.environ)
         self.config = ConfigView(context.root, self.commands, self.reader.publish)
 
-    def respond(self, request: Request, page: Page) -> HTMLResponse:
-        """Return a page, or its main part for a page that is already open."""
+    def respond(self, request: Request, page: Page, changes: int) -> HTMLResponse:
+        """Return a page, or its main part for a page that is already open.
+
+        `changes` is the version of the city before the page was read.
+        """
         block = "main" if "x-fragment" in request.headers else ""
-        return HTMLResponse(self.render(request, page, block), page.status)
+        return HTMLResponse(self.render(request, page, block, changes), page.status)
 
     def respond_in_parts(
         self, request: Request, start: Page, rest: Awaitable[Page]
@@ -49,14 +52,14 @@ class Site:
         """Return a page whose content takes time: its frame first, so that the browser starts."""
 
         async def parts() -> AsyncIterator[str]:
-            yield self.render(request, start, "start")
+            yield self.render(request, start, "start", self.reader.version)
             page = await rest
             yield self.render(request, page, "main")
             yield self.render(request, page, "end")
 
         return StreamingResponse(parts(), media_type="text/html")
 
-    def render(self, request: Request, page: Page, block: str = "") -> str:
+    def render(self, request: Request, page: Page, block: str = "", changes: int = -1) -> str:
         """Return a page as HTML, or one block of it."""
         if block != "main":
             self.reader.ask_controller()
@@ -71,6 +74,7 @@ class Site:
             "form_token": request.state.visitor.form_token,
             "here": str(request.url.path),
             "version": __version__,
+            "changes": changes,
             **page.values,
         }
         return render(page.template, values, block)

@@ -13,3 +13,4 @@ watchChanges(() => {
   updateTimes();
   followLogs();
 });
+document.documentElement.dataset.ready = "1";

@@ -8,11 +8,11 @@ let onUpdate = () => {};
 
 export function watchChanges(updated) {
   onUpdate = updated;
-  let version = null;
+  let version = document.body.dataset.version; // of the city when this page was read
   const source = new EventSource("/live");
   const changed = (event) => {
     connected(true);
-    if (version !== null && version !== event.data) refresh();
+    if (version !== event.data) refresh();
     version = event.data;
   };
   source.addEventListener("state", changed);
