@@ -12,7 +12,7 @@ from gascity.cli.output import print_stderr, print_stdout
 from gascity.cli.problems import city_error
 
 _EXTRA = "gascity[web]"
-_MODULES = ("jinja2", "starlette", "uvicorn")
+_MODULES = ("starlette", "uvicorn")
 
 
 @command(

@@ -14,7 +14,7 @@ from gascity.web.access import form_token_matches
 from gascity.web.commands import shown_command, to_answer
 from gascity.web.guard import LARGEST_BODY, same_path
 from gascity.web.pages.agents import plan_mark
-from gascity.web.site import Page, Site
+from gascity.web.site import CitySite, Page
 
 _LONGEST_TEXT = 100_000
 _LONGEST_NAME = 500
@@ -30,7 +30,7 @@ class Outcome(NamedTuple):
 
 
 Form = Mapping[str, str]
-Action = Callable[[Site, Form], Awaitable[Outcome]]
+Action = Callable[[CitySite, Form], Awaitable[Outcome]]
 
 
 async def read_form(request: Request) -> Form:
@@ -47,7 +47,7 @@ async def read_form(request: Request) -> Form:
     return {name: values[-1] for name, values in fields.items()}
 
 
-async def act(site: Site, request: Request) -> Response:
+async def act(site: CitySite, request: Request) -> Response:
     """Run an action if the form came from a page of this visitor."""
     action = ACTIONS.get(request.path_params["action"])
     if action is None:
@@ -91,13 +91,13 @@ def _text(form: Form) -> str:
     return text
 
 
-async def _run(site: Site, *arguments: str, location: str = "") -> Outcome:
+async def _run(site: CitySite, *arguments: str, location: str = "") -> Outcome:
     printed = await site.commands.act(*arguments)
     ok = printed.code == 0
     return Outcome(shown_command(*arguments), ok, printed.lines, location if ok else "")
 
 
-async def _sling(site: Site, form: Form) -> Outcome:
+async def _sling(site: CitySite, form: Form) -> Outcome:
     arguments = ["sling", _name(form, "agent"), "--stdin"]
     if form.get("rig", "").strip():
         arguments += ["--rig", _name(form, "rig")]
@@ -115,29 +115,29 @@ async def _sling(site: Site, form: Form) -> Outcome:
     return Outcome(command, True, lines, f"/work/{value['work']}")
 
 
-async def _nudge(site: Site, form: Form) -> Outcome:
+async def _nudge(site: CitySite, form: Form) -> Outcome:
     return await _run(site, "session", "nudge", _name(form, "session"), "--", _text(form))
 
 
-async def _stop(site: Site, form: Form) -> Outcome:
+async def _stop(site: CitySite, form: Form) -> Outcome:
     return await _run(site, "session", "stop", _name(form, "session"))
 
 
-async def _retry(site: Site, form: Form) -> Outcome:
+async def _retry(site: CitySite, form: Form) -> Outcome:
     return await _run(site, "work", "retry", _name(form, "work"))
 
 
-async def _cancel(site: Site, form: Form) -> Outcome:
+async def _cancel(site: CitySite, form: Form) -> Outcome:
     return await _run(site, "work", "cancel", _name(form, "work"))
 
 
-async def _merge(site: Site, form: Form) -> Outcome:
+async def _merge(site: CitySite, form: Form) -> Outcome:
     options = [f"--{name}" for name in ("squash", "push", "delete") if form.get(name)]
     id = _name(form, "work")
     return await _run(site, "work", "merge", id, *options, "--yes", location=f"/work/{id}")
 
 
-async def _apply(site: Site, form: Form) -> Outcome:
+async def _apply(site: CitySite, form: Form) -> Outcome:
     """Apply the plan that the visitor saw; refused if it is another one by now."""
     name = _name(form, "agent")
     planned = await site.commands.run("plan", name)

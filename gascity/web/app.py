@@ -31,12 +31,12 @@ from gascity.web.pages.packs import pack_list, pack_page
 from gascity.web.pages.sessions import screen_text, session_list, session_page
 from gascity.web.pages.sling import sling_page
 from gascity.web.pages.work import diff_page, work_list, work_page
-from gascity.web.site import Page, Site, failed, not_found
+from gascity.web.site import CitySite, Page, failed, not_found
 from gascity.web.templating import STATIC, render
 
 _WRONG_PASSWORD = 1.0  # seconds that a wrong password costs
 
-PageFunction = Callable[[Site, Request], Awaitable[Page]]
+PageFunction = Callable[[CitySite, Request], Awaitable[Page]]
 _PAGES: dict[str, PageFunction] = {
     "/": city_page,
     "/work": work_list,
@@ -54,7 +54,7 @@ _PAGES: dict[str, PageFunction] = {
 }
 
 
-def make_app(site: Site, server: ServerName) -> ASGIApp:
+def make_app(site: CitySite, server: ServerName) -> ASGIApp:
     """Return the application that serves a site under these names."""
 
     async def action(request: Request) -> Response:
@@ -78,7 +78,7 @@ def make_app(site: Site, server: ServerName) -> ASGIApp:
     return Guard(app, site.visitors, server)
 
 
-def _page(site: Site, path: str, function: PageFunction) -> Route:
+def _page(site: CitySite, path: str, function: PageFunction) -> Route:
     async def shown(request: Request) -> Page:
         try:
             return await function(site, request)
@@ -96,7 +96,7 @@ def _page(site: Site, path: str, function: PageFunction) -> Route:
     return Route(path, handle, methods=["GET"])
 
 
-def _takes_time(site: Site, path: str, request: Request) -> bool:
+def _takes_time(site: CitySite, path: str, request: Request) -> bool:
     """Return whether a page waits for a command, about something that probably exists.
 
     The status of a response that has started cannot be changed to 404 any more.
@@ -106,7 +106,7 @@ def _takes_time(site: Site, path: str, request: Request) -> bool:
     return path in ("/work/{id}/diff", "/packs/{name:path}", "/packs")
 
 
-def _streams(site: Site) -> list[Route]:
+def _streams(site: CitySite) -> list[Route]:
     """Return the routes of what an open page follows."""
 
     async def live(_: Request) -> Response:
@@ -132,7 +132,7 @@ def _streams(site: Site) -> list[Route]:
     ]
 
 
-def _entrance(site: Site, server: ServerName) -> list[Route]:
+def _entrance(site: CitySite, server: ServerName) -> list[Route]:
     """Return the routes by which a browser gets the cookie."""
 
     async def follow_link(request: Request) -> Response:

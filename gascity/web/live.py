@@ -16,7 +16,7 @@ from gascity.web.logs import (
     start_near_end,
     work_log,
 )
-from gascity.web.site import Site
+from gascity.web.site import CitySite
 
 _ALIVE = 20.0  # seconds after which an idle connection shows that it is still there
 _POLL = 0.15  # seconds between two looks at a log that is being written
@@ -32,7 +32,7 @@ def message(event: str, value: object) -> str:
     return f"event: {event}\ndata: {json.dumps(value)}\n\n"
 
 
-async def changes(site: Site) -> AsyncIterator[str]:
+async def changes(site: CitySite) -> AsyncIterator[str]:
     """Yield a message after every change of the city; at once what the state is now."""
     version = site.reader.version
     yield f"retry: 1000\n{message('state', version)}"
@@ -45,7 +45,7 @@ async def changes(site: Site) -> AsyncIterator[str]:
 FindLog = Callable[[CommandContext, Store], LogSource | None]
 
 
-async def log_lines(site: Site, find: FindLog, offset: int | None) -> AsyncIterator[str]:
+async def log_lines(site: CitySite, find: FindLog, offset: int | None) -> AsyncIterator[str]:
     """Yield the end of a log, or what comes after the offset, and what is added to it.
 
     Ends when its run has ended.
@@ -79,7 +79,7 @@ async def log_lines(site: Site, find: FindLog, offset: int | None) -> AsyncItera
             source = await _same_log(site, find, source)
 
 
-async def _same_log(site: Site, find: FindLog, source: LogSource) -> LogSource:
+async def _same_log(site: CitySite, find: FindLog, source: LogSource) -> LogSource:
     """Return the source with whether its run still writes to it."""
     try:
         now = await site.reader.read(find, None)

@@ -27,17 +27,17 @@ class PatchFile(NamedTuple):
     lines: Sequence[PatchLine]
 
 
-class Patch(NamedTuple):
+class ShownPatch(NamedTuple):
     """A diff; `left_out` lines are not shown."""
 
     files: Sequence[PatchFile]
     left_out: int
 
 
-def parse_patch(lines: Sequence[str]) -> Patch:
+def parse_patch(lines: Sequence[str]) -> ShownPatch:
     """Split a diff of git, or of `city plan`, into files."""
     shown = lines[:MOST_LINES]
-    return Patch([_file(part) for part in _parts(shown)], len(lines) - len(shown))
+    return ShownPatch([_file(part) for part in _parts(shown)], len(lines) - len(shown))
 
 
 def _parts(lines: Sequence[str]) -> Iterator[list[str]]:

@@ -14,7 +14,7 @@ import uvicorn
 from gascity.cli.context import CommandContext
 from gascity.web.access import Visitors, is_loopback, server_name
 from gascity.web.app import make_app
-from gascity.web.site import Site
+from gascity.web.site import CitySite
 from gascity.web.templating import environment
 
 DEFAULT_PORT = 4747
@@ -74,7 +74,7 @@ async def _serve(
 ) -> int:
     port = int(listening.getsockname()[1])
     visitors = Visitors(time.monotonic, options.password)
-    site = Site(context, visitors)
+    site = CitySite(context, visitors)
     app = make_app(site, server_name(options.host, port, socket.gethostname()))
     config = uvicorn.Config(
         app,

@@ -9,9 +9,9 @@ from starlette.responses import HTMLResponse, StreamingResponse
 from gascity import __version__
 from gascity.cli.context import CommandContext
 from gascity.web.access import Visitors
-from gascity.web.city_reader import CityReader
 from gascity.web.commands import Commands
 from gascity.web.config_view import ConfigView
+from gascity.web.live_reader import LiveReader
 from gascity.web.templating import render
 
 PAGE = 50  # rows of a list
@@ -28,13 +28,13 @@ class Page(NamedTuple):
     status: int = 200
 
 
-class Site:
+class CitySite:
     """The city that the server shows."""
 
     def __init__(self, context: CommandContext, visitors: Visitors) -> None:
         self.root = context.root
         self.visitors = visitors
-        self.reader = CityReader(context)
+        self.reader = LiveReader(context)
         self.commands = Commands(context.root, context.cwd, context.environ)
         self.config = ConfigView(context.root, self.commands, self.reader.publish)
 

@@ -83,7 +83,7 @@ PROVIDER = {
 NAMES = Either([str], None)
 
 PROBLEMS = {"problems": [PROBLEM]}
-CHECK = {"problems": [PROBLEM], "agents": int, "rigs": int, "packs": int}
+CHECK = {"problems": [PROBLEM], "name": str, "agents": int, "rigs": int, "packs": int}
 CHECK_VERBOSE = {
     **CHECK,
     "imports": [{"binding": str, "adds": [{"kind": str, "name": str, "agents": [str]}]}],
@@ -128,6 +128,7 @@ AGENT_SHOW = {
     "prompt": {"files": [str], "sha256": TEXT, "chars": NUMBER},
     "fields": Each(SETTING),
 }
+AGENT_PEERS = {"name": str, "sends_to": [str], "receives_from": [str]}
 AGENT_EXPLAIN = {"fields": Each([SETTING])}
 LOST = {"field": str, "value": str, "reason": str}
 AGENT_EXPORT = {

@@ -8,7 +8,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from tests.cli.conftest import transcript
-from tests.cli.shapes import AGENT_EXPLAIN, AGENT_LIST, AGENT_SHOW, PROBLEMS, fits
+from tests.cli.shapes import AGENT_EXPLAIN, AGENT_LIST, AGENT_PEERS, AGENT_SHOW, PROBLEMS, fits
 from tests.support.command import Command, Ran
 from tests.support.trees import build_tree
 
@@ -463,3 +463,30 @@ def test_hidden_agents_are_listed_only_with_all_and_in_json(in_harbour: Callable
         row["name"]: row["hidden"] for row in in_harbour("agent", "list", "--json").json["agents"]
     }
     assert hidden["mayor"] is True
+
+
+def test_the_peers_of_an_agent_are_those_that_it_may_message_and_that_may_message_it(
+    in_harbour: Callable[..., Ran], harbour: Path
+) -> None:
+    (harbour / "agents/clerk/agent.toml").write_text('[agents_filter]\nallow = ["mayor"]\n')
+    (harbour / "agents/guard").mkdir()
+    (harbour / "agents/guard/agent.toml").write_text('mode = "primary"\n')
+    ran = in_harbour("agent", "show", "mayor", "--peers", "--json")
+    fits(ran.json, AGENT_PEERS)
+    assert "clerk" in ran.json["sends_to"]
+    assert "clerk" in ran.json["receives_from"]
+    assert "guard" not in ran.json["sends_to"]  # only users may message it
+    clerk = in_harbour("agent", "show", "clerk", "--peers", "--json").json
+    assert clerk["sends_to"] == ["mayor"]
+    assert "May message clerk:" in in_harbour("agent", "show", "clerk", "--peers").out
+
+
+def test_each_span_has_its_text_without_secrets(
+    in_harbour: Callable[..., Ran], harbour: Path
+) -> None:
+    prompt = harbour / "agents/mayor/prompt.md"
+    prompt.write_text("Open with s3cr3t-harbour.\n")
+    shown = in_harbour("agent", "show", "mayor", "--rendered", "--json").json
+    text = "".join(span["text"] for span in shown["spans"])
+    assert text.startswith("Open with")
+    assert "s3cr3t-harbour" not in text

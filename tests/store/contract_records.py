@@ -198,8 +198,6 @@ class SessionContract:
         ]
         assert list(store.run_usage(10.1)) == [("b", 20.0, None, None)]
 
-
-
     def test_activity_is_counted_in_steps_of_time(self, store: Store) -> None:
         enter(store, "s1")
         for at, status in ((9.0, DONE), (10.0, DONE), (14.0, FAILED), (19.9, DONE), (31.0, DONE)):

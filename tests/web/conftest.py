@@ -18,7 +18,7 @@ from gascity.store.port import Store
 from gascity.web.access import Visitors, server_name
 from gascity.web.app import make_app
 from gascity.web.commands import Commands, Printed
-from gascity.web.site import Site
+from gascity.web.site import CitySite
 from tests.support.in_process import InProcess
 from tests.support.trees import build_tree
 
@@ -69,7 +69,7 @@ class Browser:
         self.now = 1000.0
         self.visitors = Visitors(lambda: self.now, password)
         context = CommandContext(os.environ, str(root), str(root))
-        self.site = Site(context, self.visitors)
+        self.site = CitySite(context, self.visitors)
         self.commands = CommandsHere(root)
         self.site.commands = self.commands
         self.site.config._commands = self.commands

@@ -13,7 +13,7 @@ from gascity.model.secrets import masked_line
 from gascity.store.port import Store
 from gascity.web.commands import Answer, shown_command
 from gascity.web.patches import parse_patch
-from gascity.web.site import PAGE, Page, Site, matches, not_found, words_of
+from gascity.web.site import PAGE, CitySite, Page, matches, not_found, words_of
 
 VIEWS = {
     "settings": "Settings",
@@ -28,7 +28,7 @@ _AROUND = 6  # lines before and after one that is shown
 _LARGEST_FILE = 1 << 20
 
 
-async def agent_list(site: Site, request: Request) -> Page:
+async def agent_list(site: CitySite, request: Request) -> Page:
     """Return the list of agents with their sessions and queue."""
     words = words_of(request)
     query = request.query_params
@@ -72,7 +72,7 @@ def command_of(view: str, name: str) -> tuple[str, ...]:
     }[view]
 
 
-async def agent_page(site: Site, request: Request) -> Page:
+async def agent_page(site: CitySite, request: Request) -> Page:
     """Return one view of an agent."""
     name = request.path_params["name"]
     view = request.query_params.get("view", "settings")
@@ -106,7 +106,7 @@ class SourceLines(NamedTuple):
 
 
 async def _settings(
-    site: Site, request: Request, name: str, answer: Answer
+    site: CitySite, request: Request, name: str, answer: Answer
 ) -> Mapping[str, object]:
     """Add the lines of the file that the visitor asked for, if a value comes from it."""
     del name
@@ -134,7 +134,9 @@ def _source_lines(path: str, file: str, line: int) -> SourceLines | None:
     return SourceLines(file, line, first, shown)
 
 
-async def _prompt(site: Site, request: Request, name: str, answer: Answer) -> Mapping[str, object]:
+async def _prompt(
+    site: CitySite, request: Request, name: str, answer: Answer
+) -> Mapping[str, object]:
     """Number the files of the prompt, so that each has a colour of its own."""
     del site, request, name
     spans = answer.value.get("spans", ())
@@ -143,7 +145,9 @@ async def _prompt(site: Site, request: Request, name: str, answer: Answer) -> Ma
     return {"spans": spans, "colours": colours}
 
 
-async def _plan(site: Site, request: Request, name: str, answer: Answer) -> Mapping[str, object]:
+async def _plan(
+    site: CitySite, request: Request, name: str, answer: Answer
+) -> Mapping[str, object]:
     """Add the diff, and the mark of this plan: `apply` is refused if it changed meanwhile."""
     del request
     printed = await site.commands.run("plan", name)

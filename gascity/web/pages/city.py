@@ -14,7 +14,7 @@ from gascity.control.status import is_over
 from gascity.model.work import CLAIMED, FAILED, OPEN, Event, Session, Work
 from gascity.store.port import Store, StoreError
 from gascity.web.charts import STEP, Chart, chart, first_step
-from gascity.web.site import Page, Site
+from gascity.web.site import CitySite, Page
 
 _MOST_POOLS = 40
 _MOST_SESSIONS = 40
@@ -25,7 +25,7 @@ _MOST_PROBLEMS = 20
 _ENDED = 200  # ended sessions among which those that start again are searched
 
 
-class Pool(NamedTuple):
+class PoolRow(NamedTuple):
     """One agent's sessions and queue, with why its queue waits."""
 
     agent: str
@@ -87,7 +87,7 @@ def _nothing(now: float) -> CityNow:
     return CityNow(counts, Counter(), {}, {}, (), 0, (), (), (), {}, chart((), now), ())
 
 
-async def city_page(site: Site, request: Request) -> Page:
+async def city_page(site: CitySite, request: Request) -> Page:
     """Return the first page; with a store that cannot be read, its problem instead."""
     del request
     now = time.time()
@@ -113,12 +113,12 @@ async def city_page(site: Site, request: Request) -> Page:
     return Page("city.html", "City", "city", "city status", values)
 
 
-def _pools(city: CityNow, agents: Mapping[str, Mapping[str, Any]]) -> list[Pool]:
+def _pools(city: CityNow, agents: Mapping[str, Mapping[str, Any]]) -> list[PoolRow]:
     """Return the agents that have sessions, work or a minimum of sessions; busy ones first."""
     kept = {name for name, agent in agents.items() if agent["min"]}
     names = kept | set(city.live) | set(city.queued)
     pools = [
-        Pool(
+        PoolRow(
             name,
             city.live[name],
             agents[name]["max"] if name in agents else None,

@@ -10,12 +10,12 @@ from gascity.cli.context import CommandContext
 from gascity.model.work import FINISHED, Run, Work
 from gascity.store.port import Store
 from gascity.web.commands import shown_command
-from gascity.web.site import PAGE, Page, Site, matches, not_found, words_of
+from gascity.web.site import PAGE, CitySite, Page, matches, not_found, words_of
 
 _MOST = 500  # items of one tree
 
 
-class Node(NamedTuple):
+class DelegatedItem(NamedTuple):
     """One item of a tree, with the time and the cost of its runs, and of all below it."""
 
     work: Work
@@ -26,7 +26,7 @@ class Node(NamedTuple):
     children: int
 
 
-def read_tree(store: Store, id: str, now: float) -> list[Node] | None:
+def read_tree(store: Store, id: str, now: float) -> list[DelegatedItem] | None:
     """Return the whole tree that an item belongs to, parents before children; None if unknown."""
     root = store.work(id)
     seen = set()
@@ -51,14 +51,14 @@ def read_tree(store: Store, id: str, now: float) -> list[Node] | None:
 
 def _nodes(
     store: Store, work: Work, children: dict[str, list[Work]], depth: int, now: float
-) -> Iterator[Node]:
+) -> Iterator[DelegatedItem]:
     runs = store.runs(work=work.id)
     below = [
         list(_nodes(store, child, children, depth + 1, now)) for child in children.get(work.id, ())
     ]
     cost = sum(run.cost or 0.0 for run in runs)
     total = cost + sum(nodes[0].total_cost for nodes in below)
-    yield Node(work, depth, _seconds(runs, now), cost, total, len(below))
+    yield DelegatedItem(work, depth, _seconds(runs, now), cost, total, len(below))
     for nodes in below:
         yield from nodes
 
@@ -67,7 +67,7 @@ def _seconds(runs: Sequence[Run], now: float) -> float:
     return sum(max(0.0, (run.ended or now) - run.started) for run in runs)
 
 
-async def delegation_list(site: Site, request: Request) -> Page:
+async def delegation_list(site: CitySite, request: Request) -> Page:
     """Return the items from which others were delegated, newest first."""
     words = words_of(request)
 
@@ -82,7 +82,7 @@ async def delegation_list(site: Site, request: Request) -> Page:
     return Page("delegation_list.html", "Delegation", "delegation", "city work list", values)
 
 
-async def delegation_page(site: Site, request: Request) -> Page:
+async def delegation_page(site: CitySite, request: Request) -> Page:
     """Return the tree that an item belongs to."""
     id = request.path_params["id"]
     nodes = await site.reader.read(lambda _, store: read_tree(store, id, time.time()), None)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from starlette.requests import Request
 
 from gascity.web.commands import shown_command
-from gascity.web.site import Page, Site, failed, matches, not_found, words_of
+from gascity.web.site import CitySite, Page, failed, matches, not_found, words_of
 
 
 class PackNode(NamedTuple):
@@ -17,7 +17,7 @@ class PackNode(NamedTuple):
     again: bool
 
 
-async def pack_list(site: Site, request: Request) -> Page:
+async def pack_list(site: CitySite, request: Request) -> Page:
     """Return the imports as a tree."""
     words = words_of(request)
     answer = await site.commands.json("pack", "list")
@@ -51,7 +51,7 @@ def _tree(rows: Sequence[Mapping[str, Any]]) -> Iterator[PackNode]:
         yield from below(root, 0)
 
 
-async def pack_page(site: Site, request: Request) -> Page:
+async def pack_page(site: CitySite, request: Request) -> Page:
     """Return what one pack adds and can execute."""
     name = request.path_params["name"]
     answer = await site.commands.json("pack", "show", name)

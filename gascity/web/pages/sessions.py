@@ -14,7 +14,7 @@ from gascity.runtimes.port import handle_of
 from gascity.store.port import SessionKey, Store
 from gascity.web.commands import shown_command
 from gascity.web.logs import plain_text
-from gascity.web.site import PAGE, Page, Site, matches, not_found, words_of
+from gascity.web.site import PAGE, CitySite, Page, matches, not_found, words_of
 
 _SCREEN_LINES = 60
 _DECISIONS = 30
@@ -28,7 +28,7 @@ class SessionPage(NamedTuple):
     start: int
 
 
-async def session_list(site: Site, request: Request) -> Page:
+async def session_list(site: CitySite, request: Request) -> Page:
     """Return the list of sessions: pinned and live ones first, then the latest that ended."""
     query = request.query_params
     agent, state = query.get("agent", ""), query.get("state", "")
@@ -89,7 +89,7 @@ def _read_session(_: CommandContext, store: Store, id: str) -> SessionFacts | No
     )
 
 
-async def session_page(site: Site, request: Request) -> Page:
+async def session_page(site: CitySite, request: Request) -> Page:
     """Return the page of one session."""
     id = request.path_params["id"]
     facts = await site.reader.read(lambda c, s: _read_session(c, s, id), None)
@@ -111,7 +111,7 @@ async def session_page(site: Site, request: Request) -> Page:
     return Page("session.html", f"Session {name}", "sessions", command, values)
 
 
-async def screen_text(site: Site, request: Request) -> str | None:
+async def screen_text(site: CitySite, request: Request) -> str | None:
     """Return what the terminal of a session shows; None if it has none."""
     id = request.path_params["id"]
 

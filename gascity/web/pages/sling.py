@@ -2,10 +2,10 @@
 
 from starlette.requests import Request
 
-from gascity.web.site import Page, Site
+from gascity.web.site import CitySite, Page
 
 
-async def sling_page(site: Site, request: Request) -> Page:
+async def sling_page(site: CitySite, request: Request) -> Page:
     """Return the form; `agent` and `text` may be given."""
     config = await site.config.wait()
     query = request.query_params

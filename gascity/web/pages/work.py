@@ -25,7 +25,7 @@ from gascity.model.work import (
 from gascity.store.port import Store
 from gascity.web.commands import shown_command
 from gascity.web.patches import parse_patch
-from gascity.web.site import PAGE, Page, Site, not_found, words_of
+from gascity.web.site import PAGE, CitySite, Page, not_found, words_of
 
 STATUSES = {
     "queued": OPEN,
@@ -45,7 +45,7 @@ class WorkPage(NamedTuple):
     older: str
 
 
-async def work_list(site: Site, request: Request) -> Page:
+async def work_list(site: CitySite, request: Request) -> Page:
     """Return the list of work, filtered by status, agent and words, newest first."""
     query = request.query_params
     word, agent, before = query.get("status", ""), query.get("agent", ""), query.get("before", "")
@@ -118,7 +118,7 @@ def _read_work(context: CommandContext, store: Store, id: str) -> WorkFacts | No
     )
 
 
-async def work_page(site: Site, request: Request) -> Page:
+async def work_page(site: CitySite, request: Request) -> Page:
     """Return the page of one item: state, log, decisions and actions."""
     id = request.path_params["id"]
     facts = await site.reader.read(lambda c, s: _read_work(c, s, id), None)
@@ -145,7 +145,7 @@ def _waits(work: Work) -> bool:
     return work.status == OPEN and work.not_before is not None
 
 
-async def diff_page(site: Site, request: Request) -> Page:
+async def diff_page(site: CitySite, request: Request) -> Page:
     """Return the diff of an item's branch, with the form that merges it."""
     id = request.path_params["id"]
     work = await site.reader.read(lambda _, store: store.work(id), None)

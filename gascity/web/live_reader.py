@@ -26,7 +26,7 @@ _PING = 5.0  # seconds for which an answer of the controller is good
 _AGAIN = (0.0, 0.01, 0.03, 0.1, 0.3)
 
 
-class CityReader:
+class LiveReader:
     """The store of one city in a thread of its own, and whoever waits for changes."""
 
     def __init__(self, context: CommandContext) -> None:
