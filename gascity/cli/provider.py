@@ -24,6 +24,7 @@ from gascity.pipeline import find_agent, rig_at
 
 if TYPE_CHECKING:
     from gascity.providers.listing import Listing, ProviderCli
+    from gascity.render.argv import OwnAgent
     from gascity.workdir.planner import PlanningScope
 
 _WORDS = {"mcp": "server", "skills": "skill", "agents": "agent"}
@@ -258,7 +259,8 @@ def _check_agent(context: CommandContext, name: str, reference: str) -> list[Che
     if sys.stderr.isatty():
         print_stderr(f"running {program.details} …")
     environ = launch_environment(agent, context.environ)
-    listings = ProviderCli(provider, expected.workdir, environ, _TIMEOUT)
+    launched = _launched_agent(provider, agent, expected.workdir, environ)
+    listings = ProviderCli(provider, expected.workdir, {**environ, **launched.env}, _TIMEOUT)
     rows = []
     if provider.facts.mcp.target:
         rows.append(_servers(scope, agent, expected.servers, provider, listings))
@@ -266,7 +268,26 @@ def _check_agent(context: CommandContext, name: str, reference: str) -> list[Che
         rows.append(
             _compare("skills", _single_names(expected.skills), provider, listings.of("skills"))
         )
-    return [*rows, *_agents(provider, listings, expected.agents)]
+    names = expected.agents.union(launched.args[-1:])
+    return [*rows, *_agents(provider, listings, names)]
+
+
+def _launched_agent(
+    provider: Provider, agent: Agent, workdir: str, environ: Mapping[str, str]
+) -> "OwnAgent":
+    """Return the agent that a launch gets in its environment, which the program then lists too."""
+    from gascity.mcp.launch import LaunchArguments
+    from gascity.render.argv import MAX_ARG_BYTES, OwnAgent
+    from gascity.render.flags import HEADLESS, own_delivery
+    from gascity.workdir.agent_files import free_agent_name
+
+    if own_delivery(provider, agent) != "launch":
+        return OwnAgent()
+    from gascity.render.agent_launch import own_agent
+
+    name = free_agent_name(provider, agent, workdir, environ.get("HOME", ""))
+    extra = LaunchArguments((), {}, agent_name=name)
+    return own_agent(provider, agent, HEADLESS, "", environ, extra, MAX_ARG_BYTES)
 
 
 def _servers(

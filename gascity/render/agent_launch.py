@@ -32,9 +32,9 @@ def own_agent(
     The launch extends the JSON in `environ` and `extra.env`. A prompt that makes a variable longer
     than `limit` bytes is left to the message.
     """
-    if own_delivery(provider, agent) == FILE:
-        return _by_file(provider, agent, prompt, extra.file_prompt)
     name = extra.agent_name or agent_file_name(str(agent.name))
+    if own_delivery(provider, agent) == FILE:
+        return _by_file(provider, agent, name, prompt, extra.file_prompt)
     keys = dict(agent_keys(agent, provider, name, kind=kind, own=True).values)
     _add_mode_rules(provider, agent, kind, keys)
     environments = (environ, extra.env)
@@ -45,9 +45,11 @@ def own_agent(
     return own._replace(has_prompt=bool(prompt))
 
 
-def _by_file(provider: Provider, agent: Agent, prompt: str, file_prompt: str | None) -> OwnAgent:
+def _by_file(
+    provider: Provider, agent: Agent, name: str, prompt: str, file_prompt: str | None
+) -> OwnAgent:
     if file_prompt is not None:
-        args = _agent_args(provider, agent_file_name(str(agent.name)))
+        args = _agent_args(provider, name)
         return OwnAgent(args, has_prompt=bool(prompt) and file_prompt == prompt)
     if not is_restricted(agent):
         return OwnAgent()

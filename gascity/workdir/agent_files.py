@@ -31,6 +31,7 @@ from gascity.workdir.overlays import contains_secret
 from gascity.workdir.wanted import Requirements
 
 _FILE = "file"
+_PREFIX = "city"  # of the name of a session's own agent, if another agent has its usual name
 
 
 class OwnFile(NamedTuple):
@@ -60,17 +61,18 @@ def _has_own_file(provider: Provider, agent: Agent) -> bool:
 
 
 def collect_agent_files(
-    prompts: Prompts, own_prompts: Prompts, site: Site, requirements: Requirements
+    prompts: Prompts, own_prompts: Prompts, site: Site, requirements: Requirements, home: str
 ) -> None:
     """Add an agent's files to what its directory needs.
 
-    `own_prompts` render with the values of the session that has the directory.
+    `own_prompts` render with the values of the session that has the directory. `home` is the user's
+    home directory.
     """
     provider = prompts.city.provider_of(site.agent)
     if provider is None:
         return
     if _has_own_file(provider, site.agent):
-        _collect_own(own_prompts, provider, site, requirements)
+        _collect_own(own_prompts, provider, site, requirements, home)
     for subagent in subagents(prompts, site.agent):
         if subagent.path:
             problems = subagent_problems(prompts.city, site.agent, subagent)
@@ -79,7 +81,7 @@ def collect_agent_files(
 
 
 def _collect_own(
-    prompts: Prompts, provider: Provider, site: Site, requirements: Requirements
+    prompts: Prompts, provider: Provider, site: Site, requirements: Requirements, home: str
 ) -> None:
     agent, name = site.agent, str(site.agent.name)
     prompt = prompts.for_files().of(agent)
@@ -88,7 +90,8 @@ def _collect_own(
         requirements.report_blocking(name, errors)
         return
     kind = INTERACTIVE if provider.facts.interactive else HEADLESS
-    file = agent_file(agent, prompt.text, provider, kind=kind, own=True)
+    prefix = _PREFIX if free_agent_name(provider, agent, site.workdir, home) else ""
+    file = agent_file(agent, prompt.text, provider, prefix=prefix, kind=kind, own=True)
     path = _path(provider, file)
     requirements.agent_files[name] = OwnFile(path, prompt.text)
     _add(requirements, site, agent, path, file.text)
@@ -179,18 +182,20 @@ def subagent_problems(city: City, agent: Agent, subagent: Subagent) -> list[Prob
 
 
 def free_agent_name(provider: Provider, agent: Agent, root: str, home: str) -> str:
-    """Return another name for a launched agent if the project or the user has one of its name.
+    """Return another name for a session's own agent if the project or the user has one of its name.
 
-    The provider merges both, so that the rules of one would add to those of the other. "" if the
-    usual name is free.
+    A provider prefers the user's, or merges the two, so that the rules of one add to those of the
+    other (both observed). "" if the usual name is free.
     """
     facts, name = provider.facts.agents, agent_file_name(str(agent.name))
     file = (facts.file or "").replace("{name}", name)
-    directories = [directory for directory in (facts.directory, *facts.also_reads) if directory]
-    paths = [f"{root}/{directory}/{file}" for directory in directories]
-    paths.append((facts.user_directory or "").replace("~", home, 1) + f"/{file}")
-    taken = any(os.path.lexists(path) for path in paths)
-    documents = (read_plain(f"{root}/{each}") for each in directories if each != facts.directory)
+    users = (facts.user_directory or "").replace("~", home, 1)
+    paths = [f"{users}/{file}"] if users else []
+    documents: list[str] = []
+    if facts.deliver != _FILE:  # else the project's file of that name is the session's own
+        paths += (f"{root}/{each}/{file}" for each in (facts.directory, *facts.also_reads))
+        documents = [f"{root}/{each}" for each in facts.also_reads]
     quoted = f'"{name}"'.encode()
-    taken = taken or any(quoted in document for document in documents if document)
-    return f"{name}--city" if taken else ""
+    taken = any(os.path.lexists(path) for path in paths)
+    taken = taken or any(quoted in (read_plain(path) or b"") for path in documents)
+    return agent_file_name(str(agent.name), _PREFIX) if taken else ""

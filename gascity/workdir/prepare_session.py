@@ -410,9 +410,9 @@ class _Preparation:
 
 
 def launch_name(city: City, agent: Agent, root: str, environ: Mapping[str, str]) -> str:
-    """Return the name of an agent that is passed to a launch; "" for its usual name."""
+    """Return the name of a session's own agent; "" for its usual name."""
     provider = city.provider_of(agent)
-    if provider is None or own_delivery(provider, agent) != LAUNCH:
+    if provider is None or not own_delivery(provider, agent):
         return ""
     from gascity.workdir.agent_files import free_agent_name
 

@@ -203,7 +203,8 @@ def _collect_agent_files(
 
     for site in sites:
         own_prompts = content.for_session(scenes.get(str(site.agent.name))).prompts
-        collect_agent_files(content.prompts, own_prompts, site, requirements)
+        home = content.environ.get("HOME", "")
+        collect_agent_files(content.prompts, own_prompts, site, requirements, home)
 
 
 def needs_agent_files(city: City, agent: Agent) -> bool:

@@ -1,5 +1,9 @@
 """The agent of a session as an agent of the real program: its prompt, its tools, its subagents."""
 
+import json
+import os
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -74,3 +78,21 @@ def test_a_denied_command_does_not_run(harbour: Harbour) -> None:
     harbour.model.call = shell_call(harbour.name, "rm kept")
     harbour.run(FIRST)
     assert (harbour.box / "kept").exists()
+
+
+@pytest.mark.parametrize("harbour", ["claude", "codex", "kilo", "opencode"], indirect=True)
+def test_the_program_lists_native_subagents_and_a_launched_agent(harbour: Harbour) -> None:
+    limit(harbour, 'native_subagents = ["pilot"]\n')
+    harbour.city.write({"agents/pilot/prompt.md": "You guide ships.\n"})
+    harbour.apply()
+    words = [sys.executable, "-m", "gascity", "provider", "check", harbour.name]
+    around = {**os.environ, **harbour.env}
+    done = subprocess.run(
+        [*words, "--agent", "mayor", "--json"],
+        cwd=harbour.city.root,
+        env=around,
+        capture_output=True,
+    )
+    (row,) = [row for row in json.loads(done.stdout)["results"] if row["name"] == "agents"]
+    count = 2 if harbour.name in ("kilo", "opencode") else 1
+    assert row["what"] == f"{count} of {count} loaded", row

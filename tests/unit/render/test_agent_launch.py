@@ -141,9 +141,9 @@ def test_arguments_that_name_an_agent_are_kept(started: Start) -> None:
 
 
 def test_an_agent_of_the_project_is_not_merged_with_the_own_one(started: Start) -> None:
-    made = started("opencode", agent_name="cop--city")
-    assert made.argv[-2:] == ("--agent", "cop--city")
-    assert agents_of(made).keys() == {"cop--city"}
+    made = started("opencode", agent_name="city-cop")
+    assert made.argv[-2:] == ("--agent", "city-cop")
+    assert agents_of(made).keys() == {"city-cop"}
 
 
 def test_a_run_uses_the_agent_file_of_its_directory(started: Start) -> None:

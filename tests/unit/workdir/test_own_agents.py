@@ -1,5 +1,6 @@
 """A session uses its own agent file only if it is as planned, and a free name otherwise."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -65,4 +66,18 @@ def test_an_agent_of_the_project_does_not_change_a_launched_one(
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text)
     assert not quarters.is_current("cop", before, workdir=before.workdir)
-    assert quarters.prepare("cop").launch.agent_name == "cop--city"
+    assert quarters.prepare("cop").launch.agent_name == "city-cop"
+
+
+def test_an_agent_in_the_home_directory_does_not_replace_the_own_one(quarters: Quarters) -> None:
+    """Copilot prefers it to the file of the project."""
+    file = cop(quarters)
+    before = quarters.prepare("cop")
+    assert before.launch.agent_name == ""
+    users = Path(os.environ["HOME"], ".copilot/agents/cop.agent.md")
+    users.parent.mkdir(parents=True)
+    users.write_text("All tools.\n")
+    assert not quarters.is_current("cop", before, workdir=before.workdir)
+    done = quarters.prepare("cop")
+    assert (done.launch.agent_name, done.launch.file_prompt) == ("city-cop", "You are cop.\n")
+    assert [path.name for path in file.parent.iterdir()] == ["city-cop.agent.md"]
