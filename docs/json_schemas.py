@@ -8,6 +8,7 @@ from gascity.model.tables import (
     CITY_NOT_ACTED_ON,
     IMPORT,
     MCP_SERVER,
+    MCP_TOOL,
     NAMED_SESSION,
     NOT_ACTED_ON,
     NOTIFY,
@@ -48,7 +49,7 @@ def all_schemas() -> dict[str, Schema]:
         "agent.schema.json": _document("agent.toml", _agent(_name())),
         "city.schema.json": _document("city.toml and city.local.toml", _city()),
         "pack.schema.json": _document("pack.toml", _pack()),
-        "mcp.schema.json": _document("mcp/*.toml", _table(MCP_SERVER)),
+        "mcp.schema.json": _document("mcp/*.toml", _server()),
         "provider.schema.json": _document("providers/*.toml", _provider()),
     }
 
@@ -143,6 +144,11 @@ def _patch(target: str) -> Schema:
 def _provider() -> Schema:
     option: Schema = {"type": "array", "items": _table(OPTION)}
     return _table(PROVIDER, {"options_schema": option}, NOT_ACTED_ON["provider"])
+
+
+def _server() -> Schema:
+    words = MCP_SERVER.fields["tools"].doc
+    return _table(MCP_SERVER, {"tools": {**_map_of(_table(MCP_TOOL)), "description": words}})
 
 
 def _map_of(schema: Schema) -> Schema:

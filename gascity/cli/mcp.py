@@ -21,7 +21,8 @@ from gascity.model.problems import Place, Problem
 from gascity.model.secrets import HIDDEN, mask_secrets
 
 if TYPE_CHECKING:
-    from gascity.mcp.probe import ProbeResult, ServerCall
+    from gascity.mcp.probe import ProbeResult
+    from gascity.mcp.server_call import ServerCall
     from gascity.workdir.project_files import Project, ProjectItem
 
 _PARALLEL = 4
@@ -198,7 +199,7 @@ def check_servers(context: CommandContext, agent: str | None, timeout: float) ->
         print_stderr(f"checking {plural(len(probes), 'server')}, at most {timeout:g} s each …")
     results = [
         *_invalid(probes, problems_by_file),
-        *_run_all(probes, problems_by_file, timeout),
+        *_run_all(context.root, probes, problems_by_file, timeout),
     ]
     results.sort(key=lambda result: (result.name, str(result.facts["source"])))
     return output_checks(context, results, "SERVER", "No MCP servers.")
@@ -210,7 +211,7 @@ _ByFile = dict[str, list[Problem]]  # problems by the file they are about
 def _collect(context: CommandContext, reference: str | None) -> tuple[list[_Probe], _ByFile]:
     """Return each distinct server once with its agents, and the problems of server files."""
     from gascity.location import Sites
-    from gascity.mcp.probe import server_call
+    from gascity.mcp.server_call import server_call
     from gascity.mcp.servers import (
         ServerResolver,
         launch_environment,
@@ -261,8 +262,13 @@ def _invalid(probes: Iterable[_Probe], by_file: _ByFile) -> Iterator[CheckResult
             yield _result(name, file, (), None, problems)
 
 
-def _run_all(probes: Sequence[_Probe], by_file: _ByFile, timeout: float) -> Iterator[CheckResult]:
+def _run_all(
+    root: str, probes: Sequence[_Probe], by_file: _ByFile, timeout: float
+) -> Iterator[CheckResult]:
+    """Check all servers at once, and keep the lists of their tools."""
     from concurrent.futures import ThreadPoolExecutor
+
+    from gascity.mcp.tool_lists import keep_tools, tool_list_file
 
     pool = ThreadPoolExecutor(_PARALLEL)
     try:
@@ -271,6 +277,8 @@ def _run_all(probes: Sequence[_Probe], by_file: _ByFile, timeout: float) -> Iter
         pool.shutdown(cancel_futures=True)  # after Ctrl-C, do not wait for the others
     for probe, answer in zip(probes, answers, strict=True):
         server = probe.server
+        if answer is not None and answer.tools:
+            keep_tools(root, tool_list_file(server), answer.tools)
         problems = [*by_file.get(server.file, ()), *_failures(probe, answer)]
         yield _result(server.name, server.file, probe.agents, answer, problems)
 
@@ -307,7 +315,7 @@ def _result(
         "agents": list(agents),
         "server": (answer.name or None) if answer else None,
         "version": (answer.version or None) if answer else None,
-        "tools": answer.tools if answer else None,
+        "tools": len(answer.tools) if answer and answer.tools is not None else None,
     }
     return CheckResult(name, f"{_details(answer)} ({file})", tuple(problems), facts)
 
@@ -319,7 +327,7 @@ def _details(answer: "ProbeResult | None") -> str:
     if answer.error:
         return answer.error
     server = " ".join(filter(None, (answer.name, answer.version))) or "responds"
-    return server if answer.tools is None else f"{server}, {plural(answer.tools, 'tool')}"
+    return server if answer.tools is None else f"{server}, {plural(len(answer.tools), 'tool')}"
 
 
 mcp = LazyGroup(
@@ -327,7 +335,12 @@ mcp = LazyGroup(
     (list_servers, check_servers),
     commands_at={
         "new": (".new_files", "new_server", "Create the definition of an MCP server."),
-        "serve": (".mcp_serve", "serve", "Serve the city's tools to an agent over MCP."),
+        "serve": (
+            ".mcp_serve",
+            "serve",
+            "Serve the city's tools, or a server behind the gateway, over MCP.",
+        ),
+        "call": (".mcp_call", "call_tool", "Call a tool of an MCP server."),
     },
     help="List, check and serve MCP servers.",
     examples=("city mcp list --agent mayor", "city mcp check --agent mayor"),

@@ -258,8 +258,10 @@ def _warnings(config: AgentRunConfig) -> tuple[Problem, ...]:
     provider, agent = config.provider, config.agent
     if provider is None or agent.broken or not has_access_problems(provider, agent):
         return ()  # without reading any file, for most agents
-    servers = sorted(config.preparer.server_names(agent))
-    return tuple(access_problems(provider, agent, servers))
+    servers = config.preparer.servers(agent)
+    names = [server.name for server in servers]
+    gateways = [server.name for server in servers if server.gateway]
+    return tuple(access_problems(provider, agent, names, gateways))
 
 
 def _refuse(code: str, message: str, hint: str | None = None) -> CityError:

@@ -16,11 +16,11 @@ from gascity.mcp.servers import launch_environment
 from gascity.model.city import City
 from gascity.model.layers import DEFINITION, Layer
 from gascity.model.problems import CityError, Problem
+from gascity.model.secrets import names_in
 from gascity.model.work import Mail, Nudge, Session, Work
 from gascity.paths import which
 from gascity.render.argv import Invocation, Message, build_invocation
 from gascity.render.flags import HEADLESS, INTERACTIVE, as_required
-from gascity.render.ignored_settings import ignored_scope
 from gascity.render.variables import SessionContext, functions, variables
 from gascity.runtimes.port import RunSpec
 from gascity.source.disk import Disk
@@ -30,6 +30,10 @@ Text = Callable[[str], str]
 
 # Removed from the environment: variables of a session or terminal that the controller runs in.
 _OURS = ("CITY_", "GC_", "TMUX")
+# Never withheld, whatever server refers to them: no program works without them.
+_OF_EVERY_SESSION = frozenset(
+    "PATH HOME USER LOGNAME SHELL LANG LANGUAGE LC_ALL LC_CTYPE TZ TERM TMPDIR".split()
+)
 
 
 class RunLaunch(NamedTuple):
@@ -83,8 +87,8 @@ def make_run_spec(
     place = partial(paths.handed, root, session.id, session.generation)
     expand = _expander(config, pending, prepared)
     invocation = _invocation(config, pending, prepared, place, expand, env)
-    problems = (*invocation.problems, *ignored_scope(config.agent))
-    wrong = [problem for problem in as_required(config.city, problems) if problem.is_error]
+    problems = as_required(config.city, invocation.problems)
+    wrong = [problem for problem in problems if problem.is_error]
     if wrong:
         raise CityError(*wrong)
     files = {place(name): text for name, text in invocation.files.items()}
@@ -246,7 +250,12 @@ def environment(
 ) -> dict[str, str]:
     """Return the environment of a session, lowest layer first."""
     session, work = pending.session, pending.work
-    host = {name: value for name, value in environ.items() if not name.startswith(_OURS)}
+    hidden = _hidden_variables(config, prepared)
+    host = {
+        name: value
+        for name, value in environ.items()
+        if not name.startswith(_OURS) and name not in hidden
+    }
     environment = {**host, **config.city.workspace.env}
     environment.update(config.provider.facts.env if config.provider else {})
     environment = launch_environment(config.agent, environment)
@@ -278,6 +287,19 @@ def environment(
         PATH=f"{programs}{os.pathsep}{environment.get('PATH', os.defpath)}",
     )
     return environment
+
+
+def _hidden_variables(config: AgentRunConfig, prepared: PreparedSession) -> set[str]:
+    """Return variables that only servers behind the gateway need, so the session gets none of them.
+
+    Variables that the agent's own `env` refers to, those of a login and those of the system stay.
+    """
+    hidden = set(prepared.launch.withheld) - _OF_EVERY_SESSION
+    if not hidden:
+        return hidden
+    login = config.provider.facts.login.env if config.provider is not None else ()
+    own = (name for text in config.agent.settings.env.values() for name in names_in(text))
+    return hidden.difference(login, own)
 
 
 def _rig_root(city: City, config: AgentRunConfig) -> str:

@@ -117,6 +117,7 @@ RULES = {
     "skill promote": Rule(NONE, FILES),
     "mcp list": Rule(NONE, FILES),
     "mcp check": Rule(NONE, FILES),
+    "mcp call": Rule(OWN, ADMIN),  # a server of its own agent, under its scope
     "mcp serve": Rule(FREE, ADMIN),  # it identifies its caller at each call of a tool
     "provider list": Rule(NONE, FILES),
     "provider show": Rule(NONE, FILES),
@@ -172,6 +173,7 @@ REQUESTS = {
     "ping": "completion",
     "tools": "mcp serve",
     "agents": "mcp serve",
+    "gateway": "mcp call",
     "environment": "doctor",
     "pass-environment": "work retry",
 }

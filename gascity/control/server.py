@@ -19,14 +19,20 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol
 
 from gascity.control.blocked import LastingBlocks
-from gascity.control.callers import Caller, claim_from, identify_peer, stale_session
+from gascity.control.callers import (
+    Caller,
+    claim_from,
+    identify_peer,
+    not_your_session,
+    stale_session,
+)
 from gascity.control.client import ControllerState, controller_state
 from gascity.control.enqueue import SlingRequest, sling
 from gascity.control.item_environment import merged_environment, passed_environment
 from gascity.control.paths import lock_file, run_directory, socket_name
 from gascity.control.permissions import REQUESTS, Access
 from gascity.control.poll import Poll
-from gascity.control.run_config import AgentRunConfig
+from gascity.control.run_config import AgentRunConfig, RunConfig
 from gascity.control.status import (
     limited_status,
     listed_agents,
@@ -323,7 +329,7 @@ class RequestHandlers:
             return self._set_environ(request, access.caller)
         if op == "ping":
             return {"pid": os.getpid()}
-        if op in ("tools", "agents"):
+        if op in ("tools", "agents", "gateway"):
             return self._tools(request, access.caller)
         if op == "environment":
             from gascity.control.environment import environment_reply
@@ -371,9 +377,23 @@ class RequestHandlers:
         if self.controller.reload_at is not None:
             self.controller.reload()  # a changed rule applies to the next call
         run_config = self.controller.reloader.run_config
+        if request["op"] == "gateway":
+            return self._gateway(run_config, str(request["server"]), caller)
         if request["op"] == "agents":
             return agents_object(run_config, self.controller.store, caller)
         return scope_object(run_config.city, self.controller.store, caller)
+
+    def _gateway(
+        self, run_config: RunConfig, name: str, caller: Caller | None
+    ) -> dict[str, object]:
+        """Answer a gateway: a server of the calling session, with its variables and rules."""
+        from gascity.control.gateway import session_spec
+
+        if caller is None:
+            raise not_your_session("only a session has servers behind the gateway")
+        live, config = self.controller.live, run_config.agent(caller.agent)
+        environ = live.environments.of(caller.work)
+        return session_spec(config, live.store, caller, name, environ).as_object()
 
     def _set_environ(self, request: dict[str, object], caller: Caller | None) -> dict[str, object]:
         """Keep the environment of a user who retries an item, for its runs."""

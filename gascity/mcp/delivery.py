@@ -9,6 +9,7 @@ servers with a secret are skipped.
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from gascity.mcp.gateway_entry import can_relay, gateway_entry, server_variables, skill_name
 from gascity.mcp.native import NativeServer, native_server, skipped_server
 from gascity.mcp.shapes import shape_of
 from gascity.mcp.types import McpServer
@@ -27,6 +28,7 @@ class ServerRequest(NamedTuple):
     agent: str
     provider: Provider
     servers: tuple[McpServer, ...]
+    skills_only: bool = False  # it gets skills that call its servers, and no entries
 
 
 class TargetFile(NamedTuple):
@@ -50,7 +52,8 @@ class Delivery(NamedTuple):
     """How one agent gets its servers.
 
     `file`: by `targets`. `launch`: by `content`, the JSON for each launch. `none`: it conflicts
-    with another agent, and nothing is written for either.
+    with another agent, and nothing is written for either. `references` are the variables that
+    its servers need, those behind the gateway included.
     """
 
     agent: str
@@ -61,6 +64,8 @@ class Delivery(NamedTuple):
     skipped: tuple[SkippedServer, ...] = ()
     references: tuple[str, ...] = ()
     problems: tuple[Problem, ...] = ()
+    gateways: tuple[str, ...] = ()  # servers that only the gateway reaches
+    withheld: tuple[str, ...] = ()  # variables that only those need
 
 
 class _FileContent(NamedTuple):
@@ -159,9 +164,26 @@ def _draft(request: ServerRequest, providers: Mapping[str, Provider]) -> _Draft:
 
 def _natives(request: ServerRequest, provider: Provider) -> dict[str, NativeServer]:
     return {
-        server.name: native_server(server, provider)
+        server.name: _native(server, provider, request.skills_only)
         for server in sorted(request.servers, key=lambda server: server.name)
     }
+
+
+def _native(server: McpServer, provider: Provider, skill_only: bool) -> NativeServer:
+    """Return what a provider gets for a server: itself, the gateway or nothing but a skill."""
+    if skill_only:
+        reason = f"agents call it by the skill `{skill_name(server.name)}`"
+        native = NativeServer(None, reason=reason, code="skill")
+    elif not server.gateway:
+        return native_server(server, provider)
+    else:
+        native = native_server(gateway_entry(server, provider), provider)
+    if native.entry is None and not skill_only:
+        return native
+    if not can_relay(server):
+        reason = f"the gateway does not support servers over {server.transport}"
+        return skipped_server(server, "mcp-unsupported", reason, key="url")
+    return native._replace(gateway=True, references=tuple(server_variables(server)))
 
 
 def _owner(path: str, providers: Mapping[str, Provider]) -> Provider | None:
@@ -264,7 +286,19 @@ def _delivery(draft: _Draft, mode: str) -> Delivery:
         ),
         references=tuple(dict.fromkeys(name for each in every for name in each.references)),
         problems=tuple(dict.fromkeys(problem for each in every for problem in each.problems)),
+        gateways=tuple(name for name, each in draft.natives.items() if each.gateway),
+        withheld=_withheld(draft),
     )
+
+
+def _withheld(draft: _Draft) -> tuple[str, ...]:
+    """Return the variables that only servers behind the gateway need."""
+    request = draft.request
+    hidden = [server for server in request.servers if server.gateway or request.skills_only]
+    natives = draft.natives.values()
+    others = {name for each in natives if not each.gateway for name in each.references}
+    names = (name for server in hidden for name in server_variables(server))
+    return tuple(dict.fromkeys(name for name in names if name not in others))
 
 
 def server_problems(provider: Provider, agent: Agent, delivery: Delivery) -> list[Problem]:
@@ -273,4 +307,5 @@ def server_problems(provider: Provider, agent: Agent, delivery: Delivery) -> lis
 
     takes_any = bool(provider.facts.mcp.target)
     lost = tuple(server.name for server in delivery.skipped)
-    return access_problems(provider, agent, delivery.projected if takes_any else lost)
+    servers = delivery.projected if takes_any else lost
+    return access_problems(provider, agent, servers, delivery.gateways)

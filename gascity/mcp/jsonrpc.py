@@ -168,7 +168,7 @@ class RpcConnection:
         Returns at once if the other side does not read any more.
         """
         os.set_blocking(self._input, True)
-        lines = _Lines(self._max_bytes)
+        lines = Lines(self._max_bytes)
         try:
             while chunk := os.read(self._input, _CHUNK):
                 for line in lines.split(chunk):
@@ -311,7 +311,7 @@ class RpcConnection:
                 self._closed = True  # the next read ends the connection
 
 
-class _Lines:
+class Lines:
     """Splits chunks into lines; a line above the limit is dropped and counted once, as None."""
 
     def __init__(self, limit: int) -> None:

@@ -16,6 +16,8 @@ class LaunchArguments(NamedTuple):
     servers: tuple[str, ...] = ()  # that the launch gets, by name
     file_prompt: str | None = None  # the prompt in the session's own agent file, if it has one
     agent_name: str = ""  # of the session's own agent, if another one has its usual name
+    gateways: tuple[str, ...] = ()  # those of them that are behind the gateway
+    withheld: tuple[str, ...] = ()  # variables that only servers behind the gateway need
 
 
 def launch_arguments(
@@ -37,4 +39,6 @@ def launch_arguments(
         tuple(fill_placeholders(arg, values) for arg in args),
         {name: fill_placeholders(text, values) for name, text in env.items()},
         delivery.projected,
+        gateways=delivery.gateways,
+        withheld=delivery.withheld,
     )

@@ -41,6 +41,7 @@ class NativeServer(NamedTuple):
     reason: str = ""
     code: str = ""
     implied: frozenset[str] = frozenset()  # keys of the entry that may be left out
+    gateway: bool = False  # the gateway starts or calls it, and needs the variables
 
 
 def native_server(server: McpServer, provider: Provider) -> NativeServer:

@@ -21,7 +21,7 @@ from gascity.model.secrets import (
     secrets_of_pair,
 )
 from gascity.model.settings import ServerDefinition
-from gascity.model.tables import MCP_SERVER
+from gascity.model.tables import MCP_SERVER, MCP_TOOL
 from gascity.source.decode import decode, for_others
 from gascity.source.disk import Disk, bad_utf8, is_below
 from gascity.toml.read import TomlError, has_bom, parse
@@ -258,6 +258,7 @@ def _server(
         problems += command_problems
     problems += _key_problems(file.file, definition)
     problems += _address_problems(file.file, definition.url or "")
+    problems += _tool_problems(file.file, definition.tools)
     if not home.own:
         problems = [for_others(problem) for problem in problems]
     placed = tuple(
@@ -286,7 +287,9 @@ def _build(file: ServerFile, origin: str, definition: ServerDefinition, command:
         env=env,
         url=url,
         headers=headers,
-        capabilities=definition.capabilities or (),
+        capabilities=definition.capabilities,
+        tool_capabilities=_tool_capabilities(definition.tools),
+        gateway=definition.gateway,
         timeout=definition.timeout,
         secrets=frozenset(secrets),
     )
@@ -380,6 +383,24 @@ def _address_problems(file: str, url: str) -> Iterator[Problem]:
             Place(file, ("url",), of_value=True),
             "write http:// or https://, then a host",
         )
+
+
+def _tool_problems(file: str, tools: Mapping[str, object]) -> Iterator[Problem]:
+    """Check the tables of single tools."""
+    for name, table in tools.items():
+        if not isinstance(table, Mapping):
+            message = f"`tools.{name}` should be a table"
+            yield Problem("bad-type", message, Place(file, ("tools", name)))
+            continue
+        yield from decode(MCP_TOOL, table, file, ("tools", name)).problems
+
+
+def _tool_capabilities(tools: Mapping[str, object]) -> dict[str, tuple[str, ...]]:
+    return {
+        name: tuple(table["capabilities"])
+        for name, table in tools.items()
+        if isinstance(table, Mapping) and "capabilities" in table
+    }
 
 
 def _find_command(disk: Disk, command: str, file: str, pack: str) -> tuple[str, list[Problem]]:

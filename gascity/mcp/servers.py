@@ -10,7 +10,7 @@ from gascity.mcp.server_files import (
     expand_server,
     read_server_files,
 )
-from gascity.mcp.types import AgentServers, ShadowedServer
+from gascity.mcp.types import AgentServers, ShadowedServer, is_city_server
 from gascity.model.city import Agent, City
 from gascity.model.names import allowed
 from gascity.model.problems import Problem
@@ -50,7 +50,7 @@ class ServerResolver:
                 nearest[file.name] = (home, file)
         names = agent.settings.mcp_filter
         chosen = [nearest[name] for name in sorted(nearest) if allowed((name,), names)]
-        results = self._results(agent, chosen)
+        results = [self._placed(result) for result in self._results(agent, chosen)]
         winners = {file.name: file.file for _, file in chosen}
         return AgentServers(
             tuple(result.server for result in results if result.server is not None),
@@ -61,6 +61,17 @@ class ServerResolver:
             ),
             tuple(dict.fromkeys(problem for result in results for problem in result.problems)),
         )
+
+    def _placed(self, result: ServerResult) -> ServerResult:
+        """Return the result with the decision whether its server is behind the gateway."""
+        server = result.server
+        if server is None:
+            return result
+        wanted = server.gateway
+        if wanted is None:
+            # The city's own server checks its callers itself.
+            wanted = self.prompts.city.security.gateway and not is_city_server(server)
+        return result._replace(server=server._replace(gateway=wanted))
 
     def names(self, agent: Agent) -> set[str]:
         """Return the names of all servers that reach an agent, before its filter."""

@@ -21,9 +21,16 @@ class McpServer(NamedTuple):
     env: Mapping[str, str] = {}
     url: str = ""
     headers: Mapping[str, str] = {}
-    capabilities: tuple[str, ...] = ()
+    capabilities: tuple[str, ...] = ()  # of its tools
+    tool_capabilities: Mapping[str, tuple[str, ...]] = {}  # of single tools instead
+    gateway: bool | None = None  # None: as the city says
     timeout: float | None = None
     secrets: frozenset[str] = frozenset()  # literal texts in it that must not be shown
+
+
+def is_city_server(server: McpServer) -> bool:
+    """Return whether a server is `city mcp serve`, which serves the tools of the city."""
+    return server.command == "city" and server.args[:2] == ("mcp", "serve")
 
 
 class ShadowedServer(NamedTuple):

@@ -11,9 +11,6 @@ from collections.abc import Mapping
 AGENT_IGNORED: Mapping[str, str] = {
     "lifecycle": "headless runs end by themselves, and terminals run until they are stopped",
     "process_names": "processes are identified by their id",
-    "tools.exposure": "MCP servers are always offered as tools",
-    "capabilities.allow": "tools do not report their capabilities",
-    "capabilities.deny": "tools do not report their capabilities",
 }
 # Of providers. Built-in providers have them, too, as facts for tools that read the provider files.
 PROVIDER_IGNORED: Mapping[str, str] = {
@@ -26,7 +23,4 @@ PROVIDER_IGNORED: Mapping[str, str] = {
 OTHER_IGNORED: Mapping[str, Mapping[str, str]] = {
     "pack": {"requires_gc": "it is a version of another program"},
     "option": {"label": "it is for user interfaces", "type": "it is for user interfaces"},
-    "mcp": {"capabilities": "tools do not report their capabilities"},
 }
-# Tables whose settings restrict an agent.
-SCOPE_TABLES = ("tools", "capabilities", "skills_filter", "mcp_filter", "agents_filter")

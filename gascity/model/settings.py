@@ -556,6 +556,7 @@ class SecuritySettings(SettingsRecord):
     _table = SECURITY
 
     require_enforcement: bool = False
+    gateway: bool = False
 
 
 class NotifySettings(SettingsRecord):
@@ -583,5 +584,7 @@ class ServerDefinition(SettingsRecord):
     env: Mapping[str, str]
     url: str | None = None
     headers: Mapping[str, str]
-    capabilities: tuple[str, ...] | None
+    gateway: bool | None = None
+    capabilities: tuple[str, ...]
+    tools: Mapping[str, object]
     timeout: float | None

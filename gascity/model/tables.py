@@ -60,6 +60,7 @@ SECURITY = table(
             "Report tool limits that a provider cannot enforce as errors.",
             False,
         ),
+        Field("gateway", _B, "Put all MCP servers behind the gateway of the city.", False),
     ),
 )
 NOTIFY = table(
@@ -141,6 +142,7 @@ NAMED_SESSION = table(
         Field("dir", _S, "Rig of the session."),
     ),
 )
+MCP_TOOL = table("tool", (Field("capabilities", _L, "Capabilities of the tool."),))
 MCP_SERVER = table(
     "mcp",
     (
@@ -157,7 +159,19 @@ MCP_SERVER = table(
         Field("env", Kind.STRING_MAP, "Environment variables of the command.", {}),
         Field("url", _S, "URL of a remote server."),
         Field("headers", Kind.STRING_MAP, "HTTP headers for a remote server.", {}),
-        Field("capabilities", _L, "Capabilities of its tools."),
+        Field(
+            "gateway",
+            _B,
+            "Put the server behind the gateway, which enforces `[tools]` and `[capabilities]` "
+            "(default: `gateway` of `[security]`).",
+        ),
+        Field("capabilities", _L, "Capabilities of its tools, such as `docs.read`.", ()),
+        Field(
+            "tools",
+            Kind.ANY_MAP,
+            "Single tools; `capabilities` of one replace those of the server.",
+            {},
+        ),
         Field("timeout", _D, "Timeout of a request."),
     ),
 )

@@ -56,6 +56,11 @@ class LaunchExtra(Protocol):
         """The name of the session's own agent, if another agent there has its usual name."""
         ...
 
+    @property
+    def gateways(self) -> tuple[str, ...]:
+        """The names of the servers whose tools the gateway limits, not the provider."""
+        ...
+
 
 class Invocation(NamedTuple):
     """A command to run; it must not be run if there is an error among the problems.
@@ -120,14 +125,15 @@ def build_invocation(
     environment of the run without that of the invocation.
     """
     resume_command = agent.settings.resume_command if resume and conversation else ""
-    tools = tool_flags(provider, agent, kind, extra.servers)
+    tools = tool_flags(provider, agent, kind, extra.servers, extra.gateways)
     mode = _input_mode(provider, agent, kind)
     if resume_command or agent.settings.start_command:
         command = (resume_command or "").replace("{{.SessionKey}}", _shell_quoted(conversation))
         invocation = _shell_invocation(agent, command, message, mode, extra, file_path)
         return _checked(provider, invocation._replace(problems=tools.problems))
     options = option_flags(provider, agent, kind)
-    access = server_access(provider, agent, kind, extra.servers, file_path(PERMISSIONS))
+    file, gateways = file_path(PERMISSIONS), extra.gateways
+    access = server_access(provider, agent, kind, extra.servers, file, gateways)
     conversation_args, resumed = _conversation_args(provider, kind, conversation, resume)
     if provider.facts.script:
         message = message._replace(prompt="")

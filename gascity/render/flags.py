@@ -67,14 +67,19 @@ def _without_default(provider: Provider, args: tuple[str, ...]) -> tuple[str, ..
     )
 
 
-def scope_problems(city: City, agent: Agent) -> list[Problem]:
-    """Return the restrictions its provider cannot enforce, in any kind of run it has."""
+def scope_problems(
+    city: City, agent: Agent, servers: Sequence[str] = (), gateways: Sequence[str] = ()
+) -> list[Problem]:
+    """Return the restrictions that nothing enforces, in any kind of run the agent has.
+
+    `servers` are its MCP servers, `gateways` those whose tools the gateway limits.
+    """
     provider = city.provider_of(agent)
     if provider is None or agent.broken or not is_restricted(agent):
         return []
     kinds = [HEADLESS] if provider.headless else []
     kinds += [INTERACTIVE] if provider.facts.interactive else []
-    problems = (tool_flags(provider, agent, kind).problems for kind in kinds)
+    problems = (tool_flags(provider, agent, kind, servers, gateways).problems for kind in kinds)
     return as_required(city, dict.fromkeys(p for of_kind in problems for p in of_kind))
 
 
@@ -89,9 +94,16 @@ def as_required(city: City, problems: Iterable[Problem]) -> list[Problem]:
 
 
 def tool_flags(
-    provider: Provider, agent: Agent, kind: str, servers: Sequence[str] = ()
+    provider: Provider,
+    agent: Agent,
+    kind: str,
+    servers: Sequence[str] = (),
+    gateways: Sequence[str] = (),
 ) -> ToolFlags:
     """Return the flags for `[tools]` in one kind of run of an agent with these MCP servers.
+
+    `gateways` are servers behind the gateway: it limits their tools, so the provider only has to
+    allow such a server as a whole.
 
     In a headless run no user can be asked, so `tools.ask` is denied. Tools that the provider
     would use without asking are denied too unless `tools.allow` has them. Each setting that the
@@ -102,7 +114,7 @@ def tool_flags(
     if agent.settings.start_command:  # an unknown program: the provider's flags do not apply
         provider = Provider(provider.name, provider.family, (), provider.options)
     syntax = ToolSyntax(provider, kind)
-    allow, deny, ask = allowed_tools(agent), agent.settings.tools.deny, agent.settings.tools.ask
+    allow, deny, ask = _provider_words(syntax, agent, kind, servers, gateways)
     everything = allow is not None and ALL in deny
     deny = tuple(tool for tool in deny if tool != ALL) if everything else deny
     denied = [*deny, *(ask if kind == HEADLESS else ())]
@@ -113,6 +125,7 @@ def tool_flags(
         shortens, allow = False, ()
     if allow is not None:
         args, lost = _allow_args(syntax, allow, denied if shortens else ())
+        lost = _not_of_gateways(syntax, lost, gateways, bool(syntax.allow_flag))
         lost = ([ALL] if lost else []) if everything else lost
         not_enforced["deny" if everything else "allow"] += lost
     if shortens and allow is not None:
@@ -143,6 +156,44 @@ def _not_in_file(
         key: [w for w in of_key if (f"tools.{key}", w) in lost or (w == ALL and everything)]
         for key, of_key in words.items()
     }
+
+
+def _provider_words(
+    syntax: ToolSyntax, agent: Agent, kind: str, servers: Sequence[str], gateways: Sequence[str]
+) -> tuple[tuple[str, ...] | None, tuple[str, ...], tuple[str, ...]]:
+    """Return the words of `allow`, `deny` and `ask` without those that the gateway enforces.
+
+    An allowed tool of a server behind it becomes the whole server. In a terminal, the provider
+    asks: the gateway cannot.
+    """
+    tools = agent.settings.tools
+    allow = allowed_tools(agent)
+    if not gateways:
+        return allow, tools.deny, tools.ask
+    others = [server for server in servers if server not in gateways]
+
+    def meant(word: str, names: Sequence[str]) -> list[str]:
+        return [name for name in names if word != ALL and syntax.tool_of(word, name) is not None]
+
+    def left(words: Sequence[str]) -> tuple[str, ...]:
+        return tuple(word for word in words if meant(word, others) or not meant(word, gateways))
+
+    if allow is not None:
+        whole = [f"{name}/{ALL}" for word in allow for name in meant(word, gateways)]
+        allow = tuple(dict.fromkeys((*left(allow), *whole)))
+    return allow, left(tools.deny), left(tools.ask) if kind == HEADLESS else tools.ask
+
+
+def _not_of_gateways(
+    syntax: ToolSyntax, lost: Sequence[str], gateways: Sequence[str], limits: bool
+) -> list[str]:
+    """Return allowed words that are not enforced, without those of servers behind the gateway.
+
+    If the provider does not limit its built-in tools at all, an allow list is not enforced,
+    whatever is in it.
+    """
+    rest = [word for word in lost if not any(syntax.tool_of(word, name) for name in gateways)]
+    return rest if rest or limits or not lost else ["[]"]
 
 
 def _server_deny_args(

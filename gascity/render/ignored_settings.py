@@ -6,22 +6,17 @@ from fnmatch import fnmatchcase
 from gascity.model.capabilities import GRANTS, WORDS
 from gascity.model.city import Agent, City
 from gascity.model.fields import AGENT
-from gascity.model.ignored_keys import (
-    AGENT_IGNORED,
-    PROVIDER_IGNORED,
-    SCOPE_TABLES,
-)
+from gascity.model.ignored_keys import AGENT_IGNORED, PROVIDER_IGNORED
 from gascity.model.layers import DEFAULT, PACK_DEFAULTS, PACK_PATCH, PROVIDER_LAYER, Layer, Setting
 from gascity.model.names import did_you_mean, near
 from gascity.model.problems import Place, Problem, warning
 from gascity.model.provider import Provider
-from gascity.render.flags import UNENFORCEABLE, own_delivery
+from gascity.render.flags import own_delivery
 
 _PACK_LAYERS = (PACK_DEFAULTS, PACK_PATCH)
 _OF_AGENT_FILES = frozenset(
     "temperature top_p steps variant options native_subagents native_subagents_append".split()
 )
-_ADVISORY = "it is advisory only; `[security] require_enforcement = true` makes this an error"
 
 
 def ignored_settings(city: City, agent: Agent) -> Iterator[Problem]:
@@ -30,29 +25,10 @@ def ignored_settings(city: City, agent: Agent) -> Iterator[Problem]:
         return
     written = {key for layer in agent.layers for key in layer.values}
     for name, reason in AGENT_IGNORED.items():
-        if name in written and name.partition(".")[0] not in SCOPE_TABLES:
+        if name in written:
             yield from _ignored(agent, name, reason)
-    yield from ignored_scope(agent)
     yield from _unknown_grants(agent)
     yield from _ignored_here(city, agent)
-
-
-def ignored_scope(agent: Agent) -> Iterator[Problem]:
-    """Yield a problem for each restriction that nothing enforces, whatever the provider."""
-    for name, reason in AGENT_IGNORED.items():
-        if name.partition(".")[0] in SCOPE_TABLES:
-            setting = agent.setting(name)
-            if not _is_set(setting) or not _restricts(setting.value):
-                continue
-            message = f"`{name}` has no effect: {reason}"
-            yield warning(UNENFORCEABLE, message, setting.place, _ADVISORY)
-
-
-def _restricts(value: object) -> bool:
-    """Return whether a value restricts anything. Words that grant something do not."""
-    if isinstance(value, tuple):
-        return not value or any(not str(word).startswith(GRANTS) for word in value)
-    return True
 
 
 def _unknown_grants(agent: Agent) -> Iterator[Problem]:
@@ -96,6 +72,10 @@ def _ignored_here(city: City, agent: Agent) -> Iterator[Problem]:
     if not provider.facts.interactive:
         for name in ("nudge", "ready_prompt_prefix", "ready_delay_ms"):
             yield from _ignored(agent, name, f"provider `{provider.name}` has no terminal")
+    if settings.tools.exposure != "tools" and not provider.facts.skills.directory:
+        yield from _ignored(
+            agent, "tools.exposure", f"provider `{provider.name}` does not support skills"
+        )
     yield from ignored_wake_mode(provider, agent)
     if settings.reflection and provider.headless and settings.session != "tmux":
         yield from _ignored_reflection(provider, agent)

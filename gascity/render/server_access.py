@@ -38,15 +38,23 @@ class ServerAccess(NamedTuple):
 
 
 def server_access(
-    provider: Provider, agent: Agent, kind: str, servers: Sequence[str], file: str = ""
+    provider: Provider,
+    agent: Agent,
+    kind: str,
+    servers: Sequence[str],
+    file: str = "",
+    gateways: Sequence[str] = (),
 ) -> ServerAccess:
-    """Return the permission for one kind of run; `file` is the path for a file of the run."""
+    """Return the permission for one kind of run; `file` is the path for a file of the run.
+
+    `gateways` are servers behind the gateway, which refuses single tools itself.
+    """
     facts = provider.facts.mcp
     mode = permission_mode(provider, agent, kind)
     needs_none = mode == UNRESTRICTED or mode in facts.closed_modes
     if not servers or agent.settings.start_command or needs_none:
         return ServerAccess()
-    scope = _Scope(provider, agent, kind)
+    scope = _Scope(provider, agent, kind, gateways)
     wanted = {server: scope.tools(server) for server in servers}
     wanted = {server: tools for server, tools in wanted.items() if tools}
     if not facts.grant:
@@ -86,8 +94,11 @@ def _compiled(
 class _Scope:
     """The part of an agent's `[tools]` that is about its servers, in one kind of run."""
 
-    def __init__(self, provider: Provider, agent: Agent, kind: str) -> None:
+    def __init__(
+        self, provider: Provider, agent: Agent, kind: str, gateways: Sequence[str]
+    ) -> None:
         tools = agent.settings.tools
+        self.gateways = frozenset(gateways)
         self.syntax = ToolSyntax(provider, kind)
         self.allow = allowed_tools(agent)
         self.deny = [*tools.deny, *(tools.ask if kind == HEADLESS else ())]
@@ -107,12 +118,14 @@ class _Scope:
         if ALL in denied or self._of(self.ask, server):
             return []
         wanted = [ALL] if self.allow is None else self._of(self.allow, server)
+        if server in self.gateways:
+            return [ALL] if wanted else []
         return [ALL] if ALL in wanted else [tool for tool in wanted if tool not in denied]
 
     def loses_denial(self, server: str) -> bool:
         """Return whether allowing a server would allow a tool that the provider cannot deny."""
         denied = [word for word in self.deny if self.syntax.tool_of(word, server)]
-        if not denied or self.tools(server) != [ALL]:
+        if not denied or server in self.gateways or self.tools(server) != [ALL]:
             return False
         return not self.denies or any(not self.syntax.native(word) for word in denied)
 
@@ -121,7 +134,9 @@ class _Scope:
         return list(dict.fromkeys(tool for tool in tools if tool is not None))
 
 
-def access_problems(provider: Provider, agent: Agent, servers: Sequence[str]) -> list[Problem]:
+def access_problems(
+    provider: Provider, agent: Agent, servers: Sequence[str], gateways: Sequence[str] = ()
+) -> list[Problem]:
     """Return warnings about servers that the agent's headless runs cannot call."""
     if not servers or provider.facts.script or not provider.headless:
         return []
@@ -136,7 +151,7 @@ def access_problems(provider: Provider, agent: Agent, servers: Sequence[str]) ->
                 "use another provider, or deny them with `[mcp_filter]`",
             )
         ]
-    refused = server_access(provider, agent, HEADLESS, servers).refused
+    refused = server_access(provider, agent, HEADLESS, servers, gateways=gateways).refused
     return [
         warning(
             "mcp-not-callable",

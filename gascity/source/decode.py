@@ -47,7 +47,7 @@ _NOWHERE = frozenset(("missing-file", "path-leaves-pack", "link-leaves-pack"))
 # Leaving out a setting of these tables, or one of these settings, would let an agent do more than
 # its author intended, or let more callers use it.
 _BOUNDS = frozenset("tools capabilities skills_filter mcp_filter agents_filter limits".split())
-_BOUND_SETTINGS = frozenset("execution suspended hidden".split())
+_BOUND_SETTINGS = frozenset("execution suspended hidden gateway".split())
 
 _PYTHON: Mapping[Kind, type | tuple[type, ...]] = {
     Kind.STRING: str,

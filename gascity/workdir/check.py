@@ -97,7 +97,7 @@ def check_city(city: City, disk: Disk, machine: Machine) -> CityFindings:
     runtimes = runtime_names()
     for agent in city.agents:
         ignored = as_required(city, ignored_settings(city, agent))
-        own = (*agent.problems, *scope_problems(city, agent), *ignored)
+        own = (*agent.problems, *ignored)
         found[agent.home.directory] += (*own, *_unknown_runtime(city, agent, runtimes))
     prompt_findings = {agent.name: check_prompt(prompts, agent) for agent in agents}
     for agent in agents:
@@ -206,6 +206,9 @@ def _workdir_problems(
             servers = requirements.servers.get(name)
             if servers is not None:
                 found += servers.problems
+                names = [server.name for server in servers.servers]
+                gateways = requirements.deliveries[name].gateways
+                found += scope_problems(city, site.agent, names, gateways)
                 found += _uncallable_servers(city, site.agent, requirements.deliveries.get(name))
             found += _unusable_mode(city, site.agent)
             found += _dead_filters(content, site.agent)

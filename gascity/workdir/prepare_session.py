@@ -10,9 +10,11 @@ from typing import NamedTuple
 from gascity.git import GitError, base_of
 from gascity.location import WORKTREE, Site
 from gascity.mcp.delivery import LAUNCH, Delivery
+from gascity.mcp.gateway_entry import server_variables
 from gascity.mcp.launch import LaunchArguments, launch_arguments
 from gascity.mcp.server_files import ServerFile
 from gascity.mcp.servers import ServerResolver, launch_value
+from gascity.mcp.types import McpServer
 from gascity.model.city import Agent, City
 from gascity.model.problems import CityError, Place, Problem
 from gascity.model.secrets import filled, names_in
@@ -142,11 +144,14 @@ class SessionPreparer:
             self._prepared[prepared.workdir] = _file_stamps(self._files(prepared, ledger))
         return prepared
 
+    def servers(self, agent: Agent) -> tuple[McpServer, ...]:
+        """Return the MCP servers that the city gives an agent, by name."""
+        with self._worker() as worker:
+            return worker.planner.content.servers.of(agent).servers
+
     def server_names(self, agent: Agent) -> frozenset[str]:
         """Return the names of the MCP servers that the city gives an agent."""
-        with self._worker() as worker:
-            servers = worker.planner.content.servers.of(agent).servers
-            return frozenset(server.name for server in servers)
+        return frozenset(server.name for server in self.servers(agent))
 
     def variable_names(self, agent: Agent) -> frozenset[str]:
         """Return the variables that an agent's `env` and its MCP servers refer to."""
@@ -156,12 +161,10 @@ class SessionPreparer:
                 self._servers = ServerResolver(
                     Prompts(self.city, Disk(self.city.root), self.machine)
                 )
-            texts = [*agent.settings.env.values()]
+            names = {each for text in agent.settings.env.values() for each in names_in(text)}
             for server in self._servers.of(agent).servers if not agent.broken else ():
-                texts += [server.command, server.url, *server.args]
-                texts += [*server.env.values(), *server.headers.values()]
-            names = frozenset(name for text in texts for name in names_in(text))
-            self._variables[name] = names
+                names.update(server_variables(server))
+            self._variables[name] = frozenset(names)
         return self._variables[name]
 
     def watched_paths(self) -> set[str]:
@@ -382,7 +385,7 @@ class _Preparation:
             for server in delivery.skipped
             if server.code == "missing-env"
         ]
-        if not delivery.targets and delivery.mode != LAUNCH:
+        if not delivery.targets and not delivery.gateways and delivery.mode != LAUNCH:
             return problems
         resolve = launch_value(self.agent, environ)
         unset = [name for name in delivery.references if resolve(name) is None]

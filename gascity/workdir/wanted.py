@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from gascity.compose.asset_dirs import left_out
 from gascity.location import Site
 from gascity.mcp.delivery import NONE, Delivery, ServerRequest, TargetFile, decide_deliveries
+from gascity.mcp.gateway_entry import capability_problems
 from gascity.mcp.server_files import ServerFile
 from gascity.mcp.servers import ServerResolver, target_owners
-from gascity.mcp.types import AgentServers
+from gascity.mcp.types import AgentServers, McpServer
 from gascity.model.city import Agent, City
 from gascity.model.document_text import DocumentError
 from gascity.model.plan import DOCUMENT, FILE, WantedPath
@@ -17,6 +18,7 @@ from gascity.model.problems import Place, Problem
 from gascity.model.provider import Provider
 from gascity.pipeline import SkillsRead, agent_skills
 from gascity.prompts import Prompts
+from gascity.render.flags import as_required
 from gascity.render.variables import SessionContext
 from gascity.source.catalogues import files_of
 from gascity.source.disk import Disk
@@ -248,7 +250,11 @@ def collect_servers(
         requirements.servers[name] = effective
         if provider.facts.mcp.target:  # other providers do not use the servers
             requirements.report_blocking(name, effective.problems)
-        claims.append(ServerRequest(name, provider, effective.servers))
+        skills_only = _collect_server_skills(content, site.agent, effective.servers, requirements)
+        if not skills_only:
+            wrong = as_required(city, capability_problems(provider, site.agent, effective.servers))
+            requirements.report_blocking(name, wrong)
+        claims.append(ServerRequest(name, provider, effective.servers, skills_only))
     ask_git = ask_git and any(claim.servers for claim in claims)
     tracked = sites[0].tracked if ask_git else frozenset()
     requirements.deliveries = decide_deliveries(claims, content.owners, tracked)
@@ -258,6 +264,26 @@ def collect_servers(
         report(name, delivery.problems)
         for target in delivery.targets:
             _add_target(requirements, target, name)
+
+
+def _collect_server_skills(
+    content: CityContent,
+    agent: Agent,
+    servers: Sequence[McpServer],
+    requirements: Requirements,
+) -> bool:
+    """Collect the skills that offer an agent its servers; return whether it gets nothing else."""
+    exposure = agent.settings.tools.exposure
+    provider = content.prompts.city.provider_of(agent)
+    if exposure == "tools" or provider is None or not provider.facts.skills.directory:
+        return False
+    from gascity.workdir.server_skills import server_skills
+
+    skills = server_skills(content.prompts.disk, provider, agent, servers)
+    requirements.report(str(agent.name), skills.problems)
+    for wanted in skills.wanted:
+        requirements.add(wanted)
+    return exposure == "skills"
 
 
 def _add_target(requirements: Requirements, target: TargetFile, agent: str) -> None:

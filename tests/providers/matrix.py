@@ -19,6 +19,7 @@ COLUMNS = (
     "http",
     "denied",
     "allowed",
+    "gateway",
     "cut",
     "typed",
     "dialog",

@@ -38,7 +38,7 @@ from gascity.store.port import Activity, ConflictError, SessionKey
 if TYPE_CHECKING:
     from gascity.store.port import RunUsage, Store
 
-_KINDS = ("work.", "session.", "agent.", "mail.", "controller.", "config.")
+_KINDS = ("work.", "session.", "agent.", "mail.", "mcp.", "controller.", "config.")
 
 
 class Memory:

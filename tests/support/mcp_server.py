@@ -1,7 +1,8 @@
 """A real MCP server in one file, over stdio or HTTP.
 
 Its only tool, `echo`, returns its argument, the command line and the variable GREETING.
-With `--witness FILE`, it writes the same as one line to the file when a client initializes.
+With `--two`, it also lists `shout`, which does the same. With `--witness FILE`, it writes the same
+as one line to the file when a client initializes.
 """
 
 import http.server
@@ -35,7 +36,8 @@ def _result(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
             server = {"name": "tests", "version": "1"}
             return _of(protocolVersion=version, capabilities={"tools": {}}, serverInfo=server)
         case "tools/list":
-            return _of(tools=[TOOL])
+            more = [{**TOOL, "name": "shout"}] if "--two" in sys.argv else []
+            return _of(tools=[TOOL, *more])
         case "tools/call":
             text = (params.get("arguments") or {}).get("text")
             said = json.dumps({"text": text, **_reached()})

@@ -94,7 +94,7 @@ class CityServer(NamedTuple):
                 finally:
                     store.close()
         except CityError as error:
-            raise CityError(*map(_explained, error.problems)) from None
+            raise CityError(*map(explained, error.problems)) from None
         return _scope(reply)
 
 
@@ -140,7 +140,7 @@ def _not_a_session(reason: str) -> CityError:
     return CityError(Problem("not-your-session", reason, None, hint))
 
 
-def _explained(problem: Problem) -> Problem:
+def explained(problem: Problem) -> Problem:
     """Say first what a caller without a valid session needs to know."""
     if problem.code in ("not-your-session", "stale-session"):
         return problem._replace(message=f"{_NOT_A_SESSION}: {problem.message}")

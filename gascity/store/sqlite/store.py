@@ -61,7 +61,7 @@ _STATUSES = (OPEN, CLAIMED, DONE, FAILED, CANCELLED)
 _WORK_CHANGEABLE = frozenset({"branch", "base", "workdir", "commits", "log", "reason"})
 _SESSION_CHANGEABLE = frozenset(Session._fields) - {"id", "created", "updated"}
 _RUN_CHANGEABLE = frozenset(Run._fields) - {"id", "session"}
-_EVENT_KINDS = ("work.", "session.", "agent.", "mail.", "controller.", "config.")
+_EVENT_KINDS = ("work.", "session.", "agent.", "mail.", "mcp.", "controller.", "config.")
 _SHORTEST_PREFIX = 4  # of an id, to find a session by
 _NO_LIMIT = -1
 

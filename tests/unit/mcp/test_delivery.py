@@ -252,3 +252,68 @@ def test_servers_never_come_to_a_command_line(providers: Mapping[str, Provider])
     assert [one.mode for one in decide_deliveries(both, providers, frozenset()).values()] == [
         "none"
     ] * 2
+
+
+KEPT = WEB._replace(
+    name="vault",
+    headers={"Authorization": "Bearer ${VAULT_TOKEN}", "X-Org": "${ORG}"},
+    secrets=frozenset(("s-1",)),
+    gateway=True,
+)
+
+
+def test_every_provider_with_servers_starts_the_gateway_instead_of_the_server(
+    providers: Mapping[str, Provider],
+) -> None:
+    reached = []
+    for name, provider in providers.items():
+        own = claims(providers, a=(name, (KEPT,)))
+        done = decide_deliveries(own, providers, frozenset((provider.facts.mcp.target or "",)))["a"]
+        if not done.projected:
+            assert "${VAULT_TOKEN}" not in str(done)
+            continue
+        reached.append(name)
+        entries = [target.entries["vault"].value for target in done.targets]
+        text = done.content + json.dumps(entries)
+        assert '"city"' in text
+        for word in ("mcp", "serve", "--server", "vault"):
+            assert f'"{word}"' in text
+        assert "VAULT_TOKEN" not in text
+        assert "x.test" not in text
+        assert (done.gateways, done.withheld) == (("vault",), ("VAULT_TOKEN", "ORG"))
+        assert done.references == ("VAULT_TOKEN", "ORG")
+    assert {"claude", "codex", "copilot", "gemini", "opencode", "qwen", "cursor"} <= set(reached)
+
+
+def test_a_provider_that_passes_no_environment_on_names_the_variables_of_the_session(
+    providers: Mapping[str, Provider],
+) -> None:
+    done = decide_deliveries(claims(providers, a=("codex", (KEPT,))), providers, frozenset())["a"]
+    names = ["CITY_ROOT", "CITY_SESSION_ID", "CITY_GENERATION", "CITY_SESSION_TOKEN"]
+    assert done.targets[0].entries["vault"].value["env_vars"] == names
+
+
+def test_a_variable_that_another_server_needs_is_not_withheld(
+    providers: Mapping[str, Provider],
+) -> None:
+    open_server = DOCS._replace(env={"A": "${ORG}"}, gateway=False)
+    own = claims(providers, a=("claude", (KEPT, open_server)))
+    assert decide_deliveries(own, providers, frozenset())["a"].withheld == ("VAULT_TOKEN",)
+
+
+def test_the_gateway_does_not_take_servers_over_sse(providers: Mapping[str, Provider]) -> None:
+    server = KEPT._replace(transport="sse")
+    done = decide_deliveries(claims(providers, a=("claude", (server,))), providers, frozenset())[
+        "a"
+    ]
+    assert [skipped.reason for skipped in done.skipped] == [
+        "the gateway does not support servers over sse"
+    ]
+
+
+def test_an_agent_with_skills_only_gets_no_entry(providers: Mapping[str, Provider]) -> None:
+    own = [ServerRequest("a", providers["claude"], (KEPT, DOCS), skills_only=True)]
+    done = decide_deliveries(own, providers, frozenset())["a"]
+    assert (done.targets, done.projected) == ((), ())
+    assert [skipped.code for skipped in done.skipped] == ["skill", "skill"]
+    assert done.gateways == ("docs", "vault")

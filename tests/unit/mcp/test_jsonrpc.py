@@ -318,7 +318,7 @@ def test_lines_are_the_same_however_they_are_split(lines: list[bytes]) -> None:
     data = b"".join(line + b"\n" for line in lines)
     expected = [line if len(line) <= 20 else None for line in lines if line]
     for size in (1, 3, 7, len(data) or 1):
-        splitter = jsonrpc._Lines(20)
+        splitter = jsonrpc.Lines(20)
         chunks = [data[start : start + size] for start in range(0, len(data), size)]
         assert [line for chunk in chunks for line in splitter.split(chunk)] == expected
         assert splitter.rest() == []

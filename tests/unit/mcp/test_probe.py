@@ -13,12 +13,13 @@ from typing import Any
 
 import pytest
 
-from gascity.mcp.probe import ProbeResult, probe, server_call
+from gascity.mcp.probe import ProbeResult, probe
+from gascity.mcp.server_call import server_call
 from gascity.mcp.types import McpServer
 from tests.support import mcp_server
 
 PROGRAM = Path(mcp_server.__file__)
-WELL = ProbeResult("", "tests", "1", 1)
+WELL = ProbeResult("", "tests", "1", (mcp_server.TOOL,))
 
 
 def program(*arguments: str, **more: Any) -> McpServer:
@@ -63,7 +64,7 @@ def test_a_program_gets_its_arguments_environment_and_directory(tmp_path: Path) 
     )
     # What its variables hold is not repeated, whoever says it.
     done = probe(call, {**os.environ, "B": "around"}, str(tmp_path), 10)
-    assert done == ProbeResult("", f"x-… … around {tmp_path} {tmp_path}", "", 0)
+    assert done == ProbeResult("", f"x-… … around {tmp_path} {tmp_path}", "", ())
 
 
 def test_what_is_not_set_is_named_and_nothing_is_started() -> None:
@@ -85,7 +86,7 @@ def test_a_program_with_many_tools_is_asked_page_by_page() -> None:
         "        print(json.dumps({'jsonrpc': '2.0', 'id': 99, 'method': 'ping'}))\n"
         "        print(json.dumps({'id': asked['id'], 'result': said}), flush=True)\n"
     )
-    assert tried(script(text)).tools == 4
+    assert tried(script(text)).tools == ({}, {}, {}, {})
 
 
 @pytest.mark.parametrize(

@@ -55,8 +55,50 @@ def test_a_server_is_what_its_file_says(city: CityBuilder) -> None:
         args=("-y", "docs"),
         env={"LANG": "C"},
         capabilities=("search",),
+        gateway=False,
         timeout=90.0,
     )
+
+
+def test_a_server_says_what_its_tools_can_do(city: CityBuilder) -> None:
+    text = SOUND + 'gateway = true\n[tools.drop]\ncapabilities = ["docs.write"]\n[tools.ping]\n'
+    server = one(city, {"mcp/docs.toml": text})
+    assert (server.gateway, server.capabilities) == (True, ())
+    assert server.tool_capabilities == {"drop": ("docs.write",)}
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "path"),
+    [
+        ("tools = 1", "bad-type", ("tools",)),
+        ("[tools]\ndrop = 1", "bad-type", ("tools", "drop")),
+        ("[tools.drop]\ncapabilities = 1", "bad-type", ("tools", "drop", "capabilities")),
+        ('[tools.drop]\ncapability = ["x"]', "unknown-key", ("tools", "drop", "capability")),
+        ('gateway = "yes"', "bad-type", ("gateway",)),
+    ],
+)
+def test_a_wrong_table_of_a_tool_is_reported_at_its_place(
+    city: CityBuilder, text: str, code: str, path: tuple[str, ...]
+) -> None:
+    [problem] = effective(city, {"mcp/docs.toml": f"{SOUND}{text}\n"}).problems
+    assert problem.place is not None
+    assert (problem.code, problem.place.path, problem.is_error) == (code, path, True)
+
+
+def test_the_city_puts_every_server_behind_the_gateway_but_its_own(city: CityBuilder) -> None:
+    own = 'name = "city"\ndescription = "x"\ncommand = "city"\nargs = ["mcp", "serve"]\n'
+    files = {
+        "city.toml": "[security]\ngateway = true\n",
+        "mcp/docs.toml": SOUND,
+        "mcp/city.toml": own,
+        "mcp/open.toml": SOUND.replace('"docs"', '"open"') + "gateway = false\n",
+    }
+    servers = effective(city, files).servers
+    assert {server.name: server.gateway for server in servers} == {
+        "city": False,
+        "docs": True,
+        "open": False,
+    }
 
 
 def test_an_invalid_file_keeps_its_last_valid_version_and_is_named(city: CityBuilder) -> None:

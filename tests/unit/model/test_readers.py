@@ -65,8 +65,11 @@ AGENT_READERS = {
     "color": 'render/agent_files.py:"color"',
     "native_subagents": "workdir/agent_files.py:settings.native_subagents",
     "tools.allow": "render/flags.py:tools.allow",
-    "tools.deny": "render/flags.py:settings.tools.deny",
-    "tools.ask": "render/flags.py:settings.tools.ask",
+    "tools.deny": "render/flags.py:tools.deny",
+    "tools.ask": "render/flags.py:tools.ask",
+    "tools.exposure": "workdir/wanted.py:settings.tools.exposure",
+    "capabilities.allow": "render/tool_scope.py:settings.capabilities.allow",
+    "capabilities.deny": "render/tool_scope.py:settings.capabilities.deny",
     "skills_filter.allow": "pipeline.py:settings.skills_filter model/names.py:filter.allow",
     "skills_filter.deny": "pipeline.py:settings.skills_filter model/names.py:filter.deny",
     "mcp_filter.allow": "mcp/servers.py:settings.mcp_filter model/names.py:filter.allow",
@@ -116,6 +119,7 @@ READERS = {
     },
     "security": {
         "require_enforcement": "render/flags.py:security.require_enforcement",
+        "gateway": "mcp/servers.py:security.gateway",
     },
     "notify": {
         "on": "control/notify.py:settings.on",
@@ -155,6 +159,9 @@ READERS = {
         "env": "mcp/server_files.py:definition.env",
         "url": "mcp/server_files.py:definition.url",
         "headers": "mcp/server_files.py:definition.headers",
+        "gateway": "mcp/server_files.py:definition.gateway",
+        "capabilities": "mcp/server_files.py:definition.capabilities",
+        "tools": "mcp/server_files.py:definition.tools",
         "timeout": "mcp/server_files.py:definition.timeout",
     },
 }
@@ -243,8 +250,8 @@ def test_each_reader_reads_its_field(name: str) -> None:
 
 def test_no_ignored_setting_of_an_agent_has_a_reader_after_all() -> None:
     records = ("settings.", "tools.", "capabilities.")
-    # Permissions read only words of `capabilities` that begin with `city.`; tool rules, any word.
-    not_readers = ("settings.py", "fingerprint.py", "permissions.py", "tool_scope.py")
+    # The permissions of sessions read only the words of `capabilities` that begin with `city.`.
+    not_readers = ("settings.py", "fingerprint.py", "permissions.py")
     modules = [m for m in PACKAGE.rglob("*.py") if m.name not in not_readers]
     for field in AGENT_IGNORED:
         last = field.rpartition(".")[2]

@@ -43,6 +43,7 @@ CLOSED = {
 
 class Extra(NamedTuple):
     servers: tuple[str, ...]
+    gateways: tuple[str, ...] = ()
     args: tuple[str, ...] = ("--extra",)
     env: Mapping[str, str] = {}
     file_prompt: str | None = None

@@ -248,3 +248,38 @@ def test_a_written_mode_is_kept_beside_a_scope(scoped: Make, city: CityBuilder) 
         }
     )
     assert permission_mode(made.providers["claude"], agent_of(made, "mayor")) == "plan"
+
+
+@pytest.mark.parametrize("name", ["claude", "codex", "copilot", "gemini", "opencode", "droid"])
+@pytest.mark.parametrize("word", ["docs/drop", "docs/d*", "d*/drop", "docs/*"])
+def test_words_of_a_server_behind_the_gateway_are_enforced_on_every_provider(
+    scoped: Make, name: str, word: str
+) -> None:
+    one = scoped(name, f'deny = ["{word}"]')
+    for kind in (HEADLESS, INTERACTIVE):
+        flags = tool_flags(one.provider, one.agent, kind, ("docs",), ("docs",))
+        assert (flags.args, flags.problems) == ((), ())
+
+
+def test_a_word_that_also_means_another_server_stays_with_the_provider(scoped: Make) -> None:
+    one = scoped("codex", 'deny = ["*/drop"]')
+    flags = tool_flags(one.provider, one.agent, HEADLESS, ("docs", "web"), ("docs",))
+    assert [problem.code for problem in flags.problems] == ["unenforceable-scope"]
+
+
+def test_an_allowed_tool_behind_the_gateway_allows_the_whole_server_at_the_provider(
+    scoped: Make,
+) -> None:
+    one = scoped("claude", 'allow = ["read", "docs/f*"]')
+    flags = tool_flags(one.provider, one.agent, HEADLESS, ("docs", "web"), ("docs",))
+    text = " ".join(flags.args)
+    assert "--allowedTools Read,mcp__docs " in f"{text} "
+    assert "mcp__web" in text.partition("--disallowedTools")[2]
+    assert flags.problems == ()
+
+
+def test_an_allow_list_is_not_enforced_by_the_gateway_alone(scoped: Make) -> None:
+    """Codex does not limit its built-in tools, whatever is behind the gateway."""
+    one = scoped("codex", 'allow = ["docs/find"]')
+    flags = tool_flags(one.provider, one.agent, HEADLESS, ("docs",), ("docs",))
+    assert [problem.code for problem in flags.problems] == ["unenforceable-scope"]

@@ -75,10 +75,9 @@ def test_a_default_value_is_not_reported(tmp_path: Path, text: str) -> None:
 
 
 SCOPES = [
-    '[tools]\nexposure = "skills"\n',
-    '[capabilities]\nallow = ["net"]\n',
+    '[capabilities]\nallow = ["net.*"]\n',
     "[capabilities]\nallow = []\n",
-    '[capabilities]\ndeny = ["net"]\n',
+    '[capabilities]\ndeny = ["net.*"]\n',
 ]
 
 
@@ -86,10 +85,28 @@ SCOPES = [
 def test_a_restriction_that_nothing_enforces_is_an_error_where_enforcement_is_required(
     tmp_path: Path, text: str
 ) -> None:
-    [problem] = of_clerk(tmp_path, text)
+    server = CITY["mcp/github.toml"] + 'capabilities = ["net.get", "disk"]\n'
+    files = {"agents/clerk/agent.toml": text, "mcp/github.toml": server}
+    [problem] = problems(tmp_path, files)
     assert (problem.code, problem.is_error) == ("unenforceable-scope", False)
-    [problem] = of_clerk(tmp_path, text, "[security]\nrequire_enforcement = true\n")
+    assert problem.hint == "set `gateway = true` in mcp/github.toml"
+    required = {"city.toml": "[security]\nrequire_enforcement = true\n"}
+    [problem] = problems(tmp_path, {**files, **required})
     assert (problem.code, problem.is_error) == ("unenforceable-scope", True)
+    gateway = {"mcp/github.toml": server + "gateway = true\n"}
+    assert problems(tmp_path, {**files, **required, **gateway}) == []
+
+
+@pytest.mark.parametrize("text", SCOPES)
+def test_capabilities_that_no_tool_has_are_enforced_without_the_gateway(
+    tmp_path: Path, text: str
+) -> None:
+    assert of_clerk(tmp_path, text, "[security]\nrequire_enforcement = true\n") == []
+
+
+def test_skills_of_servers_need_a_provider_with_skills(tmp_path: Path) -> None:
+    [problem] = of_clerk(tmp_path, 'provider = "shell"\n[tools]\nexposure = "skills"\n')
+    assert problem.message.startswith("`tools.exposure` has no effect: ")
 
 
 def test_capabilities_that_grant_commands_are_acted_on(tmp_path: Path) -> None:
