@@ -53,12 +53,18 @@ def serve_gateway(
     import signal
     from functools import partial
 
-    from gascity.control.gateway import serve_server, session_server
+    from gascity.control.gateway import require_user, serve_server, session_server
 
     # Ends the loop, which then stops the server that it started.
     signal.signal(signal.SIGTERM, lambda *_: _exit(143))
     server = gateway_server(root, environ, directory, user_spec is not None)
-    spec = user_spec or partial(session_server, server, name)
+
+    def for_user() -> GatewaySpec:
+        require_user(server)
+        assert user_spec is not None
+        return user_spec()
+
+    spec = for_user if user_spec is not None else partial(session_server, server, name)
     serve_server(server, name, spec, 0, _protocol_output(), line_finder(root))
     return 0
 

@@ -132,6 +132,7 @@ def _columns(delivery: Delivery, root: str, reveal: bool) -> tuple[Column[McpSer
         words += [f"{key}={HIDDEN}" for key in server.env]
         words += [f"{key}: {HIDDEN}" for key in server.headers]
         words.append(f"({server.origin}: {server.file})")
+        words += ["behind the gateway"] if server.gateway else []
         if reason(server):
             words.append(f"skipped: {reason(server)}")
         return " ".join(words)
@@ -148,6 +149,7 @@ def _columns(delivery: Delivery, root: str, reveal: bool) -> tuple[Column[McpSer
         Column("headers", lambda server: list(server.headers)),
         Column("source", lambda server: server.file),
         Column("origin", lambda server: server.origin),
+        Column("gateway", lambda server: bool(server.gateway)),
         Column("status", status),
         Column("reason", reason),
         Column("", details, "DETAILS", below=True),

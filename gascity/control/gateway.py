@@ -184,6 +184,13 @@ def serve_server(
 _NO_CALL = ServerCall("", (), (), "", (), frozenset())
 
 
+def require_user(server: "CityServer") -> None:
+    """Raise CityError unless a user calls: a session must not get a server without its scope."""
+    from gascity.control.callers import identify
+
+    identify(None, server.root, server.claim(), os.getpid())
+
+
 def session_server(server: "CityServer", name: str) -> GatewaySpec:
     """Return what the controller says about a server of the calling session, or this process."""
     from gascity.control.tools.scope import explained

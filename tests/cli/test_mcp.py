@@ -32,6 +32,7 @@ LIST = {
             "headers": [str],
             "source": str,
             "origin": str,
+            "gateway": bool,
             "status": OneOf("projected", "skipped"),
             "reason": TEXT,
         }

@@ -89,6 +89,11 @@ def test_a_hostile_client_gets_no_tool_and_no_secret(hand: RunningCity, without:
     serve = f"env {without} city mcp serve --server docs"
     listing = f"{message('tools/list')} | {serve}"
     call = f"{message('tools/call', name='echo')} | {serve}"
+    as_user = f"{message('tools/call', name='echo')} | env -i PATH=$PATH DOCS_TOKEN={SECRET}"
+    as_user += " city mcp serve --server docs --as human"
+    pretended = json.loads(ran(hand, as_user))["result"]
+    assert pretended["isError"] is True
+    assert "belongs to a session" in pretended["content"][0]["text"]
     text = ran(hand, f"{listing}; {call}; env -i PATH=$PATH {call.rpartition('| ')[2]} </dev/null")
     listed, called = (json.loads(line) for line in text.splitlines()[:2])
     assert listed["result"]["tools"] == []
