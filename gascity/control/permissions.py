@@ -129,6 +129,7 @@ RULES = {
     "edit": Rule(NONE, FILES),
     "check": Rule(NONE, FILES),
     "diff": Rule(NONE, FILES),
+    "report": Rule(NONE, FILES),
     "plan": Rule(NONE, FILES),
     "apply": Rule(NONE, FILES),
     "undo": Rule(NONE, FILES),

@@ -78,7 +78,7 @@ def explain_agent(context: CommandContext, agent: str, field: str | None, reveal
     """
     city, selected = context.agent(agent)
     revealed = may_reveal(reveal)
-    chains = _chains(selected, city.provider_of(selected), field)
+    chains = setting_chains(selected, city.provider_of(selected), field)
     locator = context.locator()
     return context.output(
         lambda: {
@@ -92,7 +92,8 @@ def explain_agent(context: CommandContext, agent: str, field: str | None, reveal
     )
 
 
-def _chains(agent: Agent, provider: Provider | None, field: str | None) -> dict[str, list[Setting]]:
+def setting_chains(agent: Agent, provider: Provider | None, field: str | None = None
+) -> dict[str, list[Setting]]:
     """Return the override chain of one field, or of every field that is set.
 
     The provider's command is not an agent setting, but decides what runs.
