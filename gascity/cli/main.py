@@ -37,7 +37,7 @@ _SECTIONS = {
         "set": (".set_city", "set_city", "Change settings of the city."),
         "edit": (".edit_agent", "edit_agent", "Open an agent's definition in $EDITOR."),
         "check": (".check", "check", "Validate the city's configuration."),
-        "report": (".report", "report", "Write the city as one HTML file."),
+        "report": (".html_report", "report", "Write the city as one HTML file."),
         "diff": (".city_diff", "diff_city", "Show how agents changed since a git revision."),
     },
     "Files": {

@@ -1,141 +1,60 @@
-"""`city report`: the city as one HTML file, for a CI artifact or a colleague."""
+"""Bug reports: one line on the screen, the traceback in a file."""
 
+import os
+import platform
+import tempfile
 import time
-from collections.abc import Callable, Mapping
-from typing import Any
-
-import click
+import traceback
+from collections.abc import Sequence
 
 from gascity import __version__
-from gascity.cli.agent.explain import setting_chains, setting_json
-from gascity.cli.agent.list import agent_row
-from gascity.cli.command import json_command
-from gascity.cli.context import CommandContext, machine
-from gascity.cli.output import display_path, plural
-from gascity.cli.pack.list import read, row_json, rows_of
-from gascity.cli.problems import city_error
-from gascity.cli.records import work_row
-from gascity.control.costs import sum_costs
-from gascity.files import write_file
-from gascity.model.city import Agent, City
-from gascity.model.secrets import agent_secrets, mask_secrets
-from gascity.model.work import FAILED, FINISHED
-from gascity.packs.graph import rigs_of
-from gascity.prompts import Prompts
-from gascity.source.disk import Disk
-from gascity.workdir.check import check_city
-
-_MAX_PROMPT = 20_000  # characters of one prompt; a report of many agents would be too large
-_MAX_WORK = 50
+from gascity.cli.context import CommandContext, print_failure
+from gascity.cli.output import print_stderr
+from gascity.files import create_file
+from gascity.model.problems import Problem
+from gascity.model.repositories import shown
+from gascity.model.secrets import HIDDEN, is_secret
+from gascity.paths import find_root, state_home
 
 
-@json_command(
-    "report",
-    examples=("city report --html report.html", "city report --html report.html --json"),
-    page="how-to/review-changes",
-)
-@click.option("--html", "file", metavar="FILE", required=True, help="File to write.")
-def report(context: CommandContext, file: str) -> int:
-    """Write the city as one HTML file.
-
-    It shows agents with the layers of their settings and their prompts, problems, packs, the last
-    work items and cost. It needs no other file and no network. Secrets are masked.
-    """
-    from gascity.web.templating import render, style_sheet
-
-    city = context.city()
-    values = _values(context, city)
-    text = render("report.html", {**values, "style": style_sheet(), "version": __version__})
-    path = context.path(file)
-    try:
-        write_file(path, text.encode("utf-8", "replace"), 0o644, durable=False)
-    except OSError as error:
-        raise city_error("unwritable", f"cannot write {path}: {error.strerror}") from error
-    shown = display_path(context.cwd, path)
-    agents = len(city.agents)
-    return context.output(
-        lambda: {"path": path, "bytes": len(text.encode("utf-8", "replace")), "agents": agents},
-        lambda: [f"Wrote {shown}: {plural(agents, 'agent')}, {len(text) / 1000:,.0f} kB"],
+def report_bug(error: Exception, arguments: Sequence[str], context: CommandContext) -> int:
+    """Write a report file, print where it is, and return exit code 3."""
+    text = "\n".join(
+        (
+            f"city {__version__}, Python {platform.python_version()}, {platform.platform()}",
+            f"arguments: {[_masked(argument) for argument in arguments]!r}",
+            "",
+            "".join(traceback.format_exception(error)),
+        )
     )
+    path = _write(text, context)
+    message = f"internal error (this is a bug in city): {type(error).__name__}: {error}"
+    hint = f"attach {path} to your bug report" if path else None
+    print_failure(context, [Problem("bug", message, None, hint)])
+    if path is None and not context.as_json:
+        print_stderr(*text.split("\n"))
+    return 3
 
 
-def _values(context: CommandContext, city: City) -> dict[str, Any]:
-    """Return the values of the template."""
-    disk = Disk(city.root)
-    findings = check_city(city, disk, machine())
-    prompts = Prompts(city, disk, machine())
-    names = context.pack_names()
-    sources = read(context)
-    problems = context.problems_json(findings.problems)
-    return {
-        "title": city.name,
-        "at": time.time(),
-        "root": city.root,
-        "counts": {"agents": findings.agents, "rigs": findings.rigs, "packs": findings.packs},
-        "problems": [{**problem, "file": _named(names, problem["file"])} for problem in problems],
-        "agents": [_agent(context, city, agent, prompts, names) for agent in city.agents],
-        "packs": [
-            row_json(row) for row in rows_of(sources.pack, rigs_of(sources), sources.problems)
-        ],
-        **_history(context),
-    }
+def _masked(argument: str) -> str:
+    """Hide secrets in an argument: `env.API_KEY=…`, `https://…@host`."""
+    key, equals, _ = argument.partition("=")
+    return f"{key}={HIDDEN}" if equals and is_secret(key) else shown(argument)
 
 
-def _named(names: Callable[[str], str], path: object) -> str | None:
-    """Return a path with the name of its pack instead of its place in the cache."""
-    return names(path) if isinstance(path, str) else None
-
-
-def _agent(
-    context: CommandContext,
-    city: City,
-    agent: Agent,
-    prompts: Prompts,
-    names: Callable[[str], str],
-) -> Mapping[str, Any]:
-    locator = context.locator()
-    chains = setting_chains(agent, city.provider_of(agent))
-    prompt = prompts.of(agent)
-    secrets = agent_secrets(agent.settings.env).values()
-    spans = [
-        {
-            "file": names(piece.file),
-            "line": piece.line,
-            "kind": piece.kind,
-            "text": mask_secrets(prompt.text[piece.start : min(piece.end, _MAX_PROMPT)], secrets),
-        }
-        for piece in prompt.pieces
-        if piece.start < _MAX_PROMPT
-    ]
-    return {
-        **agent_row(agent),
-        "source": names(str(agent_row(agent)["source"])),
-        "model": agent.settings.model,
-        "fields": {
-            name: [
-                {**row, "file": _named(names, row["file"])}
-                for row in (setting_json(setting, locator, False) for setting in chain)
-            ]
-            for name, chain in chains.items()
-        },
-        "spans": spans,
-        "chars": len(prompt.text),
-        "left_out": max(0, len(prompt.text) - _MAX_PROMPT),
-        "tools": agent.settings.tools,
-    }
-
-
-def _history(context: CommandContext) -> dict[str, Any]:
-    """Return the last items, those that failed first, and the cost by agent."""
-    store = context.store_if_any()
-    if store is None:
-        return {"work": [], "costs": [], "total": None}
-    failed = store.list_work(status=(FAILED,), limit=_MAX_WORK)
-    last = store.list_work(status=FINISHED, limit=_MAX_WORK)
-    items = [*failed, *(item for item in last if item.status != FAILED)][:_MAX_WORK]
-    rows, total = sum_costs(store.run_usage(0.0), "agent")
-    return {
-        "work": [work_row(item, context.root) for item in items],
-        "costs": rows,
-        "total": total if rows else None,
-    }
+def _write(text: str, context: CommandContext) -> str | None:
+    try:
+        root = find_root(context.cwd, context.environ, context.city_option)
+    except OSError:
+        root = None
+    name = f"report-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.txt"
+    directories = [os.path.join(root, ".gc", "reports")] if root else []
+    directories += [os.path.join(state_home(context.environ), "gascity"), tempfile.gettempdir()]
+    for directory in directories:
+        try:
+            path = os.path.join(directory, name)
+            create_file(path, text.encode("utf-8", "backslashreplace"))
+        except OSError:
+            continue
+        return path
+    return None

@@ -92,7 +92,8 @@ def explain_agent(context: CommandContext, agent: str, field: str | None, reveal
     )
 
 
-def setting_chains(agent: Agent, provider: Provider | None, field: str | None = None
+def setting_chains(
+    agent: Agent, provider: Provider | None, field: str | None = None
 ) -> dict[str, list[Setting]]:
     """Return the override chain of one field, or of every field that is set.
 
