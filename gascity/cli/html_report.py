@@ -13,7 +13,6 @@ from gascity.cli.command import json_command
 from gascity.cli.context import CommandContext, machine
 from gascity.cli.output import display_path, plural
 from gascity.cli.pack.list import read, row_json, rows_of
-from gascity.cli.problems import city_error
 from gascity.cli.records import work_row
 from gascity.control.costs import sum_costs
 from gascity.files import write_file
@@ -48,15 +47,13 @@ def report(context: CommandContext, file: str) -> int:
     values = _values(context, city)
     text = render("report.html", {**values, "style": style_sheet(), "version": __version__})
     path = context.path(file)
-    try:
-        write_file(path, text.encode("utf-8", "replace"), 0o644, durable=False)
-    except OSError as error:
-        raise city_error("unwritable", f"cannot write {path}: {error.strerror}") from error
+    data = text.encode("utf-8", "replace")
+    write_file(path, data, 0o644, durable=False)
     shown = display_path(context.cwd, path)
     agents = len(city.agents)
     return context.output(
-        lambda: {"path": path, "bytes": len(text.encode("utf-8", "replace")), "agents": agents},
-        lambda: [f"Wrote {shown}: {plural(agents, 'agent')}, {len(text) / 1000:,.0f} kB"],
+        lambda: {"path": path, "bytes": len(data), "agents": agents},
+        lambda: [f"Wrote {shown}: {plural(agents, 'agent')}, {len(data) / 1000:,.0f} kB"],
     )
 
 
