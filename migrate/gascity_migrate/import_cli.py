@@ -97,7 +97,7 @@ def run_import(
     yes: bool = False,
 ) -> int:
     """Read a source, show what it becomes, and import it."""
-    from gascity_migrate.importers.plan import ImportRequest, plan_import
+    from gascity_migrate.importers.plan import ImportRequest, conflict_problem, plan_import
     from gascity_migrate.importers.report import found_rows, found_sentence
 
     tree = _open_source(context, source)
@@ -112,7 +112,7 @@ def run_import(
     if plan.conflicts and not any(problem.is_error for problem in plan.migration.problems):
         request, plan = _resolve(context, request, plan, list(found.values()))
     if any(problem.is_error for problem in plan.migration.problems):
-        raise CityError(*plan.migration.problems)
+        raise CityError(*plan.migration.problems, *map(conflict_problem, plan.conflicts))
     if not context.as_json:
         _print_plan(context, plan)
     if dry_run or not plan.migration.changes:

@@ -233,3 +233,44 @@ def test_a_role_of_binnacle_becomes_a_patch_of_the_built_in_pack(
     assert (town / "agents/scribe/prompt.md").read_text() == "You write.\n"
     shown = json.loads(run("agent", "show", "do", "--json", cwd=town).out)
     assert "shell(cargo:*)" in shown["tools"]["allow"]
+
+
+def test_bad_names_and_conflicts_are_reported_together_with_free_names(
+    run: InProcess, town: Path, tmp_path: Path
+) -> None:
+    source = build_tree(
+        tmp_path / "src",
+        {
+            ".claude/agents/a.md": "---\nname: Code Reviewer\ndescription: d\n---\nx\n",
+            ".claude/agents/b.md": "---\nname: code-reviewer\ndescription: d\n---\nx\n",
+            ".claude/agents/c.md": "---\nname: Tester\ndescription: d\n---\nx\n",
+            ".claude/agents/d.md": "---\nname: tester\ndescription: d\n---\nx\n",
+            ".opencode/agents/tester.md": "---\ndescription: other\n---\ny\n",
+        },
+    )
+    before = picture(town)
+    ran = run("import", str(source), "--yes", "--json", cwd=town)
+    assert ran.code == 1
+    hints = {p["code"]: p["hint"] for p in ran.json["problems"]}
+    assert set(hints) == {"bad-name", "case-clash", "import-conflict"}
+    assert "--rename 'Code Reviewer=code-reviewer-2'" in hints["bad-name"]
+    assert "--rename tester=tester-2" in hints["case-clash"]
+    assert picture(town) == before
+
+
+def test_every_file_that_cannot_be_parsed_is_reported_at_once(
+    run: InProcess, town: Path, tmp_path: Path
+) -> None:
+    source = build_tree(
+        tmp_path / "src",
+        {
+            ".claude/agents/a.md": "---\nname: [a\n---\nx\n",
+            ".mcp.json": '{"mcpServers": {\n "x": }',
+            ".codex/agents/q.toml": "name = \n",
+            ".binnacle/agents/config.kdl": 'agent "a" {\n  description "x\n',
+        },
+    )
+    ran = run("import", str(source), "--yes", "--json", cwd=town)
+    places = {(p["code"], p["line"]) for p in ran.json["problems"]}
+    expected = {("bad-front-matter", 2), ("bad-json", 2), ("bad-toml", 1), ("bad-kdl", 2)}
+    assert (ran.code, places) == (1, expected)

@@ -7,6 +7,7 @@ differently, the user chooses the file (`--prefer`) or renames one of them (`--r
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import count, islice
 from typing import NamedTuple, TypeVar
 
 from gascity.model.names import is_name
@@ -124,12 +125,12 @@ class _Combiner:
         folded: dict[str, str] = {}
         for name, place in places.items():
             if not is_name(name):
-                hint = f"`--rename '{name}={_as_name(name)}'` imports it under that name"
+                hint = f"`--rename '{name}={_free_name(name, places)}'` imports it under that name"
                 message = f"`{name}` cannot be the name of {_article(kind)}"
                 self.problems.append(Problem("bad-name", message, place, hint))
             other = folded.setdefault(name.casefold(), name)
             if other != name:
-                hint = f"`--rename {name}={name.lower()}-2` imports it under that name"
+                hint = f"`--rename {name}={_free_name(name, places)}` imports it under that name"
                 message = f"`{name}` and `{other}` differ only in case"
                 self.problems.append(Problem("case-clash", message, place, hint))
 
@@ -159,10 +160,12 @@ def _content(definition: ImportedAgent | ImportedServer | ImportedSkill) -> obje
             return {path: file.data for path, file in definition.files.items()}
 
 
-def _as_name(text: str) -> str:
-    """Return the nearest valid name."""
-    words = re.sub(r"[^A-Za-z0-9_-]+", "-", text)
-    return words.strip("-_").lower() or "agent-1"
+def _free_name(text: str, taken: Iterable[str]) -> str:
+    """Return the nearest valid name that is not taken, in any case of letters."""
+    words = re.sub(r"[^A-Za-z0-9_-]+", "-", text).strip("-_").lower()[:90] or "agent"
+    folded = {name.casefold() for name in taken}
+    numbered = (f"{words}-{number}" for number in count(2))
+    return next(name for name in (words, *islice(numbered, len(folded) + 1)) if name not in folded)
 
 
 def _article(kind: str) -> str:

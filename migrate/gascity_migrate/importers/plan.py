@@ -172,10 +172,11 @@ def _rank(key: str, order: Sequence[str]) -> int:
 def refuse_conflicts(conflicts: Sequence[Conflict]) -> None:
     """Raise CityError for conflicts that nobody resolved."""
     if conflicts:
-        raise CityError(*map(_conflict_problem, conflicts))
+        raise CityError(*map(conflict_problem, conflicts))
 
 
-def _conflict_problem(conflict: Conflict) -> Problem:
+def conflict_problem(conflict: Conflict) -> Problem:
+    """Return the error for a name that files define differently."""
     first, second = conflict.files[:2]
     message = f"{first} and {second} define {conflict.kind} `{conflict.name}` differently"
     hint = f"`--prefer {first}` takes that one; `--rename {second}=NAME` keeps both"
