@@ -280,7 +280,14 @@ class TestResult:
             "`args` has no effect in headless runs: they use `headless.args`"
         }
 
-    @pytest.mark.parametrize("case", sorted(one.name for one in CASES.iterdir()))
+    @pytest.mark.parametrize(
+        "case",
+        sorted(
+            one.parent.name
+            for one in CASES.glob("*/before")
+            if not (one.parent / "source").is_dir()
+        ),
+    )
     def test_every_case_is_migrated_and_verified(self, tmp_path: Path, case: str) -> None:
         root = tmp_path / "town"
         shutil.copytree(CASES / case / "before", root, symlinks=True)
