@@ -172,5 +172,19 @@ def fill_store(root: str, agent: str) -> dict[str, str]:
     }
 
 
+def make_source(root: str, size: int) -> None:
+    """Write a repository with this many agents and skills for Claude Code, and one MCP server."""
+    files = {".mcp.json": '{"mcpServers": {"docs": {"url": "https://docs.example.org/mcp"}}}\n'}
+    for number in range(size):
+        name = f"helper-{number:05d}"
+        head = f"---\nname: {name}\ndescription: Helps with part {number}.\n"
+        files[f".claude/agents/{name}.md"] = f"{head}tools: Read, Grep\n---\n{'You help. ' * 50}\n"
+        files[f".claude/skills/{name}/SKILL.md"] = f"{head}---\n{'Do it. ' * 50}\n"
+    for path, text in files.items():
+        os.makedirs(os.path.dirname(f"{root}/{path}"), exist_ok=True)
+        with open(f"{root}/{path}", "w", encoding="utf-8") as file:
+            file.write(text)
+
+
 if __name__ == "__main__":
     make_city(os.path.abspath(sys.argv[1]), int(sys.argv[2]))

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
 
-from cities import fill_store, make_city
+from cities import fill_store, make_city, make_source
 from shown import Row, figures, table
 
 SIZES = (10, 100, 1_000, 10_000)
@@ -36,6 +36,7 @@ ANY_LIMIT = 6.0
 WHOLE_LIMIT = 6.5  # commands that read working directories
 CHECK_LIMIT = 2.5  # `check` with nothing changed
 EDIT_LIMIT = 10.0
+IMPORT_LIMIT = 25.0  # `import` of a repository with 100 agents and 100 skills
 MEGABYTES_LIMIT = 250.0
 # Noise alone moves the median of the same command by about this much.
 SAME_COST = 1.25
@@ -129,6 +130,7 @@ class Bench:
         """Write the cities and wait until every file is old enough for its stamp to be trusted."""
         for size in self.sizes:
             make_city(self.root(size), size)
+        make_source(f"{self.home}/source", 100)
         for name in ("used", "running"):
             shutil.copytree(self.root(10), f"{self.home}/{name}")
         self.session = fill_store(f"{self.home}/used", OWN)
@@ -199,6 +201,9 @@ class Bench:
         ):
             yield self._measure(words, self._copy, EDIT_LIMIT)
         yield self._measure("init --provider claude", self._empty, EDIT_LIMIT)
+        for words in ("import ../source --dry-run", "import ../source --yes"):
+            yield self._measure(words, self._copy, IMPORT_LIMIT)
+        yield self._measure("agent export --format claude", self._copy, IMPORT_LIMIT)
 
     def _work(self) -> Iterator[Measure]:
         """Return measures about work. Items go to the shell agent, so no coding agent starts."""
