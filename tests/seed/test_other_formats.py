@@ -328,7 +328,7 @@ def test_the_example_profile_is_imported_unchanged() -> None:
 
 
 def test_the_example_profile_defines_an_agent() -> None:
-    """S4-03, S4-04, S4-05, S4-06, S4-07, S4-08, S4-11, S4-12, S4-14, S4-15, S4-23, S4-25, S4-26"""
+    """S4-03 to S4-08, S4-11, S4-12, S4-14 to S4-16, S4-23, S4-25, S4-26"""
     read = profile_settings(PROFILE, "agents/coding/profile.md", "coding")
     assert [problem for problem in read.problems if problem.is_error] == []
     assert read.table == {
@@ -338,6 +338,7 @@ def test_the_example_profile_defines_an_agent() -> None:
         "provider": "claude",
         "tools": {"allow": ["shell", "file_read", "Read", "github/get_issue"], "deny": []},
         "mcp_filter": {"allow": ["github", "playwright"]},
+        "reflection": "./profile.md",
     }
     assert profile_prompt(read_profile(PROFILE)).text == (
         "You are a software engineering agent. You write, modify, and debug code\n"
@@ -356,3 +357,18 @@ def test_the_example_profile_defines_an_agent() -> None:
 def test_a_profile_that_cannot_be_read_is_an_error(old: str, new: str, code: str) -> None:
     read = profile_settings(PROFILE.replace(old, new), "profile.md", "coding")
     assert [problem.code for problem in read.problems if problem.is_error] == [code]
+
+
+def test_an_imported_profile_is_exported_as_it_was_written(run: InProcess, tmp_path: Path) -> None:
+    """S4-01, S4-16"""
+    root = build_tree(
+        tmp_path / "town",
+        {"city.toml": "implicit_agents = false\n", "agents/coding/profile.md": PROFILE},
+    )
+    assert run("agent", "export", "--format", "profile", "--to", "out", cwd=root).code == 0
+    text = (root / "out/coding/profile.md").read_text()
+    assert profile_prompt(read_profile(text)).text == profile_prompt(read_profile(PROFILE)).text
+    before = profile_settings(PROFILE, "profile.md", "coding")
+    assert profile_settings(text, "profile.md", "coding").table == before.table
+    assert "tags: ['profile', 'agent-type']" in text
+    assert text.endswith("Did I encounter any surprising behavior worth remembering?\n")

@@ -32,7 +32,7 @@ _IDENTITY = ("description", "display_name")
 _TOOL_LISTS = {"allowed": "tools.allow", "denied": "tools.deny", "ask": "tools.ask"}
 _SERVERS = "mcp_filter.allow"
 _MODE = "permission_mode"
-_ELSEWHERE = frozenset((*_IDENTITY, *_TOOL_LISTS.values(), _SERVERS, "provider"))
+_ELSEWHERE = frozenset((*_IDENTITY, *_TOOL_LISTS.values(), _SERVERS, "provider", "reflection"))
 _NOT_WRITTEN = {
     "runtime": "`runtime` selects the provider in a profile",
     **dict.fromkeys(NAMES_OF_FILES, "the file that it names is not exported"),

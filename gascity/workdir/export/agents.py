@@ -4,9 +4,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from gascity.agent_files import agent_file
+from gascity.memory.reflection import reflection_text
 from gascity.model.city import Agent, City
 from gascity.model.problems import CityError, Place, Problem, warning
-from gascity.model.profile import REFLECTION, read_profile
+from gascity.model.profile import read_profile
 from gascity.model.provider import Provider
 from gascity.pipeline import find_agent
 from gascity.prompts import Prompts, is_template
@@ -190,16 +191,12 @@ def provider_file(
 
 def _exported(prompts: Prompts, agent: Agent, text: str, prefix: str) -> ExportedAgent:
     exported = exported_agent(agent, agent_file_name(str(agent.name), prefix), text)
+    if file := agent.settings.reflection:
+        exported = exported._replace(reflection=reflection_text(prompts.city, file))
     file = agent.settings.prompt or ""
-    profile = read_profile(read_text(prompts.disk, file) or "") if is_profile(file) else None
-    if profile is None:
-        return exported
-    section = profile.section(REFLECTION)
-    tags = profile.matter.values.get("tags") if profile.matter else None
-    return exported._replace(
-        reflection=section.text.strip() if section else "",
-        tags=tuple(str(tag) for tag in tags) if isinstance(tags, list) else (),
-    )
+    matter = read_profile(read_text(prompts.disk, file) or "").matter if is_profile(file) else None
+    tags = matter.values.get("tags") if matter else None
+    return exported._replace(tags=tuple(map(str, tags)) if isinstance(tags, list) else ())
 
 
 def _name_clashes(agents: Sequence[Agent]) -> Iterator[Problem]:
