@@ -87,8 +87,9 @@ def _page(site: CitySite, path: str, function: PageFunction) -> Route:
 
     async def handle(request: Request) -> Response:
         if "x-fragment" not in request.headers and _takes_time(site, path, request):
-            name = "".join(map(str, request.path_params.values())) or "Packs"
-            frame = Page("layout.html", name, path.split("/")[1], "", {})
+            section = path.split("/")[1] or "city"
+            name = "".join(map(str, request.path_params.values())) or section.capitalize()
+            frame = Page("layout.html", name, section, "", {})
             return site.respond_in_parts(request, frame, shown(request))
         changes = site.reader.version
         return site.respond(request, await shown(request), changes)
@@ -97,13 +98,13 @@ def _page(site: CitySite, path: str, function: PageFunction) -> Route:
 
 
 def _takes_time(site: CitySite, path: str, request: Request) -> bool:
-    """Return whether a page waits for a command, about something that probably exists.
+    """Return whether a page waits for a command or a large store, and probably exists.
 
     The status of a response that has started cannot be changed to 404 any more.
     """
     if path == "/agents/{name:path}":
         return request.path_params["name"] in site.config.current.agents
-    return path in ("/work/{id}/diff", "/packs/{name:path}", "/packs")
+    return path in ("/", "/work", "/work/{id}/diff", "/packs/{name:path}", "/packs")
 
 
 def _streams(site: CitySite) -> list[Route]:
