@@ -9,7 +9,7 @@ from gascity.location import default_branch, locate
 from gascity.model.city import Agent, City
 from gascity.model.layers import CITY_DEFAULTS, DEFINITION, PACK_DEFAULTS, Setting
 from gascity.model.machine import Machine as Machine
-from gascity.model.names import AgentName
+from gascity.model.names import AgentName, allowed
 from gascity.model.pack import unread
 from gascity.model.problems import Place, Problem, warning
 from gascity.pipeline import list_skills, open_city
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from gascity.render.templates import AppendedFragment, TemplateFile
 
 _FRAGMENTS = "template-fragments"
+_CITY_SERVER = "city"
 _INHERITED = (PACK_DEFAULTS, CITY_DEFAULTS)
 
 
@@ -180,7 +181,7 @@ class Prompts:
         if name == "memory":
             return self._memory(agent)
         if name == "available-agents":
-            text = available_agents(self.whole_city(), agent)
+            text = available_agents(self.whole_city(), agent, self._has_city_tools(agent))
         elif name == "skills":
             skills = [resolved.skill for resolved in list_skills(self.city, self.disk, agent)]
             text = skill_list([(skill.name, skill.description) for skill in skills])
@@ -231,6 +232,16 @@ class Prompts:
         fragments = self.fragments(agent, pack_of(agent.setting("prompt"), agent))
         texts = [text, *(fragment.text for fragment in fragments)]
         return mentions_hud(texts, agent.settings.append_fragments)
+
+    def _has_city_tools(self, agent: Agent) -> bool:
+        """Return whether the agent gets the MCP server `city`."""
+        from gascity.mcp.servers import ServerResolver
+
+        provider = self.city.provider_of(agent)
+        if provider is None or not provider.facts.mcp.target:
+            return False
+        reaches = _CITY_SERVER in ServerResolver(self).names(agent)
+        return reaches and allowed((_CITY_SERVER,), agent.settings.mcp_filter)
 
     def asset_dirs(self, agent: Agent) -> list[AssetDir]:
         """Return the directories whose catalogues an agent sees, lowest precedence first."""

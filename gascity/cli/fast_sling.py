@@ -18,9 +18,17 @@ if TYPE_CHECKING:
     from typing import Any
 
 FLAG, TEXT, LIST, PRIORITY, FILE, TIME = "flag", "text", "list", "priority", "file", "time"
+PAIRS = "pairs"
 START = "start"  # under the name `gc`, this option has another meaning
 MANY = "many"  # its name is a keyword of Python
-NEEDS_CLICK = (FLAG, FILE, TIME, START, MANY)  # kinds of options that the fast path does not handle
+NEEDS_CLICK = (
+    FLAG,
+    FILE,
+    TIME,
+    START,
+    MANY,
+    PAIRS,
+)  # kinds of options that the fast path does not handle
 _DOCTOR = ("missing-binary",)  # reasons that `city doctor` explains
 PRIORITIES = (0, 4, 2)  # lowest number, highest number, default
 # Name, kind, placeholder and help of each option.
@@ -38,6 +46,7 @@ OPTIONS = (
     ("priority", PRIORITY, "", "Priority: 0 (highest) to 4 (lowest)."),
     ("after", LIST, "WORK", "Start after this work item is done."),
     ("on", START, "WORK|BRANCH", "Start from the branch of this work item, or from this branch."),
+    ("context", PAIRS, "KEY=VALUE", "Write a context line before the text; repeatable."),
     ("anyway", FLAG, "", "Assign work to an agent that is only for other agents."),
     ("wait", FLAG, "", "Wait until the work item finishes."),
     ("timeout", TIME, "TIME", "With --wait: stop waiting after this time, such as 90s or 10m."),
@@ -138,7 +147,7 @@ def parse(words: Sequence[str]) -> tuple[dict[str, Any] | None, bool]:
     agent, text = " ".join(positional[:1]), " ".join(positional[1:])
     if not agent or not text.strip():
         return None, as_json
-    request["agent"], request["text"] = agent, text
+    request["agent"], request["text"] = agent.removeprefix("@"), text
     return request, as_json
 
 

@@ -43,6 +43,10 @@ _CITY = """\
 
 [workspace]
 """
+_TOOLS = """
+# [imports.tools]
+# source = "builtin:tools"   # agents may message each other: agents_message, agents_list …
+"""
 
 
 @json_command(
@@ -226,7 +230,7 @@ def _city_toml(root: str, providers: tuple[str, ...], name: str | None, unrestri
         text += f'\n[providers.{provider}]\nbase = "builtin:{provider}"\n'
         if unrestricted:
             text += 'option_defaults = { permission_mode = "unrestricted" }\n'
-    return text
+    return text + _TOOLS
 
 
 def _write(root: str, files: dict[str, tuple[bytes, int]]) -> tuple[list[str], list[str]]:

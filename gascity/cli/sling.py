@@ -16,6 +16,7 @@ from gascity.cli.fast_sling import (
     LIST,
     MANY,
     OPTIONS,
+    PAIRS,
     PRIORITIES,
     PRIORITY,
     TIME,
@@ -62,6 +63,12 @@ def _parse_time(_: click.Context, __: click.Parameter, text: str | None) -> floa
     return seconds
 
 
+def _parse_context(_: click.Context, __: click.Parameter, pairs: tuple[str, ...]) -> dict[str, str]:
+    if wrong := [pair for pair in pairs if "=" not in pair]:
+        raise click.BadParameter(f"`{wrong[0]}` is not KEY=VALUE")
+    return {key: value for key, _, value in (pair.partition("=") for pair in pairs)}
+
+
 def _sling_options(command: Command) -> Command:
     """Add all options of the shared table to a click command."""
     lowest, highest, default = PRIORITIES
@@ -71,6 +78,7 @@ def _sling_options(command: Command) -> Command:
         PRIORITY: {"type": click.IntRange(lowest, highest), "default": default},
         LIST: {"multiple": True},
         TIME: {"callback": _parse_time},
+        PAIRS: {"multiple": True, "callback": _parse_context},
     }
     by_name: dict[str, dict[str, Any]] = {
         "rig": {"shell_complete": complete_rig},
@@ -80,7 +88,8 @@ def _sling_options(command: Command) -> Command:
     }
     for name, kind, metavar, text in reversed(OPTIONS):
         attributes = {**by_kind.get(kind, {}), **by_name.get(name, {})}
-        names = (f"--{name}", "source") if kind == MANY else (f"--{name}",)
+        variable = {MANY: "source", PAIRS: "context_pairs"}.get(kind)
+        names = (f"--{name}", variable) if variable else (f"--{name}",)
         command = click.option(*names, metavar=metavar or None, help=text, **attributes)(command)
     return command
 
@@ -93,6 +102,7 @@ def _sling_options(command: Command) -> Command:
         "city sling shell 'make test' --wait --timeout 10m",
         'city sling reviewer "review the change" --on w-3',
         "city sling builder --from tasks.jsonl",
+        "city sling @reviewer 'look at this' --context branch=main",
     ),
     page="how-to/work",
 )
@@ -111,6 +121,7 @@ def sling(
     priority: int,
     after: tuple[str, ...],
     on: str | None,
+    context_pairs: dict[str, str],
     anyway: bool,
     wait: bool,
     timeout: float | None,
@@ -128,8 +139,8 @@ def sling(
     text = " ".join(words) if words else None
     request: dict[str, object] = {
         "op": "sling",
-        "agent": agent,
-        "text": "" if source is not None else _read_text(text, stdin, file),
+        "agent": agent.removeprefix("@"),
+        "text": "" if source is not None else _read_text(text, stdin, file, context_pairs),
         "rig": rig,
         "directory": context.cwd,
         "priority": priority,
@@ -201,15 +212,20 @@ def _controller_obstacles(context: CommandContext, no_start: bool) -> list[dict[
     return [] if running or expected else [no_controller()._asdict()]
 
 
-def _read_text(text: str | None, stdin: bool, file: str | None) -> str:
+def _read_text(text: str | None, stdin: bool, file: str | None, context: dict[str, str]) -> str:
+    """Return the text from its one source, after its context line."""
     if sum((text is not None, stdin, file is not None)) != 1:
         raise click.UsageError("give the text once: as TEXT, with --stdin or with --file")
     if stdin:
-        return _decode(sys.stdin.buffer.read(), "<stdin>")
-    if file is not None:
+        text = _decode(sys.stdin.buffer.read(), "<stdin>")
+    elif file is not None:
         with open(file, "rb") as source:
-            return _decode(source.read(), file)
-    return text or ""
+            text = _decode(source.read(), file)
+    if not context or not (text or "").strip():
+        return text or ""  # an empty text is reported, also after a context line
+    from gascity.control.message_context import with_context
+
+    return with_context(text or "", context)
 
 
 def _decode(data: bytes, name: str) -> str:

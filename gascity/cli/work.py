@@ -217,14 +217,32 @@ def fail(context: CommandContext, id: str | None, reason: str) -> int:
 
 @json_command(
     "cancel",
-    examples=("city work cancel w-1", "city work cancel w-1 --reason 'no longer needed'"),
+    examples=("city work cancel w-1", "city work cancel w-1 --tree --reason 'no longer needed'"),
     page=_PAGE,
 )
 @click.argument("id", metavar="WORK", shell_complete=complete_work)
 @click.option("--reason", metavar="TEXT", default="", help="Reason to record.")
-def cancel(context: CommandContext, id: str, reason: str) -> int:
+@click.option("--tree", "whole_tree", is_flag=True, help="Also cancel what was delegated from it.")
+def cancel(context: CommandContext, id: str, reason: str, whole_tree: bool) -> int:
     """Cancel a work item and stop it if it runs."""
-    return _finish(context, id, CANCELLED, None, reason)
+    if not whole_tree:
+        return _finish(context, id, CANCELLED, None, reason)
+    from gascity.cli.work_tree import descendants
+
+    item, store, now = find_work(context, id), context.store(), time.time()
+    access(context).check_owner(item.agent, "", item.id)
+    why, by = reason or f"cancelled with {item.id}", actor(caller(context))
+    with store.transaction():
+        items = [item, *descendants(store, item)]
+        cancelled = [
+            store.finish(each.id, CANCELLED, None, now, token=None, reason=why, actor=by)
+            for each in items
+            if each.status not in FINISHED
+        ]
+    return context.output(
+        lambda: {"work": [work_row(each, context.root) for each in cancelled]},
+        lambda: [f"{each.id} is cancelled" for each in cancelled] or ["nothing was unfinished"],
+    )
 
 
 def _finish(
@@ -321,6 +339,11 @@ work = LazyGroup(
             "gascity.cli.work_branch",
             "move_work",
             "Give a queued work item to another agent.",
+        ),
+        "tree": (
+            "gascity.cli.work_tree",
+            "tree",
+            "Show a work item and everything that was delegated from it.",
         ),
         "logs": (
             "gascity.cli.session.logs",

@@ -7,6 +7,7 @@ from uuid import uuid4
 from gascity.control.blocked import LiveCount, blocked_now
 from gascity.control.callers import Caller
 from gascity.control.decide.types import Blocked
+from gascity.control.message_context import without_context
 from gascity.control.run_config import AgentRunConfig, RunConfig
 from gascity.git import GitError, base_of, branch_names
 from gascity.location import WORKTREE, locate
@@ -53,6 +54,7 @@ class SlingRequest(NamedTuple):
     start_from: str = ""  # a work item or branch
     wait: bool = False  # the sender waits until it is finished
     no_reflection: bool = False
+    mail_answer: bool = False  # mail the result to the sender
     title: str = ""  # empty: the start of the text
     place: Place | None = None  # of the line that it was read from
 
@@ -75,6 +77,7 @@ class SlingRequest(NamedTuple):
             start_from=str(data.get("on") or ""),
             wait=bool(data.get("wait")),
             no_reflection=bool(data.get("no_reflection")),
+            mail_answer=bool(data.get("mail_answer")),
         )
 
 
@@ -87,6 +90,13 @@ class SlingResult(NamedTuple):
     blocked_by: tuple[Blocked, ...]
     rig: str | None
     warnings: tuple[Problem, ...] = ()
+    session: Session | None = None  # that the item is reserved for
+    created: bool = False  # the session was created for it
+
+    def as_message(self) -> dict[str, object]:
+        """Return the reply to a request of the tool `agents_message`, with the session's name."""
+        name = (self.session.name or self.session.alias) if self.session else ""
+        return {**self.as_object(), "session_name": name, "created": self.created}
 
     def as_object(self, more: Sequence[Mapping[str, str]] = ()) -> dict[str, object]:
         """Return the reply to a request; `more` are further reasons why it is blocked."""
@@ -127,7 +137,7 @@ def sling(
     depth = _delegated(run_config, store, config, request, request.caller) if request.caller else 0
     if request.start_from:
         check_start(run_config, store, config, request.start_from, request.after)
-    session = _session(store, config, request, now) if request.session else None
+    session, created = _session(store, config, request, now) if request.session else (None, False)
     new = NewWork(
         agent=config.name,
         title=request.title or _title(request.text),
@@ -142,6 +152,7 @@ def sling(
         key=request.key,
         start_from=request.start_from,
         no_reflection=request.no_reflection,
+        answer_to=_answer_to(request) if request.mail_answer else "",
     )
     try:
         work = store.add_work(new, now)
@@ -155,7 +166,13 @@ def sling(
         blocked_now(run_config, store, config, work, now, live, environ),
         config.agent.name.rig,
         _warnings(config),
+        session,
+        created,
     )
+
+
+def _answer_to(request: SlingRequest) -> str:
+    return request.caller.agent if request.caller else HUMAN
 
 
 def sling_all(
@@ -276,25 +293,26 @@ def _unknown_agent(run_config: RunConfig, request: SlingRequest) -> Problem:
 
 
 def _title(text: str) -> str:
-    line = text.strip().partition("\n")[0].lstrip("#").strip()  # a heading, or a comment
+    text = without_context(text).strip() or text.strip()
+    line = text.partition("\n")[0].lstrip("#").strip()  # a heading, or a comment
     return line if len(line) <= _TITLE else f"{line[: _TITLE - 1]}…"
 
 
 def _session(
     store: Store, config: AgentRunConfig, request: SlingRequest, now: float
-) -> Session | None:
-    """Return the session that the item is reserved for."""
+) -> tuple[Session, bool]:
+    """Return the session that the item is reserved for, and whether it was created for it."""
     name = config.name
     if request.session in ("latest", "latest-or-create"):
         sessions = store.sessions(agent=name)
         latest = max(sessions, key=lambda session: session.updated, default=None)
         if latest is not None:
-            return latest
+            return latest, False
         if request.session == "latest":
             hint = "pass --session latest-or-create to create one"
             raise _refuse("unknown-session", f"`{name}` has no session yet", hint)
     if request.session in ("create", "latest-or-create"):
-        return store.add_session(_fresh(store, config, now))
+        return store.add_session(_fresh(store, config, now)), True
     matches = store.find_sessions(request.session)
     if matches and request.session in (matches[0].alias, matches[0].name):
         matches = matches[:1]  # the latest of several that used this name
@@ -308,7 +326,7 @@ def _session(
     if matches[0].agent != name:
         words = f"session `{request.session}` belongs to `{matches[0].agent}`, not to `{name}`"
         raise _refuse("other-agent", words)
-    return matches[0]
+    return matches[0], False
 
 
 def _fresh(store: Store, config: AgentRunConfig, now: float) -> Session:

@@ -60,6 +60,7 @@ RULES = {
     "work done": Rule(OWN, WORK),
     "work fail": Rule(OWN, WORK),
     "work diff": Rule(SEEN, WORK),
+    "work tree": Rule(SEEN, WORK),
     "work merge": Rule(NONE, WORK),
     "work open": Rule(NONE, WORK),
     "work move": Rule(NONE, WORK),

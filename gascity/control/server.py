@@ -363,6 +363,8 @@ class RequestHandlers:
             session = live.store.session(slung.work.session)
             if session is not None:
                 live.sessions.put(session)
+        if request.get("message"):
+            return slung.as_message()
         bare = parse_name(slung.work.agent).bare
         if all(agent.name.bare != bare for agent in run_config.city.agents):
             note = f"provider `{bare}` is built in but not configured in this city"

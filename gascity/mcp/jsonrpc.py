@@ -27,6 +27,8 @@ PROGRESS = "notifications/progress"
 MAX_BYTES = 16 << 20
 MAX_REQUESTS = 256  # of the other side at one time
 _CHUNK = 1 << 16
+CLOSED = "the connection was closed"  # why a request is cancelled at the end
+_LAST_WAIT = 2.0  # seconds for cancelled requests to end
 _CLOSED_POLL = 0.1  # seconds between two looks whether the other side still reads
 
 
@@ -61,10 +63,27 @@ class RpcRequest:
         self.cancelled = threading.Event()
         self.cancel_reason = ""
         self._on_cancel: list[Callable[[str], None]] = []
+        self._previous: threading.Event | None = None  # set when it is this request's turn
+        self._turn: threading.Event | None = None
         self._lock = threading.Lock()
         meta = params.get("_meta")
         token = meta.get("progressToken") if isinstance(meta, dict) else None
         self.progress_token = token if isinstance(token, (str, int)) else None
+
+    def join_queue(self, previous: threading.Event | None) -> threading.Event:
+        """Make the request wait for its turn; return the event that ends the turn."""
+        self._previous, self._turn = previous, threading.Event()
+        return self._turn
+
+    def wait_for_turn(self) -> None:
+        """Wait until every request before it in the queue has ended its turn."""
+        if self._previous is not None:
+            self._previous.wait()
+
+    def end_turn(self) -> None:
+        """Let the next request of the queue continue."""
+        if self._turn is not None:
+            self._turn.set()
 
     def on_cancel(self, callback: Callable[[str], None]) -> None:
         """Call a function with the reason when the request is cancelled; at once if it was."""
@@ -135,7 +154,8 @@ class RpcConnection:
     """One connection; `answer` handles requests and `notified` notifications of the other side.
 
     `answer` returns the result or raises RpcError. Notifications are handled one after another in
-    the reading thread, so `notified` must not wait.
+    the reading thread, so `notified` must not wait. Requests for which `queued` is true get their
+    turns in the order of their arrival; each must end its turn.
     """
 
     def __init__(
@@ -145,12 +165,15 @@ class RpcConnection:
         answer: Callable[[RpcRequest], object],
         notified: Callable[[str, Mapping[str, Any]], None] | None = None,
         *,
+        queued: Callable[[RpcRequest], bool] | None = None,
         max_bytes: int = MAX_BYTES,
         max_requests: int = MAX_REQUESTS,
     ) -> None:
         self._input, self._output = input, output
         self._answer = answer
         self._notified = notified
+        self._queued = queued
+        self._last_turn: threading.Event | None = None  # used by the reading thread only
         self._max_bytes = max_bytes
         self._max_requests = max_requests
         self._writing = threading.Lock()
@@ -246,6 +269,8 @@ class RpcConnection:
             message = f"{self._max_requests} requests are being answered already; try again later"
             self._send_error(request.id, RpcError(TOO_BUSY, message))
         else:
+            if self._queued is not None and self._queued(request):
+                self._last_turn = request.join_queue(self._last_turn)
             threading.Thread(target=self._run, args=(request,), daemon=True).start()
 
     def _run(self, request: RpcRequest) -> None:
@@ -256,6 +281,7 @@ class RpcConnection:
         except Exception as error:  # one broken request must not end the server of a session
             message = f"internal error (this is a bug in city): {type(error).__name__}: {error}"
             reply = {"error": RpcError(INTERNAL_ERROR, message).as_object()}
+        request.end_turn()
         if not request.cancelled.is_set():
             self._send({"jsonrpc": "2.0", "id": request.id, **reply})
         with self._state:
@@ -274,7 +300,9 @@ class RpcConnection:
             self._closed = True
             requests = list(self._requests.values())
         for request in requests:
-            request.cancel("the connection was closed")
+            request.cancel(CLOSED)
+        with self._state:
+            self._state.wait_for(lambda: not self._requests, _LAST_WAIT)
 
     # Sending
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from gascity.mcp.types import STDIO, McpServer
+from gascity.mcp.types import SESSION_VARIABLES, STDIO, McpServer
 from gascity.model.problems import Place, Problem, warning
 from gascity.model.provider import Provider
 from gascity.model.secrets import EnvReference, escaped, names_in, parts
@@ -125,7 +125,7 @@ def _entry(server: McpServer, provider: Provider, writer: "_Writer") -> dict[str
     if server.transport == STDIO:
         server = _started_by_shell(server, provider, keys, writer)
         _put_command(entry, server, keys, writer)
-        _put_env(entry, server, keys, writer)
+        _put_env(entry, server, keys, writer, passed=provider.facts.mcp.passes_environment)
     else:
         entry[keys.url or "url"] = writer.text("url", server.url)
         _put_headers(entry, server, keys, writer)
@@ -149,17 +149,29 @@ def _put_command(
 
 
 def _put_env(
-    entry: dict[str, object], server: McpServer, keys: NativeServerKeys, writer: "_Writer"
+    entry: dict[str, object],
+    server: McpServer,
+    keys: NativeServerKeys,
+    writer: "_Writer",
+    *,
+    passed: bool,
 ) -> None:
-    """Write the variables; where the provider has a list of names, `X = "${X}"` is only named."""
+    """Write the variables; where the provider has a list of names, `X = "${X}"` is only named.
+
+    `passed`: the program inherits the provider's environment, and with it the session's variables.
+    """
     values: dict[str, str] = {}
     names: list[str] = []
+    session = SESSION_VARIABLES if server.session and not passed else ()
+    if session and not keys.env_names:
+        raise NotWritableError(NOT_POSSIBLE, "env", session[-1])
     for name, value in server.env.items():
         if keys.env_names and parts(value) == [EnvReference(name)]:
             names.append(name)
         else:
             values[name] = writer.text("env", value)
     writer.references += names
+    names += session
     entry |= {keys.env_names: names} if keys.env_names and names else {}
     entry |= {keys.env or "env": values} if values else {}
 

@@ -291,6 +291,7 @@ def _build(file: ServerFile, origin: str, definition: ServerDefinition, command:
         tool_capabilities=_tool_capabilities(definition.tools),
         gateway=definition.gateway,
         timeout=definition.timeout,
+        session=definition.session,
         secrets=frozenset(secrets),
     )
 

@@ -6,6 +6,8 @@ from typing import NamedTuple
 from gascity.model.problems import Problem
 
 STDIO, HTTP, SSE = "stdio", "http", "sse"
+# By which a server finds its city, and proves which session it acts for.
+SESSION_VARIABLES = ("CITY_ROOT", "CITY_SESSION_ID", "CITY_GENERATION", "CITY_SESSION_TOKEN")
 
 
 class McpServer(NamedTuple):
@@ -25,6 +27,7 @@ class McpServer(NamedTuple):
     tool_capabilities: Mapping[str, tuple[str, ...]] = {}  # of single tools instead
     gateway: bool | None = None  # None: as the city says
     timeout: float | None = None
+    session: bool = False  # it acts for the session, and needs its variables
     secrets: frozenset[str] = frozenset()  # literal texts in it that must not be shown
 
 

@@ -588,3 +588,4 @@ class ServerDefinition(SettingsRecord):
     capabilities: tuple[str, ...]
     tools: Mapping[str, object]
     timeout: float | None
+    session: bool = False

@@ -173,6 +173,7 @@ MCP_SERVER = table(
             {},
         ),
         Field("timeout", _D, "Timeout of a request."),
+        Field("session", _B, "Pass the variables by which a session proves who it is.", False),
     ),
 )
 

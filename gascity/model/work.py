@@ -100,6 +100,7 @@ class NewWork(NamedTuple):
     key: str = ""  # idempotency key: the same key again returns the same item
     start_from: str = ""  # a work item or branch whose commits it starts from
     no_reflection: bool = False  # no run follows it, whatever the agent's settings say
+    answer_to: str = ""  # agent, or the user, that gets the result by mail
 
 
 class Work(NamedTuple):
@@ -134,6 +135,7 @@ class Work(NamedTuple):
     attempts_before: int = 0  # those before the last retry by a user
     failures_before: int = 0
     no_reflection: bool = False
+    answer_to: str = ""  # the sender's agent, or the user: its result is mailed to the sender
 
     @property
     def attempts_since_retry(self) -> int:

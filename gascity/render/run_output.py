@@ -19,7 +19,8 @@ from gascity.render.run_output_formats import (
 )
 
 _MAX_LINE = 1_000_000  # bytes; longer lines are skipped
-_MAX_SUMMARY, _MAX_TAIL = 2000, 500  # characters
+MAX_ANSWER = 32_000  # characters of the model's last text
+_MAX_SUMMARY, _MAX_TAIL = 2000, 500  # characters of an error, and of plain output
 _LAST_LINES = 20
 _MAX_NAME, _MAX_NAMES = 100, 20  # of denied tools and missing servers
 _CONNECTED = ("connected", "disabled")  # states of MCP servers that are as they should be
@@ -80,7 +81,7 @@ def parse(
     summary = parser.summary or "".join(parser.pieces)
     error = parser.error or (summary if parser.failed else "")
     return RunOutput(
-        clean(summary) or tail,
+        clean(summary, MAX_ANSWER) or tail,
         parser.usage,
         parser.cost if parser.partial_cost is None else parser.partial_cost,
         clean(parser.conversation, 200),
@@ -234,7 +235,7 @@ class _Parser:
                 self.add_number(key, value)
 
     def add_piece(self, key: str, value: object) -> None:
-        if self.ended or sum(map(len, self.pieces)) > _MAX_SUMMARY * 4:
+        if self.ended or sum(map(len, self.pieces)) > MAX_ANSWER * 4:
             self.pieces = self.pieces[:1] if not self.ended else []
         self.ended = key == "fresh"
         if isinstance(value, str) and not self.ended:

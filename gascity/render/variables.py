@@ -180,8 +180,11 @@ def _escaped(char: str) -> str:
 # Built-in fragments
 
 
-def available_agents(city: City, agent: Agent) -> str:
-    """List the agents this one may sling work to, as `- name: Display Name - description`."""
+def available_agents(city: City, agent: Agent, has_tools: bool = False) -> str:
+    """List the agents this one may sling work to, as `- name: Display Name - description`.
+
+    `has_tools`: it has the MCP server with the city's tools.
+    """
     lines = [_line(other) for other in city.agents if is_available(city, agent, other)]
     if not lines:
         return "There are no other agents to hand work to."
@@ -190,9 +193,20 @@ def available_agents(city: City, agent: Agent) -> str:
             "Available agents you can hand work to:",
             *sorted(lines),
             "",
-            'Use `city sling AGENT "TEXT"` to give one of them a task.',
+            _with_tools() if has_tools else _with_commands(),
         )
     )
+
+
+def _with_tools() -> str:
+    return (
+        'Use the tool agents_message (or `city sling AGENT "TEXT" --wait`) for an answer, '
+        'mode "async" (or without --wait) for long work.'
+    )
+
+
+def _with_commands() -> str:
+    return 'Use `city sling AGENT "TEXT" --wait` for an answer, without --wait for long work.'
 
 
 def _line(agent: Agent) -> str:

@@ -202,7 +202,7 @@ class Store(Protocol):
         """Return the number of open items by agent, for agents that have any."""
 
     def update_work(self, id: str, changes: Mapping[str, object], now: float) -> None:
-        """Set branch, base, workdir, commits, log or reason. Records no event."""
+        """Set branch, base, workdir, commits, log, reason or answer_to. Records no event."""
 
     def claim(
         self, token: ClaimToken, now: float, *, agent: str = "", work: str = ""
@@ -227,7 +227,8 @@ class Store(Protocol):
     ) -> Work:
         """Finish work as done, failed or cancelled.
 
-        If claimed work fails, that counts a failure, unless its run was `lost`.
+        If claimed work fails, that counts a failure, unless its run was `lost`. If it has
+        `answer_to`, the result is mailed to its sender, or to `answer_to` if that has ended.
         With a token, only the holder may. StaleTokenError if the token is not the holder's, or if
         the work was finished with another status. Finishing again the same way changes nothing.
         """

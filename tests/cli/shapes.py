@@ -272,6 +272,16 @@ PACK_SHOW = {
 }
 
 
+WORK_TREE = {
+    "work": str,
+    "title": str,
+    "agent": str,
+    "depth": int,
+    "status": str,
+    "seconds": NUMBER,
+    "cost": NUMBER,
+    "children": [dict],
+}
 WORK_DIFF = {
     "work": str,
     "base": str,

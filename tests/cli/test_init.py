@@ -20,6 +20,10 @@ CITY_TOML = """\
 name = "{name}"
 provider = "{provider}"
 """
+TOOLS = """
+# [imports.tools]
+# source = "builtin:tools"   # agents may message each other: agents_message, agents_list …
+"""
 
 
 @pytest.fixture
@@ -49,7 +53,7 @@ def test_a_fresh_city_is_said_file_by_file_with_the_next_command(run: Command, e
     )
     assert (empty / "city.toml").read_text() == CITY_TOML.format(
         name="lighthouse", provider="claude"
-    )
+    ) + TOOLS
     assert (empty / ".gitignore").read_text() == ".gc/\ncity.local.toml\n"
 
 
@@ -59,7 +63,7 @@ def test_a_path_that_is_not_there_yet_is_made(run: Command, tmp_path: Path) -> N
     assert ran.out.endswith(f"Next: cd far/away && {FIRST_STEP}\n")
     assert (tmp_path / "far/away/city.toml").read_text() == CITY_TOML.format(
         name="away", provider="claude"
-    )
+    ) + TOOLS
 
 
 def test_a_home_directory_sign_is_understood(run: Command, private_home: Path) -> None:
@@ -77,6 +81,7 @@ def test_the_first_provider_is_the_default_and_the_others_are_configured(
     assert (empty / "city.toml").read_text() == (
         CITY_TOML.format(name="lighthouse", provider="codex")
         + '\n[providers.gemini]\nbase = "builtin:gemini"\n'
+        + TOOLS
     )
     rows = run("agent", "list", "--json", cwd=empty).json["agents"]
     assert [row["name"] for row in rows] == ["codex", "gemini", "shell"]

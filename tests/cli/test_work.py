@@ -9,7 +9,7 @@ import pytest
 from gascity.model.work import ClaimToken, WorkResult
 from tests.cli.kept import WORK, WORK_LIST, WORK_SHOW, Kept, code_of, kept
 from tests.cli.powerless import powerless
-from tests.cli.shapes import PROBLEMS, fits
+from tests.cli.shapes import PROBLEMS, WORK_TREE, fits
 from tests.support.command import Ran
 from tests.support.git import commit, git
 
@@ -310,6 +310,35 @@ def test_retry_starts_an_item_that_waits_for_its_next_attempt(kept: Kept) -> Non
     work = kept.sling(not_before=time.time() + 1000)
     assert kept("work", "retry", work.id).code == 0
     assert [one.id for one in kept.store.claimable("mayor", time.time(), 5)] == [work.id]
+
+
+def test_a_tree_has_everything_that_was_delegated(kept: Kept) -> None:
+    work = kept.sling()
+    child = kept.sling(parent=work.id, depth=1)
+    grandchild = kept.sling(parent=child.id, depth=2)
+    kept.sling()
+    root = kept("work", "tree", work.id, "--json").json
+    fits(root, WORK_TREE)
+    assert (root["work"], root["seconds"], root["cost"]) == (work.id, 0, None)
+    [below] = root["children"]
+    assert [each["work"] for each in below["children"]] == [grandchild.id]
+    lines = kept("work", "tree", work.id).out.splitlines()
+    assert [len(line) - len(line.lstrip()) for line in lines] == [0, 2, 4]
+
+
+def test_a_tree_is_cancelled_with_its_unfinished_items(kept: Kept) -> None:
+    work = kept.sling()
+    done = kept.sling(parent=work.id, depth=1)
+    kept.store.finish(done.id, "done", None, time.time(), token=None)
+    child = kept.sling(parent=done.id, depth=2)
+    other = kept.sling()
+    rows = kept("work", "cancel", work.id, "--tree", "--json").json["work"]
+    assert [(row["id"], row["status"]) for row in rows] == [
+        (work.id, "cancelled"),
+        (child.id, "cancelled"),
+    ]
+    assert (kept.status(done), kept.status(other)) == ("done", "open")
+    assert kept("work", "cancel", work.id, "--tree").out == "nothing was unfinished\n"
 
 
 def test_done_work_cannot_be_retried(kept: Kept) -> None:

@@ -8,12 +8,14 @@ from gascity.model.work import (
     DONE,
     FAILED,
     OPEN,
+    RUNNING,
+    STOPPED,
     ClaimToken,
     StaleTokenError,
     WorkResult,
 )
 from gascity.store.port import Store
-from tests.store.records import AGENT, enter, event_types, put
+from tests.store.records import AGENT, enter, event_types, put, session
 
 OTHER = "rig/mayor"
 
@@ -46,6 +48,24 @@ class WorkContract:
         assert (work.no_reflection, first.no_reflection) == (True, False)
         assert (work.attempts, work.failures, work.result, work.session) == (0, 0, None, "")
         assert store.work("w-99") is None
+
+    @pytest.mark.parametrize(
+        ("state", "to"), [(RUNNING, "caller"), (STOPPED, "lead"), (None, "lead")]
+    )
+    def test_a_result_is_mailed_to_the_sender_or_to_its_agent(
+        self, store: Store, state: str | None, to: str
+    ) -> None:
+        if state is not None:
+            store.add_session(session("caller", state=state))
+        work = put(store, sender="caller", answer_to="lead")
+        plain = put(store, sender="caller")
+        for id in (work.id, plain.id):
+            store.finish(id, DONE, WorkResult(summary="It works."), 7.0, token=None)
+        [mail] = store.inbox(["caller", "lead"])
+        assert (mail.sender, mail.to, mail.at) == (AGENT, to, 7.0)
+        assert (mail.subject, mail.body) == (f"{work.id} done", "It works.")
+        store.finish(work.id, DONE, None, 8.0, token=None)  # again: it was mailed already
+        assert len(store.inbox(["caller", "lead"])) == 1
 
     def test_one_counter_numbers_the_work_of_all_prefixes(self, store: Store) -> None:
         assert [put(store, prefix=prefix).id for prefix in "abca"] == ["a-1", "b-2", "c-3", "a-4"]

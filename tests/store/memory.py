@@ -167,6 +167,7 @@ class MemoryStore:
                 depth=new.depth,
                 start_from=new.start_from,
                 no_reflection=new.no_reflection,
+                answer_to=new.answer_to,
             )
             memory.works[id] = work
             if new.key:
@@ -354,7 +355,15 @@ class MemoryStore:
         failed = work.status == CLAIMED and status == FAILED and not lost
         failures = work.failures + failed
         after = work._replace(status=status, result=result, reason=reason, failures=failures)
-        return self._change_work(f"work.{status}", now, _actor(actor, token), after)
+        with self.transaction():
+            after = self._change_work(f"work.{status}", now, _actor(actor, token), after)
+            if work.answer_to:
+                sender = self._memory.all_sessions.get(work.sender)
+                alive = sender is not None and sender.state in LIVE
+                body = (result.summary if result else "") or reason
+                to = work.sender if alive else work.answer_to
+                self.send_mail(work.agent, to, f"{id} {status}", body, now)
+        return after
 
     def reopen(
         self,

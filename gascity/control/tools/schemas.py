@@ -26,6 +26,11 @@ def number(description: str = "", **more: object) -> Schema:
     return {"type": "number", **({"description": description} if description else {}), **more}
 
 
+def integer(description: str = "", **more: object) -> Schema:
+    """Return the schema of a whole number."""
+    return {**number(description, **more), "type": "integer"}
+
+
 def flag(description: str = "") -> Schema:
     """Return the schema of a boolean."""
     return {"type": "boolean", **({"description": description} if description else {})}
@@ -79,7 +84,7 @@ def _in_object(value: Mapping[str, object], schema: Schema, name: str) -> Iterat
         if key not in value:
             yield f"`{key}` is missing"
     for key, item in value.items():
-        path = f"{name}.{key}".lstrip(".").join("``")
+        path = f"`{name.strip('`')}.{key}`" if name else f"`{key}`"
         if key in properties:
             yield from violations(item, properties[key], path)
         elif other is False:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gascity.control.callers import Caller, Claim, claim_in, identify, stale_session
 from gascity.control.client import send_request
+from gascity.control.tools.watch import WorkWatch
 from gascity.model.problems import CityError, Problem
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class CityServer(NamedTuple):
     directory: str
     as_user: bool  # serves the user's own client, not a session
     load: "Callable[[], RunConfig]"  # loads the city, for calls without a controller
+    watch: WorkWatch  # shared by all calls that wait
 
     def claim(self) -> Claim | None:
         """Return the session that the environment names; CityError if that is not its caller.

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import threading
 
 from gascity.mcp.jsonrpc import INVALID_PARAMS, RpcConnection, RpcError
 from gascity.mcp.service import ToolService
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from gascity.control.tools.scope import CityServer
     from gascity.control.tools.types import Tool
     from gascity.mcp.jsonrpc import RpcRequest
+    from gascity.model.problems import Problem
 
 _INSTRUCTIONS = (
     "Tools of the city that you are an agent of. agents_list shows the other agents, "
@@ -39,10 +41,20 @@ def serve_tools(
 ) -> None:
     """Serve city tools over two descriptors until the client closes the first one."""
 
-    def server() -> CityServer:
-        from gascity.control.tools.scope import CityServer
+    lock = threading.Lock()
+    made: list[CityServer] = []
 
-        return CityServer(root, environ, directory, as_user, load)
+    def server() -> CityServer:
+        """Return what all calls share, made when the first one comes."""
+        with lock:
+            if not made:
+                from gascity.control.tools.scope import CityServer
+                from gascity.control.tools.watch import WorkWatch
+                from gascity.store import open_store
+
+                watch = WorkWatch(lambda: open_store(root))
+                made.append(CityServer(root, environ, directory, as_user, load, watch))
+        return made[0]
 
     service = ToolService(
         "city",
@@ -50,7 +62,12 @@ def serve_tools(
         lambda: _listed(server()),
         lambda request, name, arguments: _call(server(), request, name, arguments),
     )
-    RpcConnection(input, output, service.answer).serve()
+    RpcConnection(input, output, service.answer, queued=_is_message).serve()
+
+
+def _is_message(request: RpcRequest) -> bool:
+    """Return whether a request is a message: those are queued in the order of their arrival."""
+    return request.method == "tools/call" and request.params.get("name") == "agents_message"
 
 
 def _listed(server: CityServer) -> Sequence[Mapping[str, object]]:
@@ -74,27 +91,34 @@ def _call(
     """Run a tool; an error of the call is a result that the model can read."""
     from gascity.control.tools.table import TOOLS
     from gascity.control.tools.types import ToolFailure
-    from gascity.model.problems import CityError
+    from gascity.model.problems import CityError, Problem
+    from gascity.store.port import StoreError
 
     tool = next((tool for tool in TOOLS if tool.name == name), None)
     if tool is None:
         raise RpcError(INVALID_PARAMS, f"unknown tool `{name}`")
     try:
         result = _run(server, request, tool, arguments)
+    except StoreError as error:
+        return _refusal([Problem(error.code, error.message)])
     except CityError as error:
-        problems = [
-            {"code": problem.code, "message": problem.message, "hint": problem.hint}
-            for problem in error.problems
-        ]
-        lines = [
-            f"{problem.code}: {problem.message}"
-            + (f" (hint: {problem.hint})" if problem.hint else "")
-            for problem in error.problems
-        ]
-        return _result("\n".join(lines), {"problems": problems}, is_error=True)
+        return _refusal(error.problems)
     if isinstance(result, ToolFailure):
         return _result(result.text, result.value, is_error=True)
     return _result(json.dumps(result, ensure_ascii=False), result)
+
+
+def _refusal(problems: Sequence[Problem]) -> Mapping[str, object]:
+    """Return the result of a call that failed, each problem with its code first."""
+    lines = [
+        f"{problem.code}: {problem.message}" + (f" (hint: {problem.hint})" if problem.hint else "")
+        for problem in problems
+    ]
+    objects = [
+        {"code": problem.code, "message": problem.message, "hint": problem.hint}
+        for problem in problems
+    ]
+    return _result("\n".join(lines), {"problems": objects}, is_error=True)
 
 
 def _run(

@@ -1,9 +1,17 @@
 """The table of city tools. A tool is one entry here and one function."""
 
 from gascity.control.tools.agents import list_agents
+from gascity.control.tools.commands import LIMIT, run_command
 from gascity.control.tools.hud import read_hud
+from gascity.control.tools.messages import (
+    MAX_TIMEOUT,
+    TIMEOUT,
+    cancel_message,
+    message_status,
+    send_message,
+)
 from gascity.control.tools.notes import add_memory, search_memory
-from gascity.control.tools.schemas import flag, list_of, record, text
+from gascity.control.tools.schemas import flag, integer, list_of, number, record, text
 from gascity.control.tools.types import Tool
 
 _AGENT_ROW = record(
@@ -19,6 +27,76 @@ _AGENT_ROW = record(
     "status",
 )
 
+_MESSAGE_INPUT = record(
+    {
+        "agentId": text("Agent, as agents_list names it."),
+        "content": text("The task, with everything the agent needs to know.", maxLength=1_000_000),
+        "session": text(
+            "Session of the agent: latest, create, latest-or-create, or a session's id or name.",
+            default="latest-or-create",
+            maxLength=200,
+        ),
+        "mode": text(
+            "sync waits for the answer; async returns at once, and the answer arrives as mail.",
+            enum=["sync", "async"],
+            default="sync",
+        ),
+        "timeout": number(
+            "Seconds to wait in mode sync. The agent keeps working after that.",
+            minimum=1,
+            maximum=MAX_TIMEOUT,
+            default=TIMEOUT,
+        ),
+        "context": {
+            "type": "object",
+            "description": "Facts for the agent; keys of lower-case letters and hyphens.",
+            "additionalProperties": text(),
+        },
+    },
+    "agentId",
+    "content",
+    closed=True,
+)
+_TOOL_CALL = record({"name": text(), "durationMs": number()}, "name")
+_MESSAGE = record(
+    {
+        "mode": text(enum=["sync", "async"]),
+        "status": text(enum=["complete", "timeout", "started"]),
+        "agentId": text(),
+        "sessionId": text(),
+        "sessionName": text(),
+        "created": flag("Whether the session was created for this message."),
+        "responseId": text("Pass it to agents_status and agents_cancel."),
+        "response": text("The agent's answer."),
+        "truncated": flag(),
+        "durationMs": number(),
+        "toolCallCount": number(),
+        "toolCalls": list_of(_TOOL_CALL),
+        "timeoutSeconds": number(),
+        "queued": flag("Whether it has not started yet."),
+        "message": text(),
+    },
+    *("mode", "status", "agentId", "sessionId", "sessionName", "created", "responseId"),
+)
+_RESPONSE_ID = text("The responseId that agents_message returned.")
+_MESSAGE_STATUS = record(
+    {
+        "responseId": text(),
+        "status": text(enum=["queued", "running", "complete", "failed", "cancelled"]),
+        "agentId": text(),
+        "sessionId": text(),
+        "response": text(),
+        "error": text(),
+        "durationMs": number(),
+    },
+    *("responseId", "status", "agentId", "sessionId"),
+)
+_LIMIT = integer("Number of rows, newest first; 0 for all.", minimum=0, default=LIMIT)
+_WORK_ID = text("Work item, such as w-3.")
+_OWN_WORK = text("Work item (default: the one this session works on).")
+_WORK = record({"work": list_of(record({"id": text(), "status": text()}))}, "work")
+_MAIL = record({"mail": list_of(record({"id": integer(), "subject": text()}))}, "mail")
+_STATUSES = ["queued", "running", "done", "failed", "cancelled"]
 _NOTE = record(
     {"name": text(), "path": text(), "tags": list_of(text()), "text": text()}, "name", "text"
 )
@@ -38,6 +116,114 @@ TOOLS: tuple[Tool, ...] = (
         ("agents.read",),
         list_agents,
         read_only=True,
+    ),
+    Tool(
+        "agents_message",
+        "Give another agent a task and get its answer. Use mode async for long work.",
+        _MESSAGE_INPUT,
+        _MESSAGE,
+        ("agents.message",),
+        send_message,
+    ),
+    Tool(
+        "agents_status",
+        "Show whether a message that you sent is queued, running or finished, and its answer.",
+        record({"responseId": _RESPONSE_ID}, "responseId", closed=True),
+        _MESSAGE_STATUS,
+        ("agents.read",),
+        message_status,
+        read_only=True,
+    ),
+    Tool(
+        "agents_cancel",
+        "Cancel a message that you sent and stop the agent's work on it.",
+        record({"responseId": _RESPONSE_ID, "reason": text()}, "responseId", closed=True),
+        _MESSAGE_STATUS,
+        ("agents.message",),
+        cancel_message,
+    ),
+    Tool(
+        "work_list",
+        "List work items of the agents that you may see, newest first.",
+        record(
+            {
+                "agent": text("Filter by agent."),
+                "rig": text("Filter by rig."),
+                "status": list_of(text(enum=_STATUSES)),
+                "limit": _LIMIT,
+            },
+            closed=True,
+        ),
+        _WORK,
+        ("work.read",),
+        run_command("work list", limit=LIMIT, agent="--agent", rig="--rig", status="--status"),
+        read_only=True,
+    ),
+    Tool(
+        "work_show",
+        "Show a work item with its text and result.",
+        record({"work": _WORK_ID}, "work", closed=True),
+        _WORK,
+        ("work.read",),
+        run_command("work show", "work"),
+        read_only=True,
+    ),
+    Tool(
+        "work_done",
+        "Mark your work item as done.",
+        record({"work": _OWN_WORK, "summary": text("Summary of the result.")}, closed=True),
+        _WORK,
+        ("work.write",),
+        run_command("work done", "work", summary="--summary"),
+    ),
+    Tool(
+        "work_fail",
+        "Mark your work item as failed.",
+        record({"work": _OWN_WORK, "reason": text("Reason to record.")}, closed=True),
+        _WORK,
+        ("work.write",),
+        run_command("work fail", "work", reason="--reason"),
+    ),
+    Tool(
+        "mail_send",
+        "Send mail to the user (`human`), an agent or a session.",
+        record(
+            {
+                "to": text("human, an agent, or a session's id or name."),
+                "text": text(maxLength=1_000_000),
+                "subject": text("Subject (default: the start of the first line)."),
+                "notify": flag("Also nudge the recipient's live sessions."),
+            },
+            "to",
+            "text",
+            closed=True,
+        ),
+        _MAIL,
+        ("mail.write",),
+        run_command(
+            "mail send", to="--to", text="--message", subject="--subject", notify="--notify"
+        ),
+    ),
+    Tool(
+        "mail_inbox",
+        "List your unread mail, newest first.",
+        record({"all": flag("Include read messages."), "limit": _LIMIT}, closed=True),
+        _MAIL,
+        ("mail.read",),
+        run_command("mail inbox", limit=LIMIT, all="--all"),
+        read_only=True,
+    ),
+    Tool(
+        "mail_read",
+        "Show a message and mark it as read.",
+        record(
+            {"id": integer("Number of the message.", minimum=1, maximum=2**63 - 1)},
+            "id",
+            closed=True,
+        ),
+        _MAIL,
+        ("mail.read",),
+        run_command("mail read", "id"),
     ),
     Tool(
         "memory_add",

@@ -184,6 +184,8 @@ _VERSION_5 = (
 )
 # Items that no reflection follows.
 _VERSION_6 = ("ALTER TABLE work ADD COLUMN no_reflection INTEGER NOT NULL DEFAULT 0",)
+# The agent, or the user, to whose session the result of an item is mailed.
+_VERSION_7 = ("ALTER TABLE work ADD COLUMN answer_to TEXT NOT NULL DEFAULT ''",)
 
 # The first migration makes version 1 from an empty file, the next makes version 2 of it, and so on.
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
@@ -193,5 +195,6 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _VERSION_4,
     _VERSION_5,
     _VERSION_6,
+    _VERSION_7,
 )
 VERSION = len(MIGRATIONS)

@@ -35,8 +35,8 @@ LAST_WORK_NUMBER = "SELECT seq FROM sqlite_sequence WHERE name = 'work'"
 INSERT_WORK = (
     "INSERT INTO work (number, id, agent, title, body, status, priority, waiting, created, updated,"
     " not_before, session, reserved, depends_on, sender, parent, depth, key, start_from,"
-    " no_reflection)"
-    " VALUES (?, ?, ?, ?, ?, 'open', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    " no_reflection, answer_to)"
+    " VALUES (?, ?, ?, ?, ?, 'open', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 INSERT_DEPENDENCY = "INSERT INTO dependency (work, needs) VALUES (?, ?)"
 CLAIMABLE_WORK = f"SELECT {WORK} FROM work WHERE agent = ? AND {CLAIMABLE} {QUEUE_ORDER} LIMIT ?"

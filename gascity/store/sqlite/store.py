@@ -24,6 +24,7 @@ from gascity.model.work import (
     FAILED,
     FINISHED,
     HUMAN,
+    LIVE,
     OPEN,
     ClaimToken,
     Decision,
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
     from gascity.store.port import RunUsage, Store, Wakeups
 
 _STATUSES = (OPEN, CLAIMED, DONE, FAILED, CANCELLED)
-_WORK_CHANGEABLE = frozenset({"branch", "base", "workdir", "commits", "log", "reason"})
+_WORK_CHANGEABLE = frozenset("branch base workdir commits log reason answer_to".split())
 _SESSION_CHANGEABLE = frozenset(Session._fields) - {"id", "created", "updated"}
 _RUN_CHANGEABLE = frozenset(Run._fields) - {"id", "session"}
 _EVENT_KINDS = ("work.", "session.", "agent.", "mail.", "mcp.", "controller.", "config.")
@@ -109,7 +110,7 @@ class SqliteStore:
                     *(number, id, new.agent, new.title, new.body, new.priority, waiting),
                     *(now, now, new.not_before, new.session, bool(new.session)),
                     *(" ".join(depends_on), new.sender, new.parent, new.depth, new.key or None),
-                    *(new.start_from, new.no_reflection),
+                    *(new.start_from, new.no_reflection, new.answer_to),
                 ),
             )
             for needed in depends_on:
@@ -290,7 +291,16 @@ class SqliteStore:
                 self._query(statements.ADD_TO_WAITING, (-1, id))
             data = {**_work_data(work), "reason": reason}
             self._append_event(f"work.{status}", id, now, data, _actor(actor, token))
+            if work.answer_to:
+                self._mail_answer(work, now)
             return work
+
+    def _mail_answer(self, work: Work, now: float) -> None:
+        """Mail the result to the session that sent the item, or to its agent if that has ended."""
+        session = self.session(work.sender)
+        to = work.sender if session is not None and session.state in LIVE else work.answer_to
+        body = (work.result.summary if work.result is not None else "") or work.reason
+        self.send_mail(work.agent, to, f"{work.id} {work.status}", body, now)
 
     def _already_finished(self, id: str, status: str, token: ClaimToken | None) -> Work:
         """Return the work if this token finished it with this status; else StaleTokenError."""

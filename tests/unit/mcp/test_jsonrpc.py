@@ -176,6 +176,7 @@ def test_a_cancelled_request_is_told_and_gets_no_answer(peer: Callable[..., Peer
     side.call(2, "other")
     assert side.receive()["id"] == 2
     side.close_input()
+    side.thread.join(LONG)  # it waits for the cancelled request to end
     assert reasons == ["changed my mind"] * 2
 
 

@@ -78,6 +78,19 @@ def test_what_a_server_does_not_have_is_not_written(providers: Mapping[str, Prov
     assert entry(providers["codex"], HTTP) == {"required": True, "url": "https://x.test/mcp"}
 
 
+def test_a_server_that_acts_for_the_session_gets_its_variables(
+    providers: Mapping[str, Provider],
+) -> None:
+    city = STDIO._replace(args=(), env={}, session=True)
+    names = ["CITY_ROOT", "CITY_SESSION_ID", "CITY_GENERATION", "CITY_SESSION_TOKEN"]
+    assert entry(providers["codex"], city)["env_vars"] == names
+    assert made(providers["codex"], city).references == ()  # every session has them
+    assert entry(providers["claude"], city) == entry(
+        providers["claude"], city._replace(session=False)
+    )  # it passes its whole environment on
+    assert made(providers["vibe"], city).code == "reference-not-possible"
+
+
 @pytest.mark.parametrize(
     ("name", "server", "reason"),
     [

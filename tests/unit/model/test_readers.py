@@ -163,6 +163,7 @@ READERS = {
         "capabilities": "mcp/server_files.py:definition.capabilities",
         "tools": "mcp/server_files.py:definition.tools",
         "timeout": "mcp/server_files.py:definition.timeout",
+        "session": "mcp/server_files.py:definition.session",
     },
 }
 TABLES = {

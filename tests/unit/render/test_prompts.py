@@ -303,6 +303,36 @@ def test_available_agents_respects_filter_visibility_and_mode(city: CityBuilder)
     ]
 
 
+SERVER = 'name = "city"\ndescription = "x"\ncommand = "city"\n'
+
+
+@pytest.mark.parametrize(
+    ("files", "told"),
+    [
+        ({}, False),
+        ({"mcp/city.toml": SERVER}, True),
+        (
+            {"mcp/city.toml": SERVER, "agents/a/agent.toml": '[mcp_filter]\ndeny = ["city"]\n'},
+            False,
+        ),
+        ({"mcp/city.toml": SERVER, "agents/a/agent.toml": 'provider = "shell"\n'}, False),
+    ],
+)
+def test_the_tool_for_messages_is_named_where_the_agent_has_it(
+    city: CityBuilder, files: dict[str, str], told: bool
+) -> None:
+    opened = city(
+        {
+            "agents/a/prompt.template.md": '{{ template "available-agents" . }}',
+            "agents/bob/agent.toml": 'description = "builds things"\n',
+            **files,
+        }
+    )
+    text = rendered(opened, "a").text
+    assert ("agents_message" in text) is told
+    assert 'city sling AGENT "TEXT" --wait' in text
+
+
 @pytest.mark.parametrize(("allow", "told"), [("*", []), ("shell", ["- shell:"])])
 def test_who_runs_scripts_is_available_only_to_those_that_name_it(
     city: CityBuilder, allow: str, told: list[str]
