@@ -74,6 +74,7 @@ RULES = {
     "session new": Rule(SEEN, SESSIONS),
     "session nudge": Rule(SEEN, SESSIONS),
     "session attach": Rule(NONE, SESSIONS),
+    "session back": Rule(OWN, SESSIONS),
     "session stop": Rule(OWN, SESSIONS),
     "session clear": Rule(OWN, SESSIONS),
     "session reset": Rule(OWN, SESSIONS),

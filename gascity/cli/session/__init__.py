@@ -9,6 +9,11 @@ _COMMANDS = {
     "show": ("gascity.cli.session.show", "show_session", "Show a session and its runs."),
     "new": ("gascity.cli.session.start", "new_session", "Start a session."),
     "attach": ("gascity.cli.session.start", "attach", "Attach to a session's terminal."),
+    "back": (
+        "gascity.cli.session.back",
+        "back",
+        "Send a summary to the session that this one was started or attached from.",
+    ),
     "peek": ("gascity.cli.session.logs", "peek", "Show the last lines of a session's output."),
     "logs": ("gascity.cli.session.logs", "logs", "Show a session's log."),
     "nudge": ("gascity.cli.session.change", "nudge", "Send a session a message for its next turn."),

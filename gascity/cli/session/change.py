@@ -10,7 +10,7 @@ from gascity.cli.identity import access, actor, caller
 from gascity.cli.output import display_path, timestamp
 from gascity.cli.problems import city_error
 from gascity.cli.records import session_name, session_row
-from gascity.cli.session.find import session_command
+from gascity.cli.session.find import complete_session, find_session, session_command
 from gascity.cli.session.terminal import require_typing, screen_state
 from gascity.cli.wait import start_controller, wait_for_session, wait_for_write
 from gascity.control.client import controller_state
@@ -42,13 +42,27 @@ _DRAWING_TIMEOUT = 3.0  # seconds until the terminal of a slow program shows its
 @session_command(
     "nudge",
     "city session nudge mayor-1 'use the new API'",
-    "city session nudge release 'the tests pass now'",
+    "city session nudge mayor-1 --from reviewer-1",
     required=True,
 )
-@click.argument("text")
-def nudge(context: CommandContext, session: Session, text: str) -> int:
+@click.argument("text", required=False, default="")
+@click.option(
+    "--from",
+    "source",
+    metavar="SESSION",
+    shell_complete=complete_session,
+    help="Send a summary of this session: TEXT, or its last output.",
+)
+def nudge(context: CommandContext, session: Session, text: str, source: str | None) -> int:
     """Send a session a message for its next turn."""
-    if not text.strip():
+    if source is not None:
+        from gascity.cli.session.back import summary_of
+
+        summarized = find_session(context, source)
+        owner = f"session {session_name(summarized)}"
+        access(context).check_owner(summarized.agent, summarized.id, owner)
+        text = summary_of(context, summarized, text)
+    elif not text.strip():
         raise click.UsageError("TEXT is empty")
     who = caller(context)
     if who is not None and who.session != session.id:

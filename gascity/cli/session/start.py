@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gascity.cli.command import json_command
+from gascity.cli.command import command, json_command
 from gascity.cli.completers import rig_option
-from gascity.cli.context import CommandContext, agent_argument, machine
+from gascity.cli.context import CommandContext, agent_argument, machine, pass_context
 from gascity.cli.identity import access, actor, caller, visible_agent
 from gascity.cli.output import print_stderr
 from gascity.cli.problems import city_error
 from gascity.cli.records import session_name, session_row
 from gascity.cli.session.change import checked_name, refuse_taken, request_action
-from gascity.cli.session.find import session_command
+from gascity.cli.session.find import complete_session, find_session
 from gascity.cli.session.logs import follow
 from gascity.cli.wait import start_controller, wait_for_session
 from gascity.control.blocked import agent_obstacles
@@ -183,14 +183,39 @@ def _start_failure(session: Session) -> CityError:
     return city_error("start-failed", message, hint)
 
 
-@session_command("attach", "city session attach mayor-1", "city session attach release", json=False)
-def attach(context: CommandContext, session: Session) -> int:
+@command(
+    "attach",
+    examples=(
+        "city session attach mayor-1",
+        "city session attach reviewer 'look at the last commit' --from mayor-1",
+    ),
+    page="how-to/sessions",
+)
+@click.argument("reference", metavar="SESSION|AGENT", shell_complete=complete_session)
+@click.argument("text", required=False)
+@click.option(
+    "--from",
+    "source",
+    metavar="SESSION",
+    shell_complete=complete_session,
+    help="Session to which `city session back` sends a summary.",
+)
+@pass_context
+def attach(context: CommandContext, reference: str, text: str | None, source: str | None) -> int:
     """Attach to a session's terminal.
 
     The status line names the keys that detach: Ctrl-b d. Inside tmux, opens a new
     window, where the keys depend on your tmux settings. Starts a stopped session
-    first. For a session without a terminal, follows its log.
+    first. For a session without a terminal, follows its log. For an agent, attaches to
+    its latest session, or to a new one; TEXT is the opening message.
     """
+    session = _session_to_attach(context, reference)
+    if source is not None:
+        from gascity.cli.session.back import remember_origin
+
+        remember_origin(context, session, find_session(context, source))
+    if text is not None and text.strip():
+        context.store().add_nudge(session.id, text, time.time(), actor(caller(context)))
     if not session.interactive:
         print_stderr(f"{session_name(session)} has no terminal; following its log")
         follow(context, session)
@@ -198,6 +223,29 @@ def attach(context: CommandContext, session: Session) -> int:
     _require_terminal()
     _enter(context, session if session.run else _started(context, session))
     return 0
+
+
+def _session_to_attach(context: CommandContext, reference: str) -> Session:
+    """Return the session that is meant; of an agent, the latest one or a new one."""
+    try:
+        return find_session(context, reference)
+    except CityError as error:
+        try:
+            name = str(visible_agent(context, reference).name)
+        except CityError:
+            raise error from None  # neither a session nor an agent
+    sessions = context.store().sessions(agent=name)
+    latest = max(sessions, key=lambda session: session.updated, default=None)
+    if latest is not None:
+        return latest
+    run_config, config = _agent_config(context, name, None)
+    check_mode(config.agent, caller(context), anyway=False)
+    terminal = _terminal(context, config, attach=True)
+    start_controller(context)
+    session = _insert(context, config, terminal, "")
+    timeout = run_config.city.session.startup_timeout + _SLACK
+    doing = f"{session_name(session)} starts"
+    return wait_for_session(context, session, _has_terminal_or_ended, timeout, doing)
 
 
 def _require_terminal() -> None:

@@ -159,9 +159,9 @@ class _Progress:
 
     def send(self, work: Work | None) -> None:
         """Report a new status at once, and the same one every few seconds."""
-        status = _STATUS.get(work.status, work.status) if work is not None else ""
+        status = _STATUS.get(work.status, work.status) if work is not None else "queued"
         now = time.monotonic()
-        if not status or (status == self._last and now < self.next_at):
+        if status == self._last and now < self.next_at:
             return
         self._last, self.next_at = status, now + _PROGRESS
         self._count += 1
