@@ -73,9 +73,9 @@ def gateway_server(
     root: str, environ: Mapping[str, str], directory: str, as_user: bool
 ) -> CityServer:
     """Return what a gateway process knows."""
-    from gascity.control.tools.scope import CityServer
+    from gascity.control.tools.scope import make_server
 
-    return CityServer(root, environ, directory, as_user, _loader(root, environ))
+    return make_server(root, environ, directory, as_user, _loader(root, environ))
 
 
 def line_finder(root: str) -> Callable[[Place], int | None]:

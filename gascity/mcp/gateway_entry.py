@@ -6,14 +6,11 @@ has neither its command and address nor its variables and secrets.
 
 from collections.abc import Iterator, Sequence
 
-from gascity.mcp.types import SSE, STDIO, McpServer
+from gascity.mcp.types import SESSION_VARIABLES, SSE, STDIO, McpServer
 from gascity.model.city import Agent
 from gascity.model.problems import Problem, warning
 from gascity.model.provider import Provider
 from gascity.model.secrets import names_in
-
-# By these a process proves which session it belongs to. Each run has them.
-SESSION_VARIABLES = ("CITY_ROOT", "CITY_SESSION_ID", "CITY_GENERATION", "CITY_SESSION_TOKEN")
 
 
 def gateway_entry(server: McpServer, provider: Provider) -> McpServer:

@@ -100,6 +100,20 @@ class CityServer(NamedTuple):
         return _scope(reply)
 
 
+def make_server(
+    root: str,
+    environ: Mapping[str, str],
+    directory: str,
+    as_user: bool,
+    load: "Callable[[], RunConfig]",
+) -> CityServer:
+    """Return what a server process knows, with nothing opened or loaded yet."""
+    from gascity.store import open_store
+
+    watch = WorkWatch(lambda: open_store(root))
+    return CityServer(root, environ, directory, as_user, load, watch)
+
+
 def _scope(reply: Mapping[str, Any]) -> CallerScope:
     return CallerScope(reply["agent"], reply["session"], reply["work"], reply["refused"])
 

@@ -48,12 +48,9 @@ def serve_tools(
         """Return what all calls share, made when the first one comes."""
         with lock:
             if not made:
-                from gascity.control.tools.scope import CityServer
-                from gascity.control.tools.watch import WorkWatch
-                from gascity.store import open_store
+                from gascity.control.tools.scope import make_server
 
-                watch = WorkWatch(lambda: open_store(root))
-                made.append(CityServer(root, environ, directory, as_user, load, watch))
+                made.append(make_server(root, environ, directory, as_user, load))
         return made[0]
 
     service = ToolService(
