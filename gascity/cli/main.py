@@ -55,6 +55,7 @@ _SECTIONS = {
         "memory": (".memory", "memory", "List, add and remove the notes of agents."),
         "events": (".events", "events", "Show and follow the event log."),
         "cost": (".cost", "cost", "Show tokens and cost of runs."),
+        "telemetry": (".telemetry", "telemetry", "Export runs and metrics to OpenTelemetry."),
         "start": (".controller", "start", "Start the controller."),
         "stop": (".controller", "stop", "Stop all sessions and the controller."),
         "restart": (".controller", "restart", "Restart the controller and leave sessions running."),

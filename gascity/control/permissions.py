@@ -103,6 +103,7 @@ RULES = {
     "why": Rule(SEEN, SESSIONS),
     "events": Rule(SEEN, SESSIONS),
     "cost": Rule(NONE, SESSIONS),
+    "telemetry": Rule(NONE, CONTROL),
     # The city's files, and what is written from them
     "agent list": Rule(NONE, FILES),
     "agent show": Rule(NONE, FILES),

@@ -325,6 +325,9 @@ class Store(Protocol):
     ) -> list[Run]:
         """Return runs, latest first; `open`: those that have not ended."""
 
+    def runs_after(self, id: int, limit: int) -> list[Run]:
+        """Return the first runs with a higher id, by id."""
+
     def update_run(self, id: int, changes: Mapping[str, object]) -> None: ...
 
     def total_cost(self, since: float, agents: Iterable[str] | None = None) -> float:

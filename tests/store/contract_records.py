@@ -186,6 +186,13 @@ class SessionContract:
         assert store.total_cost(20.0, ["a", "b"]) == 6.0
         assert store.total_cost(0.0, []) == store.total_cost(99.0) == 0.0
 
+    def test_runs_after_an_id_come_in_order_up_to_the_limit(self, store: Store) -> None:
+        enter(store, "s1")
+        ids = [store.add_run(run("s1")).id for _ in range(3)]
+        assert [found.id for found in store.runs_after(0, 2)] == ids[:2]
+        assert [found.id for found in store.runs_after(ids[0], 9)] == ids[1:]
+        assert store.runs_after(ids[-1], 9) == []
+
     def test_the_usage_of_ended_runs_is_listed(self, store: Store) -> None:
         enter(store, "s1", agent="a")
         enter(store, "s2", agent="b")

@@ -549,6 +549,9 @@ class MemoryStore:
             and open in (None, run.ended is None)
         ]
 
+    def runs_after(self, id: int, limit: int) -> list[Run]:
+        return [run for run in self._memory.all_runs.values() if run.id > id][:limit]
+
     def update_run(self, id: int, changes: Mapping[str, object]) -> None:
         fields: dict[str, Any] = {**changes}
         with self.transaction():

@@ -303,6 +303,7 @@ INSERT_RUN = (
     f"INSERT INTO run (agent, {RUN.removeprefix('id, ')})"
     f" VALUES ((SELECT agent FROM session WHERE id = ?){', ?' * RUN.count(',')}) RETURNING id"
 )
+RUNS_AFTER = f"SELECT {RUN} FROM run WHERE id > ? ORDER BY id LIMIT ?"
 RUN_USAGE = "SELECT agent, ended, usage, cost FROM run WHERE ended >= ? ORDER BY id"
 TOTAL_COST = "SELECT TOTAL(cost) FROM run WHERE cost IS NOT NULL AND ended >= ?"
 

@@ -479,6 +479,9 @@ class SqliteStore:
         rows = self._query(statements.list_runs(filters, open), tuple(filters.values()))
         return [to_run(row) for row in rows]
 
+    def runs_after(self, id: int, limit: int) -> list[Run]:
+        return [to_run(row) for row in self._query(statements.RUNS_AFTER, (id, limit))]
+
     def update_run(self, id: int, changes: Mapping[str, object]) -> None:
         values = column_values(changes, _RUN_CHANGEABLE)
         with self.transaction():
