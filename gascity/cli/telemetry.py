@@ -13,6 +13,7 @@ from gascity.cli.output import print_stderr
 from gascity.cli.problems import city_error
 from gascity.control.telemetry.measures import read_measures
 from gascity.control.telemetry.runs import Progress, load_progress, next_runs, save_progress
+from gascity.model.problems import CityError
 from gascity.store.port import Store, StoreError, Wakeups
 
 if TYPE_CHECKING:
@@ -61,16 +62,16 @@ def telemetry(context: CommandContext, endpoint: str | None, once: bool) -> int:
     """
     if context.as_json and not once:
         raise click.UsageError("--json needs --once")
-    exporter = _open(context, endpoint)
+    export = _open(context, endpoint)
     try:
         if once:
-            return _export_once(context, exporter)
-        print_stderr(f"city: exporting to {exporter.shown} until Ctrl-C")
-        exporter.follow()
+            return _export_once(context, export)
+        print_stderr(f"city: exporting to {export.shown} until Ctrl-C")
+        export.follow()
     except KeyboardInterrupt:
         return 130  # the usual way to stop following
     finally:
-        exporter.close()
+        export.close()
     return 0
 
 
@@ -84,15 +85,23 @@ def _open(context: CommandContext, endpoint: str | None) -> "_Export":
             f"`city telemetry` needs packages that are not installed: {_PACKAGES}",
             f"run `python -m pip install '{_EXTRA}'`, or `uv tool install '{_EXTRA}'`",
         ) from None
+    except ValueError as error:  # the SDK reads some variables when it is imported
+        raise _variable_error(error) from None
     store = context.store()
-    set_to = next((context.environ[name] for name in _VARIABLES if context.environ.get(name)), "")
     progress = load_progress(store, time.time())
     try:
         otlp = OtlpExporter(endpoint, os.path.basename(context.root), progress.city)
     except (ValueError, OSError) as error:
-        message = f"a variable OTEL_… has an invalid value: {error}"
-        raise city_error("bad-telemetry-variable", message) from None
-    return _Export(store, otlp, progress, _without_password(endpoint or set_to or _DEFAULT))
+        raise _variable_error(error) from None
+    if otlp.warning:
+        print_stderr(f"city: OpenTelemetry: {otlp.warning}")
+    named = next((context.environ[name] for name in _VARIABLES if context.environ.get(name)), "")
+    return _Export(store, otlp, progress, _without_password(endpoint or named or _DEFAULT))
+
+
+def _variable_error(error: Exception) -> CityError:
+    message = f"a variable of OpenTelemetry (OTEL_…) is invalid: {error}"
+    return city_error("bad-telemetry-variable", message, "correct or unset it")
 
 
 def _without_password(url: str) -> str:

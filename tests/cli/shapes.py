@@ -375,6 +375,7 @@ COST = {
     "rows": [{"key": str, **_COSTS}],
     "total": _COSTS,
 }
+TELEMETRY = {"endpoint": str, "runs": int}
 
 
 def fits(value: Any, shape: object, where: str = "$") -> None:

@@ -64,6 +64,7 @@ class OtlpExporter:
         )
         provider.add_span_processor(self._ended)
         self._tracer = provider.get_tracer(_SCOPE)
+        self.warning = self._log.text  # about a variable that the SDK ignores
 
     def send_spans(self, spans: Sequence[RunSpan]) -> str:
         """Send runs as spans, all in one request."""
@@ -150,13 +151,17 @@ class _FirstMessage(logging.Handler):
         self._logger.removeHandler(self)
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.text = self.text or record.getMessage()
+        if record.name == "opentelemetry.util.re":  # its message contains the header, a secret
+            message = "OTEL_EXPORTER_OTLP_HEADERS is not a list of key=value, URL-encoded"
+        else:
+            message = record.getMessage()
+        self.text = self.text or message
 
 
 def _metric(measure: Measure, since: int) -> Metric:
     now = _nanoseconds(time())
     points = [
-        NumberDataPoint(dict(point.attributes), since if measure.total else None, now, point.value)
+        NumberDataPoint(dict(point.attributes), since if measure.total else 0, now, point.value)
         for point in measure.points
     ]
     cumulative = AggregationTemporality.CUMULATIVE
