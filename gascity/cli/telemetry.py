@@ -151,9 +151,9 @@ class _Export:
             self._progress = progress
 
     def send_measures(self) -> str:
-        """Send the metrics of now; return why that failed, or ""."""
+        """Send metrics, if only to reach the collector; return why that failed, or ""."""
         measures = read_measures(self._store, self._progress)
-        return self._otlp.send_measures(measures, self._progress.since) if measures else ""
+        return self._otlp.send_measures(measures, self._progress.since)
 
     def follow(self) -> None:
         """Send what is new after each write to the store, until the store is deleted."""

@@ -293,3 +293,13 @@ def test_a_wrong_variable_is_reported_and_no_secret_is_printed(
     wrong = {"OTEL_EXPORTER_OTLP_HEADERS": "hidden"}
     ran = run("telemetry", "--once", "--endpoint", url, cwd=town_with_runs, env=wrong)
     assert (ran.code, "OTLP_HEADERS" in ran.err, "hidden" in ran.printed) == (0, True, False)
+
+
+def test_a_city_without_work_reaches_the_collector_too(
+    run: Command, town: Callable[..., Path], collector: Collector
+) -> None:
+    root = town()
+    assert once(run, root, collector)["runs"] == 0
+    assert collector.last_metrics() == {}
+    collector.answers = [400]
+    assert run("telemetry", "--endpoint", collector.url, "--once", cwd=root).code == 1
