@@ -12,7 +12,7 @@ from gascity.cli.context import CommandContext
 from gascity.cli.output import print_stderr
 from gascity.cli.problems import city_error
 from gascity.control.telemetry.measures import read_measures
-from gascity.control.telemetry.runs import Progress, load_progress, next_runs, save_progress
+from gascity.control.telemetry.runs import ExportProgress, load_progress, next_runs, save_progress
 from gascity.model.problems import CityError
 from gascity.store.port import Store, StoreError, Wakeups
 
@@ -128,7 +128,9 @@ def _export_once(context: CommandContext, export: "_Export") -> int:
 class _Export:
     """Sends what is new in the store to the collector."""
 
-    def __init__(self, store: Store, otlp: "OtlpExporter", progress: Progress, shown: str) -> None:
+    def __init__(
+        self, store: Store, otlp: "OtlpExporter", progress: ExportProgress, shown: str
+    ) -> None:
         self.shown = shown
         self.sent = 0
         self._store = store

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from gascity.control.telemetry.runs import Progress
+from gascity.control.telemetry.runs import ExportProgress
 from gascity.model.work import LIVE
 from gascity.store.port import Store
 
@@ -17,7 +17,7 @@ class Point(NamedTuple):
 
 
 class Measure(NamedTuple):
-    """One measure. `total`: it counts up since `Progress.since`; else it is the value of now."""
+    """One measure. `total`: a sum since `ExportProgress.since`; else the value of now."""
 
     name: str
     description: str
@@ -26,7 +26,7 @@ class Measure(NamedTuple):
     points: tuple[Point, ...]
 
 
-def read_measures(store: Store, progress: Progress) -> tuple[Measure, ...]:
+def read_measures(store: Store, progress: ExportProgress) -> tuple[Measure, ...]:
     """Return all measures. An agent whose queue or sessions are gone is 0, not absent."""
     queued = store.open_counts()
     queue = [_point(queued.get(agent, 0), agent) for agent in store.work_agents()]

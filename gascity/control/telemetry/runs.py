@@ -25,7 +25,7 @@ PAGE = 500  # runs per request to the collector
 _NOTE = "telemetry"
 
 
-class Progress(NamedTuple):
+class ExportProgress(NamedTuple):
     """What was exported so far, with totals that outlive deleted runs."""
 
     city: str  # random, so that two cities with a w-1 have two traces
@@ -46,25 +46,25 @@ class RunSpan(NamedTuple):
     run: Run
 
 
-def load_progress(store: Store, now: float) -> Progress:
+def load_progress(store: Store, now: float) -> ExportProgress:
     """Return the saved progress; at the first export, save and return an empty one."""
     text = store.get_note(_NOTE)
     if text:
         values = json.loads(text)
-        return Progress(**{**values, "open": tuple(values["open"])})
-    progress = Progress(token_hex(16), now)
+        return ExportProgress(**{**values, "open": tuple(values["open"])})
+    progress = ExportProgress(token_hex(16), now)
     save_progress(store, progress)
     return progress
 
 
-def save_progress(store: Store, progress: Progress) -> None:
+def save_progress(store: Store, progress: ExportProgress) -> None:
     """Save the progress after the collector has accepted what it counts."""
     store.set_note(_NOTE, json.dumps(progress._asdict()))
 
 
 def next_runs(
-    store: Store, progress: Progress, limit: int = PAGE
-) -> tuple[list[RunSpan], Progress]:
+    store: Store, progress: ExportProgress, limit: int = PAGE
+) -> tuple[list[RunSpan], ExportProgress]:
     """Return ended runs that were not exported, and the progress once they are.
 
     If the progress stays the same, there are no more.
@@ -104,7 +104,7 @@ def span_attributes(span: RunSpan) -> dict[str, str | int | float]:
 
 
 def _totals(
-    progress: Progress, spans: list[RunSpan]
+    progress: ExportProgress, spans: list[RunSpan]
 ) -> tuple[dict[str, dict[str, int]], dict[str, float]]:
     """Return tokens and cost by agent, with those of these runs."""
     tokens = {agent: Counter(counts) for agent, counts in progress.tokens.items()}
@@ -149,7 +149,7 @@ def _parent_run(store: Store, item: str) -> Run | None:
 
 def _key(run: Run) -> tuple[str, ...]:
     """Return what identifies a run, also after the store was restored and its id is used again."""
-    return ("run", str(run.id), repr(run.started))
+    return (f"run {run.id}", repr(run.started))
 
 
 def _hash(size: int, *words: str) -> int:
