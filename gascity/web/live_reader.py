@@ -1,9 +1,9 @@
 """Reads the store and the controller for the page, and notices changes of both.
 
-SQLite connections belong to one thread, and a read may wait for a writer, so one worker thread owns
-the connection and the event loop never blocks. With nothing to show, nothing is read: the kernel
-reports writes to the store. Every two seconds the version of the store and the lock of the
-controller are looked at, which takes microseconds and does not involve the controller.
+A connection to the store belongs to one thread, and a read may wait for a writer, so one worker
+thread owns the connection and the event loop never blocks. With nothing to show, nothing is read:
+the kernel reports writes to the store. Every two seconds the version of the store and the lock of
+the controller are looked at, which takes microseconds and does not involve the controller.
 """
 
 import asyncio
