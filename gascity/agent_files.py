@@ -16,15 +16,25 @@ def agent_file(
     prefix: str = "",
     kind: str = INTERACTIVE,
     own: bool = False,
+    words_of: Provider | None = None,
 ) -> AgentFile:
     """Return the file of an agent with this prompt, in the provider's format.
 
-    `own`: for the agent's own sessions, not for other agents or users.
+    `own`: for the agent's own sessions, not for other agents or users. `words_of`: the agent's own
+    provider, if the file may be for another one.
     """
     template = _template(provider.facts.agents.format or "")
     providers = provider_files()[0]
     return render_agent_file(
-        agent, prompt, provider, template, prefix=prefix, kind=kind, providers=providers, own=own
+        agent,
+        prompt,
+        provider,
+        template,
+        prefix=prefix,
+        kind=kind,
+        providers=providers,
+        own=own,
+        words_of=words_of,
     )
 
 

@@ -350,6 +350,7 @@ class ProviderTools(SettingsRecord):
     permission_mode: str | None = None
     only: Literal["headless", "interactive"] | None = None
     shell_pattern: str | None = None
+    prefix_pattern: str | None = None
     names: Mapping[str, str]
 
 

@@ -505,6 +505,7 @@ PROVIDER = table(
             "tools.only", _S, "Runs that accept these flags.", choices=("headless", "interactive")
         ),
         Field("tools.shell_pattern", _S, "How it names a shell command."),
+        Field("tools.prefix_pattern", _S, "How it also names commands by their first words."),
         Field("tools.names", Kind.STRING_MAP, "Its names of generic tools.", {}, Merge.OVERLAY),
         Field("conversation.file", _S, "Glob of the file in which it saves conversation {id}."),
         Field("conversation.home", _S, "Directory of that glob, below the home directory."),

@@ -80,15 +80,26 @@ def render_agent_file(
     kind: str = INTERACTIVE,
     providers: Collection[str] = (),
     own: bool = False,
+    words_of: Provider | None = None,
 ) -> AgentFile:
     """Return the file of an agent for a provider, which need not be the agent's own.
 
+    `words_of` is the agent's own provider: words of its grammar in `[tools]` are translated.
     `template` is the text for `provider.facts.agents.format`, see `gascity.agent_files`. The
     prompt is never changed; a final newline is added if it has none.
     """
     facts = provider.facts.agents
     name = agent_file_name(str(agent.name), prefix)
-    keys = agent_keys(agent, provider, name, prefix=prefix, kind=kind, providers=providers, own=own)
+    keys = agent_keys(
+        agent,
+        provider,
+        name,
+        prefix=prefix,
+        kind=kind,
+        providers=providers,
+        own=own,
+        words_of=words_of,
+    )
     values = dict(keys.values)
     if facts.format != "markdown":
         values[facts.body or "prompt"] = prompt
@@ -105,6 +116,7 @@ def agent_keys(
     kind: str = INTERACTIVE,
     providers: Collection[str] = (),
     own: bool = False,
+    words_of: Provider | None = None,
 ) -> AgentKeys:
     """Return the keys of an agent's file, without the prompt.
 
@@ -117,7 +129,7 @@ def agent_keys(
     skipped = _FOR_OTHERS if own else ()
     values = {key: fields.value(field) for field, key in facts.keys.items() if field not in skipped}
     values = {key: value for key, value in values.items() if value is not None}
-    tools = native_tools(provider, agent, kind, own=own)
+    tools = native_tools(provider, agent, kind, own=own, words_of=words_of)
     values |= tools.keys
     lost = [*fields.lost(), *tools.lost]
     reason = f"agent files of {fields.product} have no such key"

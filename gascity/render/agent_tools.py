@@ -12,6 +12,7 @@ from typing import NamedTuple
 from gascity.model.city import Agent
 from gascity.model.provider import Provider
 from gascity.render.flags import HEADLESS, allowed_tools, is_restricted
+from gascity.render.own_words import OwnWords, file_names
 from gascity.render.tool_words import (
     ALL,
     NEUTRAL,
@@ -50,21 +51,43 @@ class _Tool(NamedTuple):
     pattern: str = ""
 
 
-def native_tools(provider: Provider, agent: Agent, kind: str, *, own: bool = False) -> NativeTools:
+def native_tools(
+    provider: Provider,
+    agent: Agent,
+    kind: str,
+    *,
+    own: bool = False,
+    words_of: Provider | None = None,
+) -> NativeTools:
     """Return the tools of an agent for one kind of run. A headless run cannot ask, so it denies.
+
+    `words_of`: the agent's own provider, if it may be another one. Words in its grammar are
+    translated.
 
     `own`: the file of a session's own agent, whose command line also has the flags for tools. They
     limit the parts of a tool that a list cannot express.
     """
     if not is_restricted(agent):
         return NativeTools()
-    scope = _Scope(provider, agent, kind, ToolSyntax(provider, kind) if own else None)
+    flags = ToolSyntax(provider, kind) if own else None
+    scope = _Scope(provider, agent, kind, flags, _own_words(words_of, provider))
     style = provider.facts.agents.tools.style
     if not style:
         reason = f"agent files of {scope.product} cannot limit tools"
         return NativeTools({}, tuple(scope.all_lost(reason)))
     keys = scope.rules() if style == _RULES else scope.lists()
     return NativeTools(keys, tuple(sorted(dict.fromkeys(scope.lost), key=_position)))
+
+
+def _own_words(own: Provider | None, provider: Provider) -> OwnWords | None:
+    """Return the words of the agent's own provider, if a file of another one needs others."""
+    if own is None or own.name == provider.name or (own.family and own.family == provider.family):
+        return None
+    return OwnWords(own, same_names=_names(own) == _names(provider))
+
+
+def _names(provider: Provider) -> list[list[str]]:
+    return [file_names(provider, neutral) for neutral in NEUTRAL]
 
 
 def _position(lost: Lost) -> int:
@@ -75,10 +98,16 @@ class _Scope:
     """The words of one agent's `[tools]`, and what was lost while they were translated."""
 
     def __init__(
-        self, provider: Provider, agent: Agent, kind: str, flags: ToolSyntax | None
+        self,
+        provider: Provider,
+        agent: Agent,
+        kind: str,
+        flags: ToolSyntax | None,
+        own_words: OwnWords | None,
     ) -> None:
         tools = agent.settings.tools
         self.flags = flags
+        self.own_words = own_words
         self.provider = provider
         self.facts = provider.facts.agents.tools
         self.product = provider.facts.display_name or provider.name
@@ -156,7 +185,7 @@ class _Scope:
     ) -> None:
         """Report the words that limit only a part of a listed tool, which a list cannot say."""
         for word in words:
-            for tool in self._tools(word):
+            for tool in self._tools(key, word):
                 listed = any(_covers(name, tool.name) for name in names)
                 is_part = tool.name in parts or (tool.pattern and listed)
                 if is_part and not self._by_flags(word, "deny_flag"):
@@ -198,13 +227,28 @@ class _Scope:
         """Return the tools that words mean; words without a meaning are lost."""
         found: list[_Tool] = []
         for word in words:
-            tools = self._tools(word)
+            tools = self._tools(key, word)
             if not tools:
                 self.lose(key, [word], f"{self.product} has no such tool in agent files")
             found += tools
         return found
 
-    def _tools(self, word: str) -> list[_Tool]:
+    def _tools(self, key: str, word: str) -> list[_Tool]:
+        words = self.own_words.neutral(word) if self.own_words else [word]
+        if not words and self._keeps(key, word):
+            words = [word]
+        return [tool for each in words for tool in self._tools_of(each)]
+
+    def _keeps(self, key: str, word: str) -> bool:
+        """Return whether a word of another provider without a translation is written anyway.
+
+        A denial of an unknown tool grants nothing. A pattern is never kept: its meaning differs.
+        """
+        if self.own_words is None or _WITH_PATTERN.fullmatch(word):
+            return False
+        return key != "allow" or self.own_words.same_names or word in self._known()
+
+    def _tools_of(self, word: str) -> list[_Tool]:
         if parts := split_server_tool(word):
             return self._server_tools(*parts)
         if match := _WITH_PATTERN.fullmatch(word):
@@ -217,10 +261,10 @@ class _Scope:
         return [_Tool(word)] if self._is_own(word) else []
 
     def _named(self, neutral: str) -> list[str]:
-        names = self.facts.names.get(neutral, self.provider.facts.tools.names.get(neutral))
-        if isinstance(names, (list, tuple)):
-            return [str(name) for name in names]
-        return [str(names)] if names else []
+        return file_names(self.provider, neutral)
+
+    def _known(self) -> list[str]:
+        return [name for neutral in NEUTRAL for name in self._named(neutral)]
 
     def _server_tools(self, server: str, tool: str) -> list[_Tool]:
         flags = self.provider.facts.tools
@@ -236,8 +280,7 @@ class _Scope:
         # A rule may be for several tools: `docs_*` are those of one server.
         any_word = _ANY_PATTERN if self.facts.style == _RULES else _ANY_WORD
         pattern = self.provider.facts.tools.own_words or any_word
-        known = [name for neutral in NEUTRAL for name in self._named(neutral)]
-        return word in known or re.fullmatch(pattern, word, re.DOTALL) is not None
+        return word in self._known() or re.fullmatch(pattern, word, re.DOTALL) is not None
 
 
 class _Rules:

@@ -166,7 +166,8 @@ def _subagent(prompts: Prompts, provider: Provider, other: Agent) -> Subagent:
     prompt = prompts.without_live_values().for_files().of(other)
     if any(problem.is_error for problem in prompt.problems):
         return Subagent(other, left_out=(Lost("agent", "", "its prompt cannot be rendered"),))
-    file = agent_file(other, prompt.text, provider)
+    own = prompts.city.provider_of(other)
+    file = agent_file(other, prompt.text, provider, words_of=own)
     return Subagent(other, _path(provider, file), file.text, file.lost)
 
 

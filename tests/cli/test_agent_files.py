@@ -80,6 +80,16 @@ def test_subagents_are_written_next_to_their_caller(town: Town) -> None:
     assert "model: gpt" not in (home / "reviewer.md").read_text()
 
 
+def test_a_subagent_has_the_tools_of_its_own_provider_in_the_words_of_its_caller(
+    town: Town,
+) -> None:
+    town.agent("lead", 'provider = "copilot"\nnative_subagents = ["scout"]')
+    town.agent("scout", 'provider = "claude"\n[tools]\nallow = ["Read", "Grep"]')
+    town.fine("apply", "lead")
+    file = town.root / ".gc/work/lead/.github/agents/scout.agent.md"
+    assert "tools: ['read', 'search']\n" in file.read_text()
+
+
 def test_show_lists_subagents_and_what_their_files_leave_out(town: Town) -> None:
     team(town)
     done = town.run("agent", "show", "lead", "--json")

@@ -93,3 +93,16 @@ def test_an_export_is_imported_again_without_a_conflict(
     assert (new / "agents/clerk/prompt.md").read_text() == "You file.\n"
     assert (new / "mcp/docs.toml").exists()
     assert (new / "skills/stamp/SKILL.md").exists()
+
+
+def test_words_of_an_agents_own_provider_are_translated(
+    run: InProcess, town: Path, tmp_path: Path
+) -> None:
+    tools = '[tools]\nallow = ["Read", "Bash(git log:*)", "Glob"]\n'
+    build_tree(town, {"agents/clerk/agent.toml": f'provider = "claude"\n{tools}'})
+    ran = run("export", "--to", "../out", "--provider", "opencode", "--json", cwd=town)
+    text = (tmp_path / "out/.opencode/agents/clerk.md").read_text()
+    assert "read: allow" in text
+    assert "git log *" in text
+    lost = [loss for loss in ran.json["lost"] if loss["name"] == "clerk"]
+    assert [(loss["field"], loss["value"]) for loss in lost] == [("tools.allow", "Glob")]

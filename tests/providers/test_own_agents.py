@@ -46,9 +46,9 @@ def test_the_prompt_is_the_system_prompt_and_the_message_only_the_work(harbour: 
     assert (code, found.summary) == (0, ANSWER)
     asked = [seen for seen in harbour.model.seen if seen.get("tools")]
     requests = [seen for seen in asked if spaceless(FIRST) in spaceless(texts(seen))]
-    assert requests
+    # Qwen Code also passes the conversation to an agent of its own that notes what it learned.
+    assert any(spaceless(PROMPT.strip()) in system_text(request) for request in requests)
     for request in requests:
-        assert spaceless(PROMPT.strip()) in system_text(request)
         users = [m for m in request.get("messages", ()) if m["role"] == "user"]
         assert users
         assert spaceless(PROMPT.strip()) not in spaceless(str(users))

@@ -164,7 +164,8 @@ def _files(
         return
     provider = prompts.city.providers[format_name]
     for agent, text in agents:
-        yield provider_file(agent, text, provider, prefix)
+        own = prompts.city.provider_of(agent)
+        yield provider_file(agent, text, provider, prefix, words_of=own)
 
 
 def provider_file(
@@ -172,9 +173,14 @@ def provider_file(
     prompt: str,
     provider: Provider,
     prefix: str = "",
+    *,
+    words_of: Provider | None = None,
 ) -> ExportedFile:
-    """Return an agent as a file of a provider, with everything that the file does not carry."""
-    file = agent_file(agent, prompt, provider, prefix=prefix)
+    """Return an agent as a file of a provider, with everything that the file does not carry.
+
+    `words_of` is the agent's own provider, whose words for tools are translated.
+    """
+    file = agent_file(agent, prompt, provider, prefix=prefix, words_of=words_of)
     exported = exported_agent(agent, file.name, prompt)
     product = provider.facts.display_name or provider.name
     reason = f"agent files of {product} have no key for it"
