@@ -114,6 +114,7 @@ COPILOT = AgentKeys(
     },
     name_is_title=True,
 )
+CHAT_MODE = COPILOT._replace(suffix=".chatmode.md")  # the former name of an editor's agent
 CURSOR = AgentKeys(
     "cursor",
     ".md",
@@ -147,6 +148,7 @@ def read_copilot(tree: SourceTree) -> Imported:
     """Read a project's Copilot files: agents, skills and MCP servers."""
     findings = Findings(tree)
     add_agents(findings, COPILOT, ".github/agents/*.agent.md")
+    add_agents(findings, CHAT_MODE, ".github/chatmodes/*.chatmode.md")
     add_skills(findings, ".github/skills")
     read_servers(findings, ".github/mcp.json", "mcpServers")
     read_servers(findings, ".vscode/mcp.json", "servers")
