@@ -164,14 +164,14 @@ def _put_env(
     names: list[str] = []
     session = SESSION_VARIABLES if server.session and not passed else ()
     if session and not keys.env_names:
-        raise NotWritableError(NOT_POSSIBLE, "env", session[-1])
+        values |= {name: writer.session_variable(name) for name in session}
     for name, value in server.env.items():
         if keys.env_names and parts(value) == [EnvReference(name)]:
             names.append(name)
         else:
             values[name] = writer.text("env", value)
     writer.references += names
-    names += session
+    names += session if keys.env_names else ()
     entry |= {keys.env_names: names} if keys.env_names and names else {}
     entry |= {keys.env or "env": values} if values else {}
 
@@ -333,6 +333,12 @@ class _Writer:
     def can_refer(self, key: str) -> bool:
         """Return whether the provider expands references in a key."""
         return bool(self.syntax.reference) and key in self.syntax.keys
+
+    def session_variable(self, name: str) -> str:
+        """Return a reference to a variable that every session has, so nobody has to set it."""
+        if not self.can_refer("env"):
+            raise NotWritableError(NOT_POSSIBLE, "env", name)
+        return self.syntax.reference.replace("NAME", name)
 
     def text(self, key: str, value: str, *, shell: bool = False) -> str:
         """Return a value in the provider's syntax; with `shell`, as one word for a shell.

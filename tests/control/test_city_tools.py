@@ -248,6 +248,7 @@ def test_a_message_that_is_not_allowed_has_a_code(
     result = call(city, "agents_message", arguments)
     assert result["isError"] is True
     assert result["content"][0]["text"].startswith(code)
+    assert "structuredContent" not in result  # clients compare it with the output schema
     assert not [work for work in city.store.list_work() if work.agent != "lead"]
 
 

@@ -214,16 +214,17 @@ def _given_up(call: ToolCall, message: _Message) -> Mapping[str, object]:
     reason = call.request.cancel_reason
     store = call.server.open_store()
     try:
-        work = store.work(message.work)
-        if work is None or work.status in FINISHED:
-            pass
-        elif _CLIENT_TIMEOUT.search(reason) or reason == CLOSED:
-            answer_to = call.scope.agent or HUMAN
-            store.update_work(work.id, {"answer_to": answer_to}, time.time())
-        else:
-            _cancel(call, work, f"{_CANCELLED_REASON}: {reason}" if reason else _CANCELLED_REASON)
+        with store.transaction():  # it must not finish in between: its answer would not be mailed
+            work = store.work(message.work)
+            if work is None or work.status in FINISHED:
+                return message.answer("cancelled")
+            if _CLIENT_TIMEOUT.search(reason) or reason == CLOSED:
+                answer_to = call.scope.agent or HUMAN
+                store.update_work(work.id, {"answer_to": answer_to}, time.time())
+                return message.answer("cancelled")
     finally:
         store.close()
+    _cancel(call, work, f"{_CANCELLED_REASON}: {reason}" if reason else _CANCELLED_REASON)
     return message.answer("cancelled")
 
 

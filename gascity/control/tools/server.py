@@ -106,16 +106,15 @@ def _call(
 
 
 def _refusal(problems: Sequence[Problem]) -> Mapping[str, object]:
-    """Return the result of a call that failed, each problem with its code first."""
+    """Return the result of a call that failed, each problem with its code first.
+
+    It has no object, because clients reject one that does not have the tool's output schema.
+    """
     lines = [
         f"{problem.code}: {problem.message}" + (f" (hint: {problem.hint})" if problem.hint else "")
         for problem in problems
     ]
-    objects = [
-        {"code": problem.code, "message": problem.message, "hint": problem.hint}
-        for problem in problems
-    ]
-    return _result("\n".join(lines), {"problems": objects}, is_error=True)
+    return _result("\n".join(lines), None, is_error=True)
 
 
 def _run(
@@ -133,8 +132,9 @@ def _run(
 
 
 def _result(
-    text: str, value: Mapping[str, object], *, is_error: bool = False
+    text: str, value: Mapping[str, object] | None, *, is_error: bool = False
 ) -> Mapping[str, object]:
     """Return the result of a tool: for the model as text, for programs as an object."""
     content = [{"type": _TEXT, "text": text}]
-    return {"content": content, "structuredContent": value, "isError": is_error}
+    structured = {} if value is None else {"structuredContent": value}
+    return {"content": content, **structured, "isError": is_error}

@@ -85,6 +85,8 @@ def test_a_server_that_acts_for_the_session_gets_its_variables(
     names = ["CITY_ROOT", "CITY_SESSION_ID", "CITY_GENERATION", "CITY_SESSION_TOKEN"]
     assert entry(providers["codex"], city)["env_vars"] == names
     assert made(providers["codex"], city).references == ()  # every session has them
+    assert entry(providers["gemini"], city)["env"] == {name: f"${{{name}}}" for name in names}
+    assert made(providers["gemini"], city).references == ()
     assert entry(providers["claude"], city) == entry(
         providers["claude"], city._replace(session=False)
     )  # it passes its whole environment on
