@@ -119,7 +119,6 @@ class KillStorm:
         self.chance = random.Random(seed)
         self.kills: Counter[str] = Counter()
         self.clients: list[int] = []
-        self.started: list[int] = []
         self.slung = 0
 
     # The storm
@@ -137,10 +136,7 @@ class KillStorm:
             self._kill(self.chance.choice(KINDS))
 
     def _keep_busy(self) -> None:
-        if not controller_state(str(self.city.root)).running:
-            self.started = [pid for pid in self.started if not gone(pid)]
-            if not self.started:
-                self.started.append(self.city.forks("start", "--detached", log=self.log))
+        self.city.keep_controller(self.log)
         self.clients = [pid for pid in self.clients if not gone(pid)]
         try:
             waiting = self.city.store.work_counts()["open"]

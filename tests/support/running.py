@@ -18,7 +18,7 @@ from gascity.sockets import socket_directory
 from gascity.store import open_store
 from gascity.store.port import Store
 from tests.support.command import Ran
-from tests.support.forkserver import ForkServer
+from tests.support.forkserver import ForkServer, gone
 from tests.support.trees import build_tree
 
 POOL = '[[patches.agent]]\nname = "shell"\nmax_active_sessions = {}\n'
@@ -32,6 +32,7 @@ class RunningCity:
         self.forks = ForkServer(root)
         self.run = self.forks.run
         self._store: Store | None = None
+        self._started: list[int] = []
 
     def write(self, files: Mapping[str, str | bytes]) -> None:
         build_tree(self.root, {"city.toml": "", **files})
@@ -54,6 +55,14 @@ class RunningCity:
         log.parent.mkdir(parents=True, exist_ok=True)
         self.forks.controller(log)
         self.until(lambda: send_request(str(self.root), {"op": "ping"}))
+
+    def keep_controller(self, log: Path) -> None:
+        """Start a controller with `city start`, unless one runs or is being started."""
+        if controller_state(str(self.root)).running:
+            return
+        self._started = [pid for pid in self._started if not gone(pid)]
+        if not self._started:
+            self._started.append(self.forks("start", "--detached", log=log))
 
     def stop(self) -> Ran:
         return self.run("stop")
