@@ -20,6 +20,8 @@ COLUMNS = (
     "denied",
     "allowed",
     "gateway",
+    "message",
+    "refused",
     "cut",
     "typed",
     "dialog",
