@@ -229,9 +229,14 @@ class _Scope:
         for word in words:
             tools = self._tools(key, word)
             if not tools:
-                self.lose(key, [word], f"{self.product} has no such tool in agent files")
+                self.lose(key, [word], self._why_unknown(word))
             found += tools
         return found
+
+    def _why_unknown(self, word: str) -> str:
+        if self.own_words and not self.own_words.neutral(word):
+            return f"a word of {self.own_words.product} without an exact counterpart"
+        return f"{self.product} has no such tool in agent files"
 
     def _tools(self, key: str, word: str) -> list[_Tool]:
         words = self.own_words.neutral(word) if self.own_words else [word]

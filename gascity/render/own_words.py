@@ -22,6 +22,7 @@ class OwnWords:
         """`same_names`: the file's provider has the same names for the neutral tools."""
         self.same_names = same_names
         self.facts = provider.facts.tools
+        self.product = provider.facts.display_name or provider.name
         self._neutral = _neutral_by_name(provider)
 
     def neutral(self, word: str) -> list[str]:

@@ -106,3 +106,4 @@ def test_words_of_an_agents_own_provider_are_translated(
     assert "git log *" in text
     lost = [loss for loss in ran.json["lost"] if loss["name"] == "clerk"]
     assert [(loss["field"], loss["value"]) for loss in lost] == [("tools.allow", "Glob")]
+    assert lost[0]["reason"] == "a word of Claude Code without an exact counterpart"
