@@ -35,7 +35,7 @@ from gascity.control.live_state import CONTROLLER, LiveState
 from gascity.control.observe import Observer, depends_on_items
 from gascity.control.run_config import AgentRunConfig
 from gascity.control.start import SessionStarter
-from gascity.model.work import LIVE, MANUAL, Work
+from gascity.model.work import LIVE, MANUAL, Session, Work
 from gascity.store.port import StoreError
 
 _PASSES = 20  # passes of one round; more means that two decisions alternate
@@ -132,7 +132,7 @@ class Scheduler:
             ranked = ((self._urgency(agent) if many else _LEAST, agent) for agent in agents)
             for _, agent in sorted(ranked):
                 self._reconcile_guarded(agent)
-            if live.sessions.slot_freed:
+            if live.sessions.slot_freed or (self._waiting and self._has_spare()):
                 live.sessions.slot_freed = False
                 self._serve_waiting()
         if live.dirty:
@@ -153,12 +153,25 @@ class Scheduler:
                 self.live.mark_dirty(agent)
 
     def _serve_waiting(self) -> None:
-        """Reconcile the agents that wait for room under a cap, most urgent first."""
+        """Reconcile the agents that wait for room under a cap, most urgent first.
+
+        If the city is full, an agent first makes room by stopping an idle session of another one.
+        """
         limit = self.live.run_config.city.workspace.max_active_sessions
+        counts = self.live.sessions.live_counts
         for agent in sorted(self._waiting, key=self._waiting.__getitem__):
-            if 0 <= limit <= self.live.sessions.live_counts["city"]:
-                break
+            if 0 <= limit <= counts["city"]:
+                self._reconcile_guarded(agent)
+                if limit <= counts["city"]:
+                    break
             self._reconcile_guarded(agent)
+
+    def _has_spare(self) -> bool:
+        """Return whether an idle session may be stopped to make room; see `_make_room`."""
+        return any(self._is_spare(session) for session in self.live.sessions)
+
+    def _is_spare(self, session: Session) -> bool:
+        return session.origin == MANUAL and is_spare(session, self.live.now)
 
     def _urgency(self, agent: str) -> tuple[int, float]:
         try:
@@ -293,9 +306,7 @@ class Scheduler:
         spare = [
             session
             for session in live.sessions
-            if session.origin == MANUAL
-            and is_spare(session, live.now)
-            and full.issubset(caps_of(session))
+            if self._is_spare(session) and full.issubset(caps_of(session))
         ]
         if full and spare:
             session = min(spare, key=lambda session: session.idle_since or 0.0)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gascity.model.work import DONE, FAILED, IDLE, STOPPED
+from gascity.model.work import CLAIMED, DONE, FAILED, IDLE, STOPPED
 from tests.support.git import repository
 from tests.support.running import POOL, RunningCity
 
@@ -59,6 +59,24 @@ def test_an_idle_session_makes_room_for_another_agent(town: RunningCity) -> None
     ended = town.store.session(first.session)
     assert ended is not None
     assert ended.reason == f"made room for {other}"
+
+
+def test_sessions_that_become_idle_make_room_for_agents_that_wait(town: RunningCity) -> None:
+    """Nothing else happens to the agents that wait."""
+    hands = {
+        f"agents/{name}/{file}": text
+        for name in ("first", "second")
+        for file, text in (("agent.toml", 'provider = "shell"\n'), ("prompt.md", "Do it.\n"))
+    }
+    town.write({"city.toml": "[workspace]\nmax_active_sessions = 2\n", **hands})
+    town.start()
+    wait = f"while [ ! -e {town.root}/go ]; do sleep 0.02; done"
+    running = [town.sling(wait, session="create") for _ in range(2)]
+    town.until(lambda: all(town.work(id).status == CLAIMED for id in running))
+    waiting = [town.sling("true", agent=name) for name in ("first", "second")]
+    town.until(lambda: "city-cap" in town.store.get_note("blocked second"))
+    (town.root / "go").touch()
+    assert [work.status for work in town.settled(*running, *waiting)] == [DONE] * 4
 
 
 def test_a_headless_run_that_acknowledges_a_drain_decides_about_its_item(
