@@ -97,11 +97,13 @@ SPECIAL: dict[str, list[list[str]]] = {
     "skill show": [["tides"], ["tides", "--text"]],
     "sling": [["mayor", EVIL, "--no-start"], [EVIL, "x", "--no-start"]],
     "status": [[], ["--json"], ["--watch", "--until-idle"]],
+    "telemetry": [["--once", "--endpoint", f"http://127.0.0.1:9/{EVIL}"]],
     "undo": [["mayor"]],
+    "web": [["--host", EVIL]],
     "why": [["w-1"], ["mayor-1"], ["mayor"], [EVIL]],
 }
 # Not run: they replace this process by another program, wait for one, or start a controller.
-SKIPPED = {"session attach", "start", "restart", "migrate"}
+SKIPPED = {"mcp serve", "session attach", "start", "restart", "migrate"}
 
 
 def commands(group: click.Group, prefix: str = "") -> Iterator[tuple[str, click.Command]]:
