@@ -62,7 +62,7 @@ printf '%s\n' "${COMPREPLY[@]}"
     ("words", "offered"),
     [
         pytest.param(("city", "ag"), ["agent"], id="command"),
-        pytest.param(("city", "agent", "ex"), ["explain"], id="subcommand"),
+        pytest.param(("city", "agent", "ex"), ["explain", "export"], id="subcommand"),
         pytest.param(("city", "agent", "show", "ma"), ["mayor"], id="agent"),
         pytest.param(("city", "agent", "show", "dock/"), ["dock/crew.pilot"], id="agent-of-a-rig"),
         pytest.param(("city", "agent", "emit", "c"), ["clerk", "claude"], id="several-agents"),
