@@ -77,7 +77,7 @@ def _ignored_here(city: City, agent: Agent) -> Iterator[Problem]:
             agent, "tools.exposure", f"provider `{provider.name}` does not support skills"
         )
     yield from ignored_wake_mode(provider, agent)
-    if settings.reflection and provider.headless and settings.session != "tmux":
+    if settings.reflection and provider.headless and settings.session in (None, "", "acp"):
         yield from _ignored_reflection(provider, agent)
     yield from _saved_options(provider, agent)
     if _OF_AGENT_FILES & {key for layer in agent.layers for key in layer.values}:

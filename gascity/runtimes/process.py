@@ -260,7 +260,7 @@ class ProcessRuntime:
             with contextlib.suppress(ChildProcessError):  # the child of another process
                 pid, status = os.waitpid(handle.pid, os.WNOHANG)
                 key = (handle.pid, handle.ticks)
-                if pid and key in self._children:
+                if pid and key in self._children and handle not in self._exiting:
                     self._exit_codes[key] = os.waitstatus_to_exitcode(status)
             return False
         return process is not None

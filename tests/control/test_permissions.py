@@ -231,7 +231,7 @@ def test_a_session_cannot_use_the_socket_as_a_user(city: RunningCity) -> None:
     )
     clear = "env -i GASCITY_PORTABLE=$GASCITY_PORTABLE"  # no session could change the system
     output = said(city, f"{clear} {sys.executable} -c {shlex.quote(source)}")
-    assert output.count("belongs to a session") == 5, output
+    assert output.count("'code': 'not-your-session'") == 5, output
     assert send_request(str(city.root), {"op": "ping"}) is not None
 
 
