@@ -12,6 +12,8 @@ import pytest
 from gascity.control.client import send_request
 from tests.support.running import RunningCity
 
+pytestmark = pytest.mark.linux  # the client needs an event loop, which uses epoll here
+
 SHELL = 'provider = "shell"\nmax_active_sessions = 3\n'
 
 
