@@ -148,7 +148,7 @@ def _opened(
 ) -> Iterator[tuple[City, str]]:
     """Open the city of a revision in a temporary directory, which is removed at the end.
 
-    The directory, which is returned too, stands for the repository.
+    The second value is that directory, the top of the repository's copy.
     """
     from shutil import copy2, copytree
     from tempfile import TemporaryDirectory

@@ -24,8 +24,8 @@ class ForeignCityError(PermissionError):
 def find_root(start: str, environ: Mapping[str, str], chosen: str | None = None) -> str | None:
     """Return the root of the city: the chosen one, CITY_ROOT, the nearest above, or a rig's.
 
-    The copy of a city.toml in a worktree that a city created stands for that city, and the user may
-    have selected another city for a rig that has its own (`city rig add --select`). Raises
+    A copy of city.toml in a worktree that a city created means that city, and the user may have
+    selected another city for a rig that has its own (`city rig add --select`). Raises
     ForeignCityError if the nearest one above belongs to neither the caller nor root. A city that is
     named, or that the user registered for a rig, may belong to anyone.
     """

@@ -203,7 +203,7 @@ class RpcConnection:
         self._finish()
 
     def _receive(self, line: bytes | None) -> None:
-        """Handle one line; None stands for one that was too large."""
+        """Handle one line; None: the line was too large."""
         if line is None:
             message = f"the message is larger than {self._max_bytes:,} bytes"
             self._send_error(None, RpcError(INVALID_REQUEST, message))

@@ -65,7 +65,7 @@ def find_revision(root: str, name: str, environ: Mapping[str, str]) -> Revision:
 
 
 def write_revision(revision: Revision, into: str) -> str:
-    """Write the city's files below `into`, which stands for the repository; return its root."""
+    """Write the city's files below `into`, the top of a copy of its repository; return its root."""
     files = _Files(revision)
     root = os.path.join(into, revision.prefix) if revision.prefix else into
     os.makedirs(root, exist_ok=True)

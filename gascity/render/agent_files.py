@@ -233,7 +233,7 @@ class _Fields:
     def _permission_mode(self) -> str | None:
         """Return the mode as the provider's own flag spells it.
 
-        A file never turns all checks off: whoever runs the agent decides that.
+        A file never turns all checks off: the user who runs the agent decides that.
         """
         mode, option = self._written(_MODE), self.provider.options.get(_MODE)
         if option is None or mode == UNRESTRICTED:

@@ -110,7 +110,7 @@ def _with_port(name: str, port: int) -> str:
 
 
 def refusal(method: str, headers: Mapping[str, str], server: ServerName) -> str:
-    """Return why a request is refused whoever sends it; "" if it is not."""
+    """Return why a request is refused for every visitor; "" if it is not."""
     host = headers.get("host", "").lower()
     if not _is_ours(host, server):
         return "the Host header does not name this server"

@@ -27,7 +27,7 @@ _AGAIN = (0.0, 0.01, 0.03, 0.1, 0.3)
 
 
 class LiveReader:
-    """The store of one city in a thread of its own, and whoever waits for changes."""
+    """Reads the store of one city in its own thread, and wakes the pages that wait for changes."""
 
     def __init__(self, context: CommandContext) -> None:
         self.root = context.root

@@ -449,7 +449,7 @@ def _fixed(pattern: str) -> str:
 
 
 def _file_name(path: str, pattern: str) -> str:
-    """Return an agent's name: the part of its path that the last wildcard of a glob stands for."""
+    """Return an agent's name: the part of its path that the last wildcard matches."""
     folder, _, file = path.rpartition("/")
     last = pattern.rpartition("/")[2]
     return file.removesuffix(last.partition("*")[2]) if "*" in last else os.path.basename(folder)

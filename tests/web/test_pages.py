@@ -28,11 +28,11 @@ def run_of(store: Store, work: str, **fields: object) -> Run:
 def test_the_first_page_shows_failed_work_sessions_queue_and_events(
     browser: Browser, store: Store
 ) -> None:
-    failed, queued = sling(store, "Mend the crane"), sling(store, "Paint the gate")
+    failed, queued = sling(store, "Repair the crane"), sling(store, "Paint the gate")
     store.finish(failed.id, FAILED, None, time.time(), token=None, reason="no paint")
     session(store)
     page = browser.get("/").text
-    assert page.index("Mend the crane") < page.index("mayor-1") < page.index("Paint the gate")
+    assert page.index("Repair the crane") < page.index("mayor-1") < page.index("Paint the gate")
     assert "no paint" in page
     assert "work.created" in page
     assert f"/work/{queued.id}" in page

@@ -307,7 +307,7 @@ SERVER = 'name = "city"\ndescription = "x"\ncommand = "city"\n'
 
 
 @pytest.mark.parametrize(
-    ("files", "told"),
+    ("files", "named"),
     [
         ({}, False),
         ({"mcp/city.toml": SERVER}, True),
@@ -319,7 +319,7 @@ SERVER = 'name = "city"\ndescription = "x"\ncommand = "city"\n'
     ],
 )
 def test_the_tool_for_messages_is_named_where_the_agent_has_it(
-    city: CityBuilder, files: dict[str, str], told: bool
+    city: CityBuilder, files: dict[str, str], named: bool
 ) -> None:
     opened = city(
         {
@@ -329,7 +329,7 @@ def test_the_tool_for_messages_is_named_where_the_agent_has_it(
         }
     )
     text = rendered(opened, "a").text
-    assert ("agents_message" in text) is told
+    assert ("agents_message" in text) is named
     assert 'city sling AGENT "TEXT" --wait' in text
 
 
