@@ -92,9 +92,6 @@ def make_run_spec(
     if wrong:
         raise CityError(*wrong)
     files = {place(name): text for name, text in invocation.files.items()}
-    stdin = place("stdin") if invocation.stdin else ""
-    if stdin:
-        files[stdin] = invocation.stdin
     for path, text in files.items():
         _hand(path, text)
     env.update(invocation.env)
@@ -109,7 +106,7 @@ def make_run_spec(
         env=env,
         log=paths.run_log(root, session.id, session.generation),
         exit_file=paths.exit_file(root, session.id, session.generation),
-        stdin=stdin,
+        stdin=invocation.stdin,
         before=tuple(map(expand, config.agent.settings.pre_start)),
         setup=_setup(config, expand, env),
         own_directory=works_alone(root, config, prepared.workdir),

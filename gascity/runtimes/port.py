@@ -35,7 +35,7 @@ class RunSpec(NamedTuple):
     env: Mapping[str, str]
     log: str  # output is appended; mode 0600
     exit_file: str
-    stdin: str = ""  # a file; empty: no input
+    stdin: str = ""  # the text on standard input
     before: tuple[str, ...] = ()  # shell commands that must succeed before the command starts
     setup: tuple[str, ...] = ()  # shell commands whose failure is only logged
     own_directory: bool = False  # nothing but this run works in `cwd`
