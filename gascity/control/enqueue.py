@@ -358,9 +358,7 @@ def _delegated(
     caller: Caller,
 ) -> int:
     """Return the depth of work that a session slings; CityError if it may not."""
-    mine = run_config.agent(caller.agent)
-    if mine is None:
-        raise _refuse("unknown-agent", f"agent `{caller.agent}` no longer exists")
+    mine = run_config.agent_of_caller(caller.agent)
     _check_filter(mine, config)
     parent = store.work(caller.work) if caller.work else None
     depth = parent.depth + 1 if parent else 1
@@ -406,7 +404,13 @@ def _check_cycle(
 
 
 def _hidden_from(caller: Caller | None, config: AgentRunConfig) -> bool:
-    return caller is not None and config.agent.settings.hidden and config.name != caller.agent
+    """Return whether an agent does not exist for a session.
+
+    An agent without a valid definition may be hidden.
+    """
+    if caller is None or config.name == caller.agent:
+        return False
+    return config.agent.settings.hidden or config.agent.broken
 
 
 def check_mode(agent: Agent, caller: Caller | None, anyway: bool) -> None:

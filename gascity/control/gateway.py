@@ -79,7 +79,7 @@ def _pairs(value: Sequence[Sequence[str]]) -> tuple[tuple[str, str], ...]:
 
 
 def session_spec(
-    config: "AgentRunConfig | None",
+    config: "AgentRunConfig",
     store: "Store",
     caller: "Caller",
     name: str,
@@ -91,8 +91,6 @@ def session_spec(
     """
     from gascity.render.tool_scope import tool_rules
 
-    if config is None:
-        raise CityError(Problem("unknown-agent", f"agent `{caller.agent}` no longer exists"))
     agent = config.agent
     server = find_server(config.preparer.servers(agent), agent, name)
     session = store.session(caller.session)
@@ -206,7 +204,7 @@ def session_server(server: "CityServer", name: str) -> GatewaySpec:
         try:
             caller = server.identify(store)
             assert caller is not None
-            config = server.load().agent(caller.agent)
+            config = server.load().agent_of_caller(caller.agent)
             return session_spec(config, store, caller, name, server.environ)
         finally:
             store.close()

@@ -256,7 +256,9 @@ class Access:
             return False
         mine = self.agent(self.caller.agent)
         return self.unlimited or (
-            mine is not None and allowed(_names(name), mine.settings.agents_filter)
+            mine is not None
+            and not mine.broken  # its filter may be missing
+            and allowed(_names(name), mine.settings.agents_filter)
         )
 
     def check_agent(self, name: str, *, typed: bool = True) -> None:
@@ -269,7 +271,11 @@ class Access:
             return
         mine = self.agent(self.caller.agent)
         script = typed and self._runs_scripts(name)
-        if mine is None or not may_sling(_names(name), mine.settings.agents_filter, script=script):
+        if (
+            mine is None
+            or mine.broken
+            or not may_sling(_names(name), mine.settings.agents_filter, script=script)
+        ):
             raise self.refused(
                 f"`[agents_filter]` of `{self.caller.agent}` does not allow `{name}`"
             )

@@ -117,6 +117,20 @@ class RunConfig:
                 self._agents[name] = self._unconfigured(name) if agent is None else None
         return self._agents[name]
 
+    def agent_of_caller(self, name: str) -> AgentRunConfig:
+        """Return the agent of a calling session; CityError if its rules are not known.
+
+        A file that cannot be read restricts nothing, so an agent without a valid definition may do
+        nothing.
+        """
+        config = self.agent(name)
+        if config is None:
+            raise CityError(Problem("unknown-agent", f"agent `{name}` no longer exists"))
+        if config.agent.broken:
+            message = f"the definition of `{name}` is invalid, so it is not known what it may do"
+            raise CityError(Problem("broken-agent", message, None, "fix its errors: `city check`"))
+        return config
+
     def _find(self, name: str) -> Agent | None:
         try:
             return find_agent(self.city, name)

@@ -383,7 +383,7 @@ class RequestHandlers:
             return self._gateway(run_config, str(request["server"]), caller)
         if request["op"] == "agents":
             return agents_object(run_config, self.controller.store, caller)
-        return scope_object(run_config.city, self.controller.store, caller)
+        return scope_object(run_config, self.controller.store, caller)
 
     def _gateway(
         self, run_config: RunConfig, name: str, caller: Caller | None
@@ -393,7 +393,7 @@ class RequestHandlers:
 
         if caller is None:
             raise not_your_session("only a session has servers behind the gateway")
-        live, config = self.controller.live, run_config.agent(caller.agent)
+        live, config = self.controller.live, run_config.agent_of_caller(caller.agent)
         environ = live.environments.of(caller.work)
         return session_spec(config, live.store, caller, name, environ).as_object()
 

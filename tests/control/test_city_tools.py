@@ -24,6 +24,8 @@ allow = ["ally", "lead"]
     "agents/ghost/agent.toml": f"hidden = true\n{SHELL}",
 }
 
+DENIES = f'description = "Leads."\n{SHELL}[tools]\ndeny = ["city/agents_*"]\n'
+
 
 @pytest.fixture
 def city(town: RunningCity) -> RunningCity:
@@ -126,7 +128,7 @@ def test_outside_a_session_every_call_is_refused(city: RunningCity) -> None:
 
 
 def test_a_denied_tool_is_neither_listed_nor_run(city: RunningCity) -> None:
-    city.write({**FILES, "agents/lead/agent.toml": f'{SHELL}[tools]\ndeny = ["city/agents_*"]\n'})
+    city.write({**FILES, "agents/lead/agent.toml": DENIES})
     result = call(city, "agents_list")
     text = result["content"][0]["text"]
     assert text.startswith("tool-not-allowed: agent `lead` may not call `city/agents_list`")
@@ -140,6 +142,28 @@ def test_a_denied_tool_is_neither_listed_nor_run(city: RunningCity) -> None:
     city.until(lambda: '"id":1' in city.log(id))
     listed = json.loads(city.log(id).splitlines()[0])["result"]["tools"]
     assert [tool for tool in listed if tool["name"].startswith("agents_")] == []
+
+
+def test_a_file_that_becomes_invalid_does_not_lift_the_rules(city: RunningCity) -> None:
+    city.write({"agents/lead/agent.toml": DENIES})
+    assert call(city, "agents_list")["content"][0]["text"].startswith("tool-not-allowed")
+    city.write({"agents/lead/agent.toml": DENIES.replace("[tools]", "[tools")})
+    assert call(city, "agents_list")["content"][0]["text"].startswith("tool-not-allowed")
+
+
+def test_without_a_valid_definition_every_call_is_refused(city: RunningCity) -> None:
+    """No controller runs that remembers the last valid one."""
+    go = city.root / "go"
+    waiting = f"while ! test -e {go}; do sleep 0.01; done;"
+    calls = messages(("agents_list", {}), ("agents_message", {"agentId": "ally", "content": "x"}))
+    serve = f"printf %s {shlex.quote(calls)} | {sys.executable} -m gascity mcp serve"
+    id = city.sling(f"{waiting} {serve}", "lead")
+    city.running(id)
+    assert city.run("stop", "--keep-sessions").code == 0
+    city.write({"agents/lead/agent.toml": DENIES.replace("[tools]", "[tools")})
+    go.touch()
+    city.until(lambda: city.log(id).count("\n") == 3)
+    assert city.log(id).count("broken-agent: the definition of `lead` is invalid") == 2
 
 
 # Messages

@@ -1,6 +1,8 @@
 """The tool `hud_read`, called from inside a real run."""
 
-from tests.control.test_city_tools import FILES, call
+import pytest
+
+from tests.control.test_city_tools import FILES, SHELL, call
 from tests.support.running import RunningCity
 
 SECTIONS = {
@@ -24,3 +26,23 @@ def test_a_session_reads_its_own_sections_also_those_on_demand(town: RunningCity
     wrong = call(town, "hud_read", {"section": "rulez"})
     assert wrong["isError"] is True
     assert wrong["content"][0]["text"].startswith("unknown-section: `lead` has no HUD section")
+
+
+@pytest.mark.parametrize(
+    ("rules", "reason"),
+    [
+        ('[tools]\ndeny = ["city/hud_*"]\n', "`tools.deny` has `city/hud_*`"),
+        ('[tools]\nallow = ["city/agents_*"]\n', "`tools.allow` does not have it"),
+        ('[capabilities]\ndeny = ["hud.*"]\n', "`capabilities.deny` has `hud.*`"),
+    ],
+)
+def test_an_agent_whose_rules_deny_its_hud_is_refused(
+    town: RunningCity, rules: str, reason: str
+) -> None:
+    lead = f'description = "Leads."\n{SHELL}{rules}'
+    town.write({**FILES, **SECTIONS, "agents/lead/agent.toml": lead})
+    town.start()
+    refused = call(town, "hud_read")
+    assert refused["isError"] is True
+    text = refused["content"][0]["text"]
+    assert text == f"tool-not-allowed: agent `lead` may not call `city/hud_read`: {reason}"

@@ -127,12 +127,19 @@ class RunningCity:
     def picture(self) -> str:
         """Return the state to print when a test fails."""
         with contextlib.suppress(Exception):
-            works = [(w.id, w.status, w.attempts, w.reason) for w in self.store.list_work()]
+            works = [
+                (w.id, w.status, w.attempts, w.reason, self._decision(w.id))
+                for w in self.store.list_work()
+            ]
             sessions = [(s.alias, s.state, s.reason, s.work) for s in self.store.sessions()]
             log = self.root / ".gc/logs/controller.log"
             said = log.read_text()[-2000:] if log.exists() else ""
             return f"\nwork {works}\nsessions {sessions}\ncontroller: {said}"
         return "(no picture)"
+
+    def _decision(self, id: str) -> str:
+        """Return the latest decision about an item: why it waits, for example."""
+        return "".join(each.reason for each in self.store.decisions([id], 1))
 
     def leftovers(self) -> list[int]:
         """Return processes of the city's sessions, whichever process started them."""

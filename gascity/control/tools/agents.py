@@ -39,14 +39,14 @@ def _visible(run_config: "RunConfig", caller: Caller | None) -> "Iterator[Agent]
     from gascity.render.variables import is_available
 
     city = run_config.city
-    mine = run_config.agent(caller.agent) if caller is not None else None
+    mine = run_config.agent_of_caller(caller.agent) if caller is not None else None
     for agent in city.agents:
         if mine is not None:
             visible = is_available(city, mine.agent, agent)
         else:
             settings = agent.settings
             hidden = settings.hidden or settings.suspended or settings.mode == "subagent"
-            visible = caller is None and not agent.broken and not hidden
+            visible = not agent.broken and not hidden
         if visible:
             yield agent
 

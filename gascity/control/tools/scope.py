@@ -92,7 +92,7 @@ class CityServer(NamedTuple):
             if reply is None:
                 store = self.open_store()
                 try:
-                    reply = scope_object(self.load().city, store, self.identify(store))
+                    reply = scope_object(self.load(), store, self.identify(store))
                 finally:
                     store.close()
         except CityError as error:
@@ -118,20 +118,17 @@ def _scope(reply: Mapping[str, Any]) -> CallerScope:
     return CallerScope(reply["agent"], reply["session"], reply["work"], reply["refused"])
 
 
-def scope_object(city: "City", store: "Store", caller: Caller | None) -> dict[str, Any]:
+def scope_object(
+    run_config: "RunConfig", store: "Store", caller: Caller | None
+) -> dict[str, Any]:
     """Return the caller and the tools that its agent's settings refuse it, as JSON values."""
-    from gascity.pipeline import find_agent
-
     if caller is None:
         return CallerScope()._asdict()
-    agent = find_agent(city, caller.agent)
-    if agent is None or str(agent.name) != caller.agent:
-        raise CityError(Problem("unknown-agent", f"agent `{caller.agent}` no longer exists"))
+    config = run_config.agent_of_caller(caller.agent)
     session = store.session(caller.session)
     can_ask = session is not None and session.interactive
-    return CallerScope(
-        caller.agent, caller.session, caller.work, refused_tools(city, agent, can_ask)
-    )._asdict()
+    refused = refused_tools(config.city, config.agent, can_ask)
+    return CallerScope(caller.agent, caller.session, caller.work, refused)._asdict()
 
 
 def refused_tools(city: "City", agent: "Agent", can_ask: bool) -> dict[str, str]:
