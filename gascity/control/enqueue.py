@@ -92,11 +92,13 @@ class SlingResult(NamedTuple):
     warnings: tuple[Problem, ...] = ()
     session: Session | None = None  # that the item is reserved for
     created: bool = False  # the session was created for it
+    output: str = ""  # format of its run's output; empty in a terminal
 
     def as_message(self) -> dict[str, object]:
         """Return the reply to a request of the tool `agents_message`, with the session's name."""
         name = (self.session.name or self.session.alias) if self.session else ""
-        return {**self.as_object(), "session_name": name, "created": self.created}
+        more = {"session_name": name, "created": self.created, "output": self.output}
+        return {**self.as_object(), **more}
 
     def as_object(self, more: Sequence[Mapping[str, str]] = ()) -> dict[str, object]:
         """Return the reply to a request; `more` are further reasons why it is blocked."""
@@ -168,7 +170,14 @@ def sling(
         _warnings(config),
         session,
         created,
+        _output_format(config),
     )
+
+
+def _output_format(config: AgentRunConfig) -> str:
+    if config.provider is None or config.pool.interactive:
+        return ""
+    return config.provider.facts.headless.output
 
 
 def _answer_to(request: SlingRequest) -> str:

@@ -70,7 +70,7 @@ def parse(
     it: its group `seconds` is the duration, `until` the end, in epoch seconds like `now`.
     """
     parser = _Parser(format)
-    for line in _lines(chunks):
+    for line in read_lines(chunks):
         parser.add_line(line)
     parser.finish()
     if exit_code == 0 and not parser.failed and (reason := parser.bad_ending()):
@@ -103,7 +103,7 @@ def readable(format: str, lines: Iterable[bytes]) -> Iterator[bytes]:
     rules = () if output_format.whole else output_format.rules
     last, open_line = "", False  # the last text, and whether it may continue
     for line in lines:
-        value = _object(line) if rules else None
+        value = parse_object(line) if rules else None
         texts = [("", "")] if value is None else list(_texts(rules, value))
         if open_line and any(key != "piece" for key, _ in texts):
             open_line = False
@@ -125,8 +125,8 @@ def readable(format: str, lines: Iterable[bytes]) -> Iterator[bytes]:
 
 def _texts(rules: Iterable[OutputRule], message: Mapping[str, object]) -> Iterator[tuple[str, str]]:
     for rule in rules:
-        for key, path in rule.take.items() if _matches(rule, message) else ():
-            text = _text(_at(message, path)) if key in _SHOWN else ""
+        for key, path in rule.take.items() if matches(rule.when, message) else ():
+            text = _text(value_at(message, path)) if key in _SHOWN else ""
             if key == "fresh" or text:
                 yield key, text
 
@@ -182,7 +182,7 @@ class _Parser:
         if line is None:
             self.skipped = True
             return
-        message = _object(line) if self.rules else None
+        message = parse_object(line) if self.rules else None
         if message is not None:
             self.add_message(message)
             return
@@ -200,16 +200,16 @@ class _Parser:
             self.whole += line + b"\n"
 
     def finish(self) -> None:
-        message = _object(bytes(self.whole)) if self.whole else None
+        message = parse_object(bytes(self.whole)) if self.whole else None
         if message is not None:
             self.plain.clear()
             self.add_message(message)
 
     def add_message(self, message: Mapping[str, object]) -> None:
         for rule in self.rules:
-            if _matches(rule, message):
+            if matches(rule.when, message):
                 for key, path in rule.take.items():
-                    value = _at(message, path)
+                    value = value_at(message, path)
                     if value is not None:
                         self.started = True
                         self.put(key, value)
@@ -295,7 +295,7 @@ def _number(value: object) -> float:
     return number if abs(number) < 1e15 else 0.0  # rejects infinity and NaN too
 
 
-def _lines(chunks: Iterable[bytes]) -> Iterator[bytes | None]:
+def read_lines(chunks: Iterable[bytes]) -> Iterator[bytes | None]:
     """Yield lines up to the size limit, and None for longer ones.
 
     A part that was cut out of a log reads as zero bytes, and ends a line.
@@ -319,7 +319,7 @@ def _lines(chunks: Iterable[bytes]) -> Iterator[bytes | None]:
         yield rest
 
 
-def _object(line: bytes) -> Mapping[str, object] | None:
+def parse_object(line: bytes) -> Mapping[str, object] | None:
     """Return the JSON object in a line, also after text that another stream wrote before it."""
     start = line.find(b"{")
     if start < 0 or not line.rstrip().endswith(b"}"):
@@ -331,15 +331,17 @@ def _object(line: bytes) -> Mapping[str, object] | None:
     return value if isinstance(value, dict) else None
 
 
-def _matches(rule: OutputRule, message: Mapping[str, object]) -> bool:
-    for path, expected in rule.when.items():
-        value, prefix = _at(message, path), expected.removesuffix("*")
-        if value != expected and (prefix == expected or not _text(value).startswith(prefix)):
+def matches(when: Mapping[str, str], message: object) -> bool:
+    """Return whether a message has all values; an expected text that ends with `*` is a prefix."""
+    for path, expected in when.items():
+        value, prefix = value_at(message, path), expected.removesuffix("*")
+        is_prefix = isinstance(value, str) and prefix != expected and value.startswith(prefix)
+        if value != expected and not is_prefix:
             return False
     return True
 
 
-def _at(value: object, path: str) -> object:
+def value_at(value: object, path: str) -> object:
     """Return the value at a path; of several values, join texts with newlines and add numbers."""
     if not path:
         return value
@@ -347,10 +349,10 @@ def _at(value: object, path: str) -> object:
     if key == "*":
         match value:
             case Mapping():
-                return _combine([_at(item, rest) for item in value.values()])
+                return _combine([value_at(item, rest) for item in value.values()])
             case list():
-                return _combine([_at(item, rest) for item in value])
-    return _at(value[key], rest) if isinstance(value, Mapping) and key in value else None
+                return _combine([value_at(item, rest) for item in value])
+    return value_at(value[key], rest) if isinstance(value, Mapping) and key in value else None
 
 
 def _combine(values: list[object]) -> object:
@@ -364,7 +366,7 @@ def _tokens(value: object) -> dict[str, int]:
     tokens = {}
     for kind, names in TOKENS.items():
         for name in names:
-            match _at(value, name):
+            match value_at(value, name):
                 case bool():
                     continue
                 case int() | float() as number:

@@ -4,6 +4,7 @@ import json
 import shlex
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -188,6 +189,20 @@ def test_a_message_returns_the_answer_of_the_agent(city: RunningCity) -> None:
         "truncated": False,
     }
     assert (item.depth, item.sender) == (1, city.work(item.parent).session)
+
+
+def test_an_answer_names_the_tool_calls_that_the_run_s_output_reports(city: RunningCity) -> None:
+    """The agent is a program that prints what a real one printed."""
+    recorded = Path(__file__).parents[1] / "unit/render/activity/claude.txt"
+    provider = (
+        f'[providers.replay]\ncommand = "cat"\nargs = ["{recorded}"]\nprompt_mode = "none"\n'
+        '[providers.replay.headless]\noutput = "claude-stream-json"\nprompt_mode = "none"\n'
+    )
+    ally = 'description = "Helps."\nprovider = "replay"\n'
+    city.write({"city.toml": provider, "agents/ally/agent.toml": ally})
+    answer = call(city, "agents_message", {"agentId": "ally", "content": "x"})["structuredContent"]
+    assert (answer["response"], answer["toolCallCount"]) == ("The harbour is open.", 1)
+    assert answer["toolCalls"] == [{"name": "mcp__city__agents_message", "durationMs": 284}]
 
 
 def test_an_async_message_returns_at_once_and_its_answer_is_mailed(city: RunningCity) -> None:

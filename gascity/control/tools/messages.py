@@ -36,6 +36,7 @@ class _Message(NamedTuple):
     session_name: str
     created: bool
     work: str
+    output: str  # format of the run's output
     sent: float  # monotonic
 
     def answer(self, status: str, **more: object) -> dict[str, object]:
@@ -80,6 +81,7 @@ def _sent(mode: str, reply: Mapping[str, Any]) -> _Message:
         str(reply["session_name"]),
         bool(reply["created"]),
         str(reply["work"]),
+        str(reply.get("output") or ""),  # a controller of an earlier version does not have it
         time.monotonic(),
     )
 
@@ -178,7 +180,30 @@ def _finished(message: _Message, work: Work) -> Mapping[str, object] | ToolFailu
             f"{work.id} {work.status}: {reason}", message.answer(work.status, **more)
         )
     more = message.after(response=response[:LONGEST], truncated=len(response) >= LONGEST)
-    return message.answer("complete", **more)
+    return message.answer("complete", **more, **_activity(message.output, work.log))
+
+
+def _activity(format: str, log: str) -> dict[str, object]:
+    """Return the tool calls and thinking of a run, as far as its output reports them."""
+    if not format or not log:
+        return {}
+    from gascity.render.run_activity import read_activity
+    from gascity.runtimes.logs import FileLogs
+
+    try:
+        activity = read_activity(format, FileLogs().read(log))
+    except OSError:  # the answer is known all the same
+        return {}
+    if activity.total is None:
+        return {}
+    calls = [
+        {"name": call.name}
+        if call.milliseconds is None
+        else {"name": call.name, "durationMs": call.milliseconds}
+        for call in activity.calls
+    ]
+    thinking = {"thinkingText": activity.thinking} if activity.thinking else {}
+    return {"toolCallCount": activity.total, "toolCalls": calls, **thinking}
 
 
 def _timed_out(message: _Message, work: Work | None, timeout: float) -> Mapping[str, object]:

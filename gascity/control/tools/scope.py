@@ -118,9 +118,7 @@ def _scope(reply: Mapping[str, Any]) -> CallerScope:
     return CallerScope(reply["agent"], reply["session"], reply["work"], reply["refused"])
 
 
-def scope_object(
-    run_config: "RunConfig", store: "Store", caller: Caller | None
-) -> dict[str, Any]:
+def scope_object(run_config: "RunConfig", store: "Store", caller: Caller | None) -> dict[str, Any]:
     """Return the caller and the tools that its agent's settings refuse it, as JSON values."""
     if caller is None:
         return CallerScope()._asdict()
