@@ -157,24 +157,29 @@ class CommandContext:
     def store(self) -> "Store":
         """Return the city's store, opened once per command."""
         if self._store is None:
-            from gascity.control.lost_store import check_store
             from gascity.store import open_store
 
-            check_store(root := self._city_root(), self.environ)
+            self._has_store(root := self._city_root())
             self._store = open_store(root)
         return self._store
+
+    def _has_store(self, root: str) -> bool:
+        """Return whether the city has a store; StoreError if not although it had one."""
+        from gascity.store import store_exists
+
+        if store_exists(root):
+            return True
+        from gascity.control.lost_store import check_store
+
+        check_store(root, self.environ)
+        return False
 
     def store_if_any(self) -> "Store | None":
         """Return the store if it exists, so that a read command does not create one.
 
         Raises StoreError if it is missing although the city had one.
         """
-        from gascity.store import store_exists
-
-        if self._store is None and not store_exists(self.root):
-            from gascity.control.lost_store import check_store
-
-            check_store(self.root, self.environ)
+        if self._store is None and not self._has_store(self.root):
             return None
         return self.store()
 

@@ -8,10 +8,12 @@ is a note in the store, so that it survives the controller and every command can
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from gascity.runtimes.port import Leftover, RunHandle, Runtime
 from gascity.store.port import Store
+
+if TYPE_CHECKING:
+    from gascity.runtimes.port import Leftover, RunHandle, Runtime
 
 NOTE = "blocked-directories"
 CODE = "directory-blocked"
@@ -24,8 +26,8 @@ class BlockedDirectory(NamedTuple):
     agent: str
     session: str
     runtime: str
-    handle: RunHandle
-    processes: tuple[Leftover, ...]
+    handle: "RunHandle"
+    processes: "tuple[Leftover, ...]"
 
     @property
     def message(self) -> str:
@@ -37,6 +39,10 @@ class BlockedDirectory(NamedTuple):
 def read_blocked(store: Store) -> list[BlockedDirectory]:
     """Return the blocked directories as the controller last recorded them."""
     text = store.get_note(NOTE)
+    if not text:
+        return []
+    from gascity.runtimes.port import Leftover, RunHandle
+
     return [
         BlockedDirectory(
             row["path"],
@@ -46,7 +52,7 @@ def read_blocked(store: Store) -> list[BlockedDirectory]:
             RunHandle(*row["handle"]),
             tuple(Leftover(*left) for left in row["processes"]),
         )
-        for row in (json.loads(text) if text else ())
+        for row in json.loads(text)
     ]
 
 
@@ -55,7 +61,7 @@ def write_blocked(store: Store, blocked: Sequence[BlockedDirectory]) -> None:
 
 
 def still_blocked(
-    blocked: Sequence[BlockedDirectory], runtimes: Mapping[str, Runtime]
+    blocked: Sequence[BlockedDirectory], runtimes: "Mapping[str, Runtime]"
 ) -> list[BlockedDirectory]:
     """Kill the processes again, and return the directories in which one is still alive."""
     kept = []

@@ -9,8 +9,6 @@ from gascity.control.callers import Caller
 from gascity.control.decide.types import Blocked
 from gascity.control.message_context import without_context
 from gascity.control.run_config import AgentRunConfig, RunConfig
-from gascity.git import GitError, base_of, branch_names
-from gascity.location import WORKTREE, locate
 from gascity.model.city import Agent
 from gascity.model.names import did_you_mean, may_sling, parse_name, unknown_rig
 from gascity.model.problems import CityError, Place, Problem
@@ -246,6 +244,8 @@ def check_start(
 
     The branch of an item that `after` lists is taken when the new item starts.
     """
+    from gascity.location import WORKTREE, locate
+
     city = run_config.city
     location = locate(city, config.agent, Disk(city.root))
     if location.kind != WORKTREE:
@@ -268,6 +268,8 @@ def check_start(
 
 
 def _check_branch(run_config: RunConfig, store: Store, rig: str, name: str) -> None:
+    from gascity.git import GitError, base_of, branch_names
+
     environ = run_config.environ
     try:
         base_of(rig, name, environ)
