@@ -281,12 +281,14 @@ class RpcConnection:
         except Exception as error:  # one broken request must not end the server of a session
             message = f"internal error (this is a bug in city): {type(error).__name__}: {error}"
             reply = {"error": RpcError(INTERNAL_ERROR, message).as_object()}
-        request.end_turn()
         if not request.cancelled.is_set():
             self._send({"jsonrpc": "2.0", "id": request.id, **reply})
         with self._state:
             self._requests.pop(request.id, None)
             self._state.notify_all()
+        # A request that failed before its turn must not let those behind it overtake earlier ones.
+        request.wait_for_turn()
+        request.end_turn()
 
     def _finish(self) -> None:
         """Wait for the open answers as long as the other side reads, then give up."""

@@ -18,9 +18,9 @@ from tests.store.memory import MemoryStore
 from tests.store.records import session
 from tests.support.trees import build_tree
 
-NAMES = ("a", "b", "c", "hidden", "users")
-DEPTHS = {"a": 2, "b": 1, "c": 3, "hidden": 3, "users": 3}
-FILTERS = {"a": '["b", "c", "users", "hidden"]', "b": '["*"]', "c": '["a", "b"]'}
+NAMES = ("a", "b", "c", "hidden", "users", "invalid")
+DEPTHS = {"a": 2, "b": 1, "c": 3, "hidden": 3, "users": 3, "invalid": 3}
+FILTERS = {"a": '["b", "c", "users", "hidden", "invalid"]', "b": '["*"]', "c": '["a", "b"]'}
 BUDGET = 3
 
 
@@ -29,6 +29,7 @@ def files() -> dict[str, str]:
     for name in NAMES:
         more = 'mode = "primary"\n' if name == "users" else ""
         more += "hidden = true\n" if name == "hidden" else ""
+        more += "hiden = true\n" if name == "invalid" else ""  # it may have been hidden
         filter = f"[agents_filter]\nallow = {FILTERS[name]}\n" if name in FILTERS else ""
         found[f"agents/{name}/agent.toml"] = (
             f'description = "x"\nprovider = "claude"\n{more}{filter}'
@@ -61,7 +62,8 @@ def caller_of(store: MemoryStore, sender: int | None) -> Caller | None:
 def check_rules(work: Work, by_id: dict[str, Work]) -> None:
     parent = by_id[work.parent]
     assert work.depth == parent.depth + 1 <= DEPTHS[parent.agent]
-    assert work.agent not in ("hidden", "users")
+    assert work.agent not in ("hidden", "users", "invalid")
+    assert parent.agent != "invalid"
     assert parent.agent != "c" or work.agent in ("a", "b")
     assert sum(each.parent == parent.id for each in by_id.values()) <= BUDGET
     above = [parent.agent]

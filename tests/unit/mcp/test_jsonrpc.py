@@ -24,12 +24,12 @@ LONG = 30.0  # seconds after which a test fails; nothing waits that long
 class Peer:
     """The other side of a connection, and the thread that serves it."""
 
-    def __init__(self, answer: Callable[[RpcRequest], object], **limits: int) -> None:
+    def __init__(self, answer: Callable[[RpcRequest], object], **more: Any) -> None:
         theirs, self._output = os.pipe()
         self._input, ours = os.pipe()
         self.notified: list[tuple[str, Mapping[str, Any]]] = []
         self.connection = RpcConnection(
-            theirs, ours, answer, lambda *each: self.notified.append(each), **limits
+            theirs, ours, answer, lambda *each: self.notified.append(each), **more
         )
         self.thread = threading.Thread(target=self.connection.serve, daemon=True)
         self.thread.start()
