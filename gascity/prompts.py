@@ -97,9 +97,12 @@ class Prompts:
         return twin
 
     def for_files(self) -> "Prompts":
-        """Return a copy for prompts that are written to files: no HUD, unless it is live."""
+        """Return a copy for prompts that are written to files: without HUD.
+
+        Live values would make every plan differ from the file that the last session got.
+        """
         twin = copy(self)
-        twin.has_hud = self.live is not None
+        twin.has_hud = False
         return twin
 
     def for_session(self, session: SessionContext) -> "Prompts":

@@ -14,7 +14,8 @@ class LaunchArguments(NamedTuple):
     args: tuple[str, ...]
     env: Mapping[str, str]
     servers: tuple[str, ...] = ()  # that the launch gets, by name
-    file_prompt: str | None = None  # the prompt in the session's own agent file, if it has one
+    file_prompt: str | None = None  # the prompt whose text is in the session's own agent file
+    hud: str = ""  # the HUD sections of that prompt, which the file does not have
     agent_name: str = ""  # of the session's own agent, if another one has its usual name
     gateways: tuple[str, ...] = ()  # those of them that are behind the gateway
     withheld: tuple[str, ...] = ()  # variables that only servers behind the gateway need

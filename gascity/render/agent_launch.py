@@ -34,7 +34,7 @@ def own_agent(
     """
     name = extra.agent_name or agent_file_name(str(agent.name))
     if own_delivery(provider, agent) == FILE:
-        return _by_file(provider, agent, name, prompt, extra.file_prompt)
+        return _by_file(provider, agent, name, prompt, extra)
     keys = dict(agent_keys(agent, provider, name, kind=kind, own=True).values)
     _add_mode_rules(provider, agent, kind, keys)
     environments = (environ, extra.env)
@@ -46,11 +46,12 @@ def own_agent(
 
 
 def _by_file(
-    provider: Provider, agent: Agent, name: str, prompt: str, file_prompt: str | None
+    provider: Provider, agent: Agent, name: str, prompt: str, extra: LaunchExtra
 ) -> OwnAgent:
-    if file_prompt is not None:
+    if extra.file_prompt is not None:
         args = _agent_args(provider, name)
-        return OwnAgent(args, has_prompt=bool(prompt) and file_prompt == prompt)
+        has_prompt = bool(prompt) and extra.file_prompt == prompt
+        return OwnAgent(args, has_prompt=has_prompt, hud=extra.hud if has_prompt else "")
     if not is_restricted(agent):
         return OwnAgent()
     problem = Problem(

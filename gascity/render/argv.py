@@ -52,6 +52,11 @@ class LaunchExtra(Protocol):
         ...
 
     @property
+    def hud(self) -> str:
+        """The HUD sections of that prompt: the file does not have them, so the message does."""
+        ...
+
+    @property
     def agent_name(self) -> str:
         """The name of the session's own agent, if another agent there has its usual name."""
         ...
@@ -89,12 +94,13 @@ class _InputMode(NamedTuple):
 class OwnAgent(NamedTuple):
     """Arguments and variables with which a run uses its own agent.
 
-    `has_prompt`: the agent has the prompt, so that the message need not repeat it.
+    `has_prompt`: the agent has the prompt, so that the message need not repeat it, except `hud`.
     """
 
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = {}
     has_prompt: bool = False
+    hud: str = ""
     problems: tuple[Problem, ...] = ()
 
 
@@ -141,6 +147,8 @@ def build_invocation(
     system, text = _Input(), message.text
     if not own.has_prompt:
         system, text = _split_prompt(provider, kind, mode, message, resumed, file_path)
+    elif text or not resumed:  # a resumed conversation gets no message of only its HUD
+        text = _joined(Message(own.hud, text))
     task = _input(mode, text, file_path)
     argv = (
         provider.facts.command or "",

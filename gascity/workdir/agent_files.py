@@ -163,7 +163,7 @@ def _subagent(prompts: Prompts, provider: Provider, other: Agent) -> Subagent:
     if other.settings.execution == "container":
         return Subagent(other, left_out=(Lost("agent", "", "it runs in a container"),))
     # A subagent is no session of its own, so it has no values of one.
-    prompt = prompts.without_live_values().for_files().of(other)
+    prompt = prompts.for_files().of(other)
     if any(problem.is_error for problem in prompt.problems):
         return Subagent(other, left_out=(Lost("agent", "", "its prompt cannot be rendered"),))
     own = prompts.city.provider_of(other)

@@ -21,6 +21,7 @@ from gascity.model.secrets import filled, names_in
 from gascity.pipeline import with_starter_knowledge
 from gascity.prompts import Machine, Prompts
 from gascity.render.flags import own_delivery
+from gascity.render.prompt_text import RenderedPrompt
 from gascity.source.disk import Disk
 from gascity.workdir.applier import SESSION_RUN, Applier, ApplyResult, worktree_failed
 from gascity.workdir.decide.context import Choices
@@ -227,6 +228,13 @@ def _is_on_branch(workdir: str, branch: str) -> bool:
         return False
 
 
+class _OwnFilePrompt(NamedTuple):
+    """The prompt in an agent's own file; None without a file. `hud`: its sections, not in it."""
+
+    prompt: str | None
+    hud: str = ""
+
+
 class _Preparation:
     """One preparation, from the request to what the session starts with."""
 
@@ -321,7 +329,8 @@ class _Preparation:
         delivery = requirements.deliveries.get(self.name)
         scene = self.planner.session_scene(site, self.request.alias, location.branch)
         scene = scene._replace(id=self.request.session)
-        prompt = self.planner.content.prompts.for_session(scene).of(self.agent)
+        prompts = self.planner.content.prompts.for_session(scene)
+        prompt = prompts.of(self.agent)
         if prompt.hud:
             from gascity.hud.refresh import record_start
 
@@ -346,7 +355,12 @@ class _Preparation:
             location.branch,
             location.base,
             prompt.text,
-            self._launch(delivery, root, site.suffix, _file_prompt(result, self.name)),
+            self._launch(
+                delivery,
+                root,
+                site.suffix,
+                self._own_file(prompts, prompt, _file_prompt(result, self.name)),
+            ),
             self._git_environment(root, ledger) if ledger else {},
             ledger.agents.get(self.name, {}) if ledger else {},
             tuple(problems),
@@ -392,8 +406,17 @@ class _Preparation:
         problems += [_missing_variable(name, None) for name in unset if name not in missing]
         return problems
 
+    def _own_file(
+        self, prompts: Prompts, prompt: RenderedPrompt, file_prompt: str | None
+    ) -> _OwnFilePrompt:
+        """Return the prompt whose text is in the agent's own file, and what it has beside it."""
+        if not prompt.hud or file_prompt != prompts.for_files().of(self.agent).text:
+            return _OwnFilePrompt(file_prompt)
+        hud = "\n\n".join(section.text for section in prompt.hud if section.text)
+        return _OwnFilePrompt(prompt.text, hud)
+
     def _launch(
-        self, delivery: Delivery | None, root: str, suffix: str, file_prompt: str | None
+        self, delivery: Delivery | None, root: str, suffix: str, own: _OwnFilePrompt
     ) -> LaunchArguments:
         provider = self.planner.city.provider_of(self.agent)
         if provider is None or delivery is None:
@@ -401,7 +424,8 @@ class _Preparation:
         file = launch_file(self.planner.city.root, self.name, suffix)
         arguments = launch_arguments(provider, delivery, root, file)
         return arguments._replace(
-            file_prompt=file_prompt,
+            file_prompt=own.prompt,
+            hud=own.hud,
             agent_name=launch_name(self.planner.city, self.agent, root, self.planner.environ),
         )
 

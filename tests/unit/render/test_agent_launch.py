@@ -35,6 +35,7 @@ def started(city: CityBuilder) -> Start:
     def start(provider: str, agent_toml: str = "", **more: Any) -> Invocation:
         town = town_with(city, provider, agent_toml)
         extra = LaunchArguments((), more.pop("env", {}), file_prompt=more.pop("file_prompt", None))
+        extra = extra._replace(hud=more.pop("hud", ""))
         return build_invocation(
             more.pop("kind", HEADLESS),
             town.providers[provider],
@@ -150,6 +151,13 @@ def test_a_run_uses_the_agent_file_of_its_directory(started: Start) -> None:
     made = started("copilot", file_prompt=PROMPT)
     assert made.argv[-3:] == ("--agent", "cop", "--trust-folder")
     assert made.stdin == "Count the ships."
+
+
+def test_the_message_has_the_hud_that_the_agent_file_does_not_have(started: Start) -> None:
+    made = started("copilot", file_prompt=PROMPT, hud="The tide is low.")
+    assert made.stdin == "The tide is low.\n\nCount the ships."
+    made = started("copilot", file_prompt="You keep another harbour.\n", hud="The tide is low.")
+    assert made.stdin == f"{PROMPT}\nCount the ships."  # the whole prompt has it
 
 
 def test_a_file_with_the_values_of_another_session_does_not_replace_the_prompt(

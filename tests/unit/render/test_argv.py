@@ -26,6 +26,7 @@ class Extra(NamedTuple):
     servers: tuple[str, ...] = ()
     file_prompt: str | None = None
     agent_name: str = ""
+    hud: str = ""
     gateways: tuple[str, ...] = ()
 
 

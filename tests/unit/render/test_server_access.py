@@ -48,6 +48,7 @@ class Extra(NamedTuple):
     env: Mapping[str, str] = {}
     file_prompt: str | None = None
     agent_name: str = ""
+    hud: str = ""
 
 
 class Given(NamedTuple):

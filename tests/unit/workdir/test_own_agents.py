@@ -30,6 +30,20 @@ def test_a_session_has_the_prompt_in_its_own_file(quarters: Quarters) -> None:
     assert done.prompt in Path(done.workdir, COP).read_text()
 
 
+def test_live_text_is_not_part_of_the_file_so_that_the_plan_stays_empty(
+    quarters: Quarters,
+) -> None:
+    text = 'You are cop.\n{{ template "hud" . }}'
+    quarters.agent("cop", 'provider = "copilot"', **{"prompt.template.md": text})
+    quarters.write({"hud/news.template.md": "{{ .Session }} has the watch."})
+    (quarters.root / "agents/cop/prompt.md").unlink()
+    done = quarters.prepare("cop")
+    assert done.launch.file_prompt == done.prompt
+    assert done.launch.hud == "jack-1 has the watch."
+    assert "watch" not in Path(done.workdir, COP).read_text()
+    assert quarters.steps("cop") == []
+
+
 def test_a_file_that_is_not_ours_is_not_used(quarters: Quarters) -> None:
     file = cop(quarters)
     file.parent.mkdir(parents=True)
