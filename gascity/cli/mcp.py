@@ -18,6 +18,7 @@ from gascity.mcp.delivery import LAUNCH, NONE, Delivery, server_problems
 from gascity.mcp.types import AgentServers, McpServer
 from gascity.model.city import Agent, City
 from gascity.model.problems import Place, Problem
+from gascity.model.provider import Provider
 from gascity.model.secrets import HIDDEN, mask_secrets
 
 if TYPE_CHECKING:
@@ -46,10 +47,7 @@ def list_servers(
     from gascity.cli.scope import load_scope, session_place
     from gascity.workdir.planner import requirements_of
 
-    refuse_both(agent, session)
-    if agent is None and session is None:
-        message = "missing --agent NAME or --session SESSION"
-        raise click.UsageError(f"{message}: servers depend on the agent and its provider")
+    _require_one(agent, session)
     revealed = may_reveal(reveal)
     target = find_session(context, session) if session is not None else None
     scope = load_scope(context, agent, target)
@@ -63,8 +61,7 @@ def list_servers(
     uncallable = server_problems(provider, selected, delivery) if provider else ()
     problems = tuple(dict.fromkeys((*effective.problems, *delivery.problems, *uncallable)))
     columns = _columns(delivery, context.root, revealed)
-    files = (provider.facts.mcp.target, *provider.facts.mcp.also_targets) if provider else ("",)
-    files = files if files[0] else ()  # the main file first
+    files = _target_files(provider)
     provided: Project | None = None
     project: Sequence[ProjectItem] = ()
     if selected.name.rig is not None:
@@ -76,11 +73,8 @@ def list_servers(
         problems = tuple(dict.fromkeys((*problems, *provided.problems)))
 
     def lines() -> Iterator[str]:
-        none = "none (the provider does not support MCP)"
-        targets = ("none (passed at each launch)",) if delivery.mode == LAUNCH else files or (none,)
         yield f"Provider:  {provider.name if provider else None}"
-        yield f"Target:    {targets[0]}"
-        yield from (f"           {path}" for path in files[1:])
+        yield from _target_lines(delivery, files)
         yield f"Workdir:   {workdir}"
         yield ""
         yield from context.table(columns, effective.servers, "No MCP servers.")
@@ -104,6 +98,28 @@ def list_servers(
         "problems": context.problems_json(problems),
     }
     return context.output(answer, lines, problems)
+
+
+def _require_one(agent: str | None, session: str | None) -> None:
+    """Raise a usage error unless exactly one of agent and session is given."""
+    refuse_both(agent, session)
+    if agent is None and session is None:
+        message = "missing --agent NAME or --session SESSION"
+        raise click.UsageError(f"{message}: servers depend on the agent and its provider")
+
+
+def _target_files(provider: Provider | None) -> tuple[str, ...]:
+    """Return the files in which a provider reads servers, the main file first."""
+    facts = provider.facts.mcp if provider else None
+    return (facts.target, *facts.also_targets) if facts and facts.target else ()
+
+
+def _target_lines(delivery: Delivery, files: Sequence[str]) -> Iterator[str]:
+    """Yield the files that get the servers, or why there are none."""
+    none = "none (the provider does not support MCP)"
+    targets = ("none (passed at each launch)",) if delivery.mode == LAUNCH else files or (none,)
+    yield f"Target:    {targets[0]}"
+    yield from (f"           {path}" for path in files[1:])
 
 
 def _columns(delivery: Delivery, root: str, reveal: bool) -> tuple[Column[McpServer], ...]:

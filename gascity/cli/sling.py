@@ -158,12 +158,7 @@ def sling(
             raise click.UsageError("--from takes neither a text nor --stdin, --file or --wait")
         return _sling_many(context, request, source, no_start)
     first_event = context.store().last_event() if wait else 0
-    result = send_with_environment(context.root, request, context.environ)
-    if result is None or "work" not in result:
-        result = _enqueue_here(context, request)
-        if not no_start:
-            start_controller(context)
-        result["blocked_by"] += _controller_obstacles(context, no_start)
+    result = _enqueue(context, request, no_start)
     if not wait:
         print_result(result, context.as_json)
         return 0
@@ -172,6 +167,18 @@ def sling(
     may_start = not no_start and access(context).has(CONTROL)
     waiter = WorkWaiter(context, str(result["work"]), may_start, first_event, timeout)
     return _wait(context, result, waiter)
+
+
+def _enqueue(context: CommandContext, request: dict[str, object], no_start: bool) -> dict[str, Any]:
+    """Enqueue through the controller; here if none answers, and start one unless told not to."""
+    result = send_with_environment(context.root, request, context.environ)
+    if result is not None and "work" in result:
+        return result
+    result = _enqueue_here(context, request)
+    if not no_start:
+        start_controller(context)
+    result["blocked_by"] += _controller_obstacles(context, no_start)
+    return result
 
 
 def _sling_many(

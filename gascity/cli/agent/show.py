@@ -40,6 +40,7 @@ from gascity.source.disk import Disk
 if TYPE_CHECKING:
     from gascity.prompts import Prompts
     from gascity.workdir.agent_files import Subagent
+    from gascity.workdir.project_files import Project
 
 _EXCERPT = 500
 _OVER_BUDGET = "over-budget"
@@ -115,12 +116,9 @@ def show_agent(
     settings = selected.all_settings()
     # A template may have put a secret into the prompt; only `emit` prints it.
     secrets = tuple(agent_secrets(selected.settings.env).values()) if not revealed else ()
-    project = None
-    if selected.name.rig is not None and (context.as_json or not (rendered or budget)):
-        from gascity.cli.project import load_project, project_json, project_lines
-
-        project = load_project(context, city, selected)
-        problems += project.problems
+    is_summary = not (rendered or budget)
+    project = _project(context, city, selected) if is_summary or context.as_json else None
+    problems += project.problems if project is not None else ()
     hud = _hud(city, selected, prompt)
 
     def answer() -> Mapping[str, object]:
@@ -135,7 +133,7 @@ def show_agent(
             "hud": hud._asdict() if hud is not None else None,
             "prompt": _prompt_json(prompt),
             "fields": {name: setting_json(s, locator, revealed) for name, s in settings.items()},
-            "project": project_json(project.items) if project else [],
+            "project": _project_json(project),
             **({"spans": _spans_json(prompt, secrets)} if rendered else {}),
             **({"budget": _budget_json(prompt, limits)} if budget else {}),
             "problems": problems_json(problems, locator),
@@ -146,19 +144,42 @@ def show_agent(
             yield from _prompt_lines(context, prompt)
         if budget:
             yield from _budget_lines(context, selected, prompt, limits)
-        if not rendered and not budget:
+        if is_summary:
             yield from _fact_lines(context, city, selected, hud)
             yield from _tool_lines(selected)
             yield from _subagent_lines(native)
             yield from _settings_lines(context, settings, locator, revealed)
-            if project is not None and project.items:
-                yield ""
-                yield from project_lines(context, project, project.items)
+            yield from _project_lines(context, project)
             yield from _excerpt(selected, prompt)
 
     # Warnings about the definition are those of `city check`.
     shown = [problem for problem in problems if problem.is_error or problem.code == _OVER_BUDGET]
     return context.output(answer, lambda: (mask_secrets(line, secrets) for line in lines()), shown)
+
+
+def _project(context: CommandContext, city: City, agent: Agent) -> "Project | None":
+    """Return what the project of the agent's rig provides; None for an agent of no rig."""
+    if agent.name.rig is None:
+        return None
+    from gascity.cli.project import load_project
+
+    return load_project(context, city, agent)
+
+
+def _project_json(project: "Project | None") -> list[dict[str, object]]:
+    if project is None:
+        return []
+    from gascity.cli.project import project_json
+
+    return project_json(project.items)
+
+
+def _project_lines(context: CommandContext, project: "Project | None") -> Iterator[str]:
+    if project is not None and project.items:
+        from gascity.cli.project import project_lines
+
+        yield ""
+        yield from project_lines(context, project, project.items)
 
 
 def _spans_json(prompt: RenderedPrompt, secrets: Sequence[str]) -> list[dict[str, object]]:

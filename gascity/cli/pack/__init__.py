@@ -8,9 +8,9 @@ _COMMANDS = {
     "remove": (".pack.edit", "remove_pack", "Remove an import."),
     "list": (".pack.list", "list_packs", "List imports and where they come from."),
     "show": (".pack.show", "show", "Show what a pack provides."),
-    "install": (".pack.edit", "install", "Fetch missing packs and pin them."),
+    "install": (".pack.update", "install", "Fetch missing packs and pin them."),
     "accept": (".pack.accept", "accept_packs", "Accept what imported packs can execute."),
-    "update": (".pack.edit", "update", "Update pinned commits to the newest allowed."),
+    "update": (".pack.update", "update", "Update pinned commits to the newest allowed."),
     "why": (".pack.list", "why_pack", "Show which imports pull in a pack."),
     "check": (".pack.check", "check_packs", "Check imports, packs.lock and the cache."),
 }
