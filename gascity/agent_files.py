@@ -1,5 +1,7 @@
 """Renders the native agent files of a loaded city's agents, with the templates that ship."""
 
+from collections.abc import Sequence
+
 from gascity.model.city import Agent
 from gascity.model.provider import Provider
 from gascity.providers.registry import provider_files
@@ -17,11 +19,13 @@ def agent_file(
     kind: str = INTERACTIVE,
     own: bool = False,
     words_of: Provider | None = None,
+    gateways: Sequence[str] = (),
 ) -> AgentFile:
     """Return the file of an agent with this prompt, in the provider's format.
 
     `own`: for the agent's own sessions, not for other agents or users. `words_of`: the agent's own
-    provider, if the file may be for another one.
+    provider, if the file may be for another one. `gateways` are servers whose tools the gateway
+    limits.
     """
     template = _template(provider.facts.agents.format or "")
     providers = provider_files()[0]
@@ -35,6 +39,7 @@ def agent_file(
         providers=providers,
         own=own,
         words_of=words_of,
+        gateways=gateways,
     )
 
 

@@ -6,7 +6,7 @@ because this package reads no files. What a file cannot carry is returned with i
 """
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -81,6 +81,7 @@ def render_agent_file(
     providers: Collection[str] = (),
     own: bool = False,
     words_of: Provider | None = None,
+    gateways: Sequence[str] = (),
 ) -> AgentFile:
     """Return the file of an agent for a provider, which need not be the agent's own.
 
@@ -99,6 +100,7 @@ def render_agent_file(
         providers=providers,
         own=own,
         words_of=words_of,
+        gateways=gateways,
     )
     values = dict(keys.values)
     if facts.format != "markdown":
@@ -117,6 +119,7 @@ def agent_keys(
     providers: Collection[str] = (),
     own: bool = False,
     words_of: Provider | None = None,
+    gateways: Sequence[str] = (),
 ) -> AgentKeys:
     """Return the keys of an agent's file, without the prompt.
 
@@ -129,7 +132,7 @@ def agent_keys(
     skipped = _FOR_OTHERS if own else ()
     values = {key: fields.value(field) for field, key in facts.keys.items() if field not in skipped}
     values = {key: value for key, value in values.items() if value is not None}
-    tools = native_tools(provider, agent, kind, own=own, words_of=words_of)
+    tools = native_tools(provider, agent, kind, own=own, words_of=words_of, gateways=gateways)
     values |= tools.keys
     lost = [*fields.lost(), *tools.lost]
     reason = f"agent files of {fields.product} have no such key"

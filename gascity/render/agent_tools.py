@@ -58,6 +58,7 @@ def native_tools(
     *,
     own: bool = False,
     words_of: Provider | None = None,
+    gateways: Sequence[str] = (),
 ) -> NativeTools:
     """Return the tools of an agent for one kind of run. A headless run cannot ask, so it denies.
 
@@ -66,17 +67,33 @@ def native_tools(
 
     `own`: the file of a session's own agent, whose command line also has the flags for tools. They
     limit the parts of a tool that a list cannot express.
+
+    `gateways` are servers behind the gateway: a file that allows a part of one allows all of it,
+    because the gateway offers only the tools that `[tools]` allows.
     """
     if not is_restricted(agent):
         return NativeTools()
     flags = ToolSyntax(provider, kind) if own else None
     scope = _Scope(provider, agent, kind, flags, _own_words(words_of, provider))
+    if gateways and scope.allow is not None:
+        scope.allow = _with_whole_servers(ToolSyntax(provider, kind), scope.allow, gateways)
     style = provider.facts.agents.tools.style
     if not style:
         reason = f"agent files of {scope.product} cannot limit tools"
         return NativeTools({}, tuple(scope.all_lost(reason)))
     keys = scope.rules() if style == _RULES else scope.lists()
     return NativeTools(keys, tuple(sorted(dict.fromkeys(scope.lost), key=_position)))
+
+
+def _with_whole_servers(
+    syntax: ToolSyntax, words: Sequence[str], gateways: Sequence[str]
+) -> tuple[str, ...]:
+    """Return allowed words, those for tools of servers behind the gateway as whole servers."""
+    whole: list[str] = []
+    for word in words:
+        servers = [name for name in gateways if word != ALL and syntax.tool_of(word, name)]
+        whole += [f"{name}/{ALL}" for name in servers] or [word]
+    return tuple(dict.fromkeys(whole))
 
 
 def _own_words(own: Provider | None, provider: Provider) -> OwnWords | None:

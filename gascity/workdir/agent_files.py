@@ -91,7 +91,11 @@ def _collect_own(
         return
     kind = INTERACTIVE if provider.facts.interactive else HEADLESS
     prefix = _PREFIX if free_agent_name(provider, agent, site.workdir, home) else ""
-    file = agent_file(agent, prompt.text, provider, prefix=prefix, kind=kind, own=True)
+    delivery = requirements.deliveries.get(name)
+    gateways = delivery.gateways if delivery is not None else ()
+    file = agent_file(
+        agent, prompt.text, provider, prefix=prefix, kind=kind, own=True, gateways=gateways
+    )
     path = _path(provider, file)
     requirements.agent_files[name] = OwnFile(path, prompt.text)
     _add(requirements, site, agent, path, file.text)

@@ -22,6 +22,7 @@ COLUMNS = (
     "gateway",
     "message",
     "refused",
+    "hud",
     "cut",
     "typed",
     "dialog",

@@ -11,6 +11,7 @@ from gascity.control.callers import hashed
 from gascity.model.work import POOL, RUNNING, Run, Session
 from gascity.store import open_store
 from tests.providers.model_server import ANSWER, spaceless
+from tests.providers.test_calls import NAMES
 from tests.providers.test_headless import FIRST, SECOND, Harbour, harbour, model
 
 __all__ = ["harbour", "model"]
@@ -72,7 +73,15 @@ def live(harbour: Harbour, tmp_path: Path) -> Live:
     return Live(harbour._replace(env=env, box=workdir), root / "news.md")
 
 
-@pytest.mark.parametrize("harbour", REFRESHED, indirect=True)
+AT_START = [
+    pytest.param(name, marks=pytest.mark.skip(reason="at start only"))
+    for name in NAMES
+    if name not in REFRESHED
+]
+
+
+@pytest.mark.observes("hud")
+@pytest.mark.parametrize("harbour", [*REFRESHED, *AT_START], indirect=True)
 def test_a_section_that_changed_reaches_the_model_at_the_next_turn(live: Live) -> None:
     asked, conversation = live.ask(FIRST, "The tide is low.\n")
     assert spaceless("The tide is low.") in asked

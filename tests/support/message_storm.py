@@ -34,8 +34,9 @@ delegation_budget = 1000
 [agents_filter]
 allow = ["{}"]
 """
-# A message may create a session, which stays: the city has room for all that the agents may have.
-_SETTINGS = '[workspace]\nmax_active_sessions = 1000\n[session]\nshutdown_timeout = "200ms"\n'
+# The city's session limit is the default one: most messages wait for a session of another agent to
+# end, which must never become a deadlock.
+_SETTINGS = '[session]\nshutdown_timeout = "200ms"\n'
 _CLIENT = """\
 import json, os, random, subprocess, sys
 

@@ -44,6 +44,20 @@ def test_live_text_is_not_part_of_the_file_so_that_the_plan_stays_empty(
     assert quarters.steps("cop") == []
 
 
+def test_a_pattern_for_tools_behind_the_gateway_allows_the_server(quarters: Quarters) -> None:
+    """The file has no patterns; the gateway offers only the tools that match."""
+    tools = '[tools]\nallow = ["read", "docs/fi*"]'
+    quarters.agent("cop", f'provider = "copilot"\n{tools}')
+    server = 'name = "docs"\ndescription = "Looks up."\ncommand = "docs"\n'
+    quarters.write({"mcp/docs.toml": f"{server}gateway = true\n"})
+    quarters.prepare("cop")
+    assert "tools: ['read', 'docs/*']" in (quarters.root / ".gc/work/cop" / COP).read_text()
+    quarters.write({"mcp/docs.toml": server})
+    quarters.reload()
+    quarters.prepare("cop")
+    assert "tools: ['read']" in (quarters.root / ".gc/work/cop" / COP).read_text()
+
+
 def test_a_file_that_is_not_ours_is_not_used(quarters: Quarters) -> None:
     file = cop(quarters)
     file.parent.mkdir(parents=True)
