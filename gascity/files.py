@@ -199,6 +199,17 @@ def write_new(
         os.close(handle)
 
 
+def sync_file(path: str) -> None:
+    """Flush a file's content to disk."""
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, path) from error
+    finally:
+        os.close(handle)
+
+
 def sync_directory(directory: str) -> None:
     """Flush a directory's entries to disk, where the file system supports it."""
     handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -8,9 +8,9 @@ import click
 from gascity.cli.agent.explain import value_text
 from gascity.cli.command import json_command
 from gascity.cli.context import CommandContext, agent_option, machine
-from gascity.cli.diff import coloured_patch
 from gascity.cli.output import BOLD, plural, styled, verbatim
 from gascity.cli.problems import Locator
+from gascity.cli.text_diff import coloured_patch
 from gascity.model.names import did_you_mean
 from gascity.model.problems import CityError, Problem
 from gascity.model.secrets import mask_secrets, masked

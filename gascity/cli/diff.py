@@ -1,27 +1,17 @@
 """Unified diffs of planned steps, with secrets masked."""
 
-import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
-from gascity.cli.output import BOLD, CYAN, GREEN, RED, styled, verbatim
+from gascity.cli.output import BOLD, styled, verbatim
+from gascity.cli.text_diff import changed_lines, text_lines
 from gascity.mcp import documents
 from gascity.mcp.servers import launch_value
 from gascity.model.city import Agent
 from gascity.model.plan import ABSENT, FILE, LINK, Step
-from gascity.model.secrets import (
-    HIDDEN,
-    agent_secrets,
-    is_secret,
-    mask_secrets,
-    masked_line,
-    names_in,
-    secret_forms,
-)
+from gascity.model.secrets import agent_secrets, mask_secrets, names_in, secret_forms
 from gascity.workdir.planner import DirectoryPlan, Planner
 
-_PAIR = re.compile(r'("(?P<key>(?:[^"\\]|\\.)+)"\s*:\s*)"(?:[^"\\]|\\.)*"')
 _NOT_SHOWN = "(not shown: may contain secrets)"
-_COLOURS = {"+": GREEN, "-": RED, "@": CYAN}
 
 
 def step_diff(planner: Planner, planned: DirectoryPlan, step: Step, colour: bool) -> Iterator[str]:
@@ -33,38 +23,9 @@ def step_diff(planner: Planner, planned: DirectoryPlan, step: Step, colour: bool
     after = _side(planner, planned, step, after=True)
     yield styled(f"--- {_name(step, change.expected.kind != ABSENT, 'a')}", BOLD, colour)
     yield styled(f"+++ {_name(step, change.kind != ABSENT, 'b')}", BOLD, colour)
-    lines = _changed(before, after, change.mode != change.expected.mode, colour)
+    lines = changed_lines(before, after, change.mode != change.expected.mode, colour)
     # A link's target is a path, which is shown like other paths; the rest is content.
     yield from lines if LINK in (change.kind, change.expected.kind) else map(verbatim, lines)
-
-
-def text_diff(path: str, before: bytes | None, after: bytes | None, colour: bool) -> Iterator[str]:
-    """Yield the diff between two contents of a file; None for a missing file."""
-    yield styled(f"--- {f'a/{path}' if before is not None else '/dev/null'}", BOLD, colour)
-    yield styled(f"+++ {f'b/{path}' if after is not None else '/dev/null'}", BOLD, colour)
-    old, new = (_text_lines(data or b"", lambda text: text) for data in (before, after))
-    yield from map(verbatim, _changed(old, new, False, colour))
-
-
-def coloured_patch(lines: Iterable[str], colour: bool) -> Iterator[str]:
-    """Yield the lines of a patch in the colours of a diff."""
-    for line in lines:
-        header = line.startswith(("diff ", "index ", "--- ", "+++ "))
-        style = (BOLD if header else _COLOURS.get(line[:1], "")) if colour else ""
-        yield styled(line, style, True) if style else verbatim(line)
-
-
-def _changed(
-    before: list[str] | None, after: list[str] | None, modes: bool, colour: bool
-) -> Iterator[str]:
-    if before is None or after is None:
-        yield "(not text)"
-        return
-    if before == after:
-        yield "(mode)" if modes else "(only hidden content differs)"
-    for line in _unified(before, after):
-        style = _COLOURS.get(line[:1], "") if colour else ""
-        yield styled(line, style, True) if style else line
 
 
 def _name(step: Step, there: bool, side: str) -> str:
@@ -87,18 +48,7 @@ def _side(planner: Planner, planned: DirectoryPlan, step: Step, *, after: bool) 
         data = change.data
     else:
         data = planner.file_content(planned.requirements.wanted[step.path])
-    return _text_lines(data, lambda text: _hidden(planner, planned, step, text))
-
-
-def _text_lines(data: bytes, hide: Callable[[str], str]) -> list[str] | None:
-    """Return the lines with secrets masked; None for binary data."""
-    try:
-        text = data.decode()
-    except UnicodeDecodeError:
-        return None
-    # Only at line feeds: a carriage return or a Unicode separator is part of a line, and is shown.
-    lines = hide(text).removesuffix("\n").split("\n") if text else []
-    return None if "\0" in text else [_masked(line) for line in lines]
+    return text_lines(data, lambda text: _hidden(planner, planned, step, text))
 
 
 def _hidden(planner: Planner, planned: DirectoryPlan, step: Step, text: str) -> str:
@@ -138,25 +88,3 @@ def _variable_values(planner: Planner, planned: DirectoryPlan, agent: Agent) -> 
         )
     ]
     return {value_of(name) or "" for text in texts for name in names_in(text)}
-
-
-def _masked(line: str) -> str:
-    pairs = _PAIR.sub(
-        lambda m: f'{m[1]}"{HIDDEN}"' if is_secret(m["key"]) and "${" not in m[0] else m[0], line
-    )
-    return masked_line(pairs)
-
-
-def _unified(before: list[str], after: list[str]) -> Iterator[str]:
-    if not before:
-        yield f"@@ -0,0 +1,{len(after)} @@"
-        yield from (f"+{line}" for line in after)
-        return
-    if not after:
-        yield f"@@ -1,{len(before)} +0,0 @@"
-        yield from (f"-{line}" for line in before)
-        return
-    from difflib import unified_diff
-
-    lines = unified_diff(before, after, lineterm="", n=3)
-    yield from (line for number, line in enumerate(lines) if number > 1)

@@ -13,12 +13,12 @@ import click
 from gascity.cli.command import json_command
 from gascity.cli.completers import complete_work
 from gascity.cli.context import CommandContext, complete_agent, machine
-from gascity.cli.diff import coloured_patch
 from gascity.cli.identity import access, caller
 from gascity.cli.output import display_path, plural, print_stderr, text_lines
 from gascity.cli.pager import page
 from gascity.cli.problems import city_error
 from gascity.cli.records import find_work, work_row
+from gascity.cli.text_diff import coloured_patch
 from gascity.control.enqueue import MoveRequest, move
 from gascity.control.run_config import RunConfig
 from gascity.model.work import Work

@@ -2,12 +2,15 @@
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from gascity.cli.diff import text_diff
 from gascity.cli.output import BOLD, escape, styled, wrap
+from gascity.cli.text_diff import text_diff
 from gascity_migrate.draft import Migration
-from gascity_migrate.execute import AppliedMigration
 from gascity_migrate.files import COPY, EDIT, LINK, MOVE, REMOVE, WRITE, Change
+
+if TYPE_CHECKING:
+    from gascity_migrate.execute import AppliedMigration
 
 _MAX_SHOWN_AGENTS = 20  # whose agent.toml are shown
 _WORDS = {MOVE: "moved", COPY: "copied", LINK: "linked", REMOVE: "removed"}
@@ -128,7 +131,7 @@ def item_lines(text: str, columns: int, start: str = "  ") -> list[str]:
 
 
 def done_lines(
-    root: str, plan: Migration, applied: AppliedMigration, running: bool
+    root: str, plan: Migration, applied: "AppliedMigration", running: bool
 ) -> Iterator[str]:
     """Yield what was done and how to restore the original."""
     backup = applied.backup

@@ -31,6 +31,7 @@ from gascity.model.problems import CityError, Problem
 from gascity.paths import make_state
 from gascity.workdir.write import BACKUPS, UNFINISHED
 from gascity.workdir.write.directory import NO_HARD_LINKS, ConcurrentChangeError
+from gascity.workdir.write.flush import sync_paths, sync_tree
 from gascity.workdir.write.ledger import damaged_state, from_json, to_json
 
 _LOCK_TIMEOUT = 20.0  # seconds
@@ -286,6 +287,7 @@ def _prepare(
     for edit in edits:
         if not edit.removes:
             _write_edit(root, f"{home}/new", edit)
+    sync_tree(f"{home}/new")
     for swap in swaps:
         _make_aside(home, swap.path)
         if swap.before:
@@ -323,7 +325,6 @@ def _write_edit(root: str, new: str, edit: PathEdit) -> None:
             replaced = target if os.path.lexists(target) else f"{root}/{edit.path}"
             mode = os.stat(replaced).st_mode & 0o7777 if os.path.exists(replaced) else 0o644
         _write(target, iter((edit.data,)), mode)
-    files.sync_directory(os.path.dirname(target))
 
 
 def _remove(target: str) -> None:
@@ -358,7 +359,6 @@ def _copy(source: str, target: str) -> None:
         for name in sorted(os.listdir(source)):
             _copy(f"{source}/{name}", f"{target}/{name}")
         os.chmod(target, mode & 0o7777)
-        files.sync_directory(target)
     elif stat.S_ISREG(mode):
         _write(target, _chunks(source), mode & 0o7777)
     else:
@@ -375,7 +375,8 @@ def _chunks(path: str) -> Iterator[bytes]:
 def _write(path: str, chunks: Iterator[bytes], mode: int) -> None:
     _remove(path)
     try:
-        files.write_new(path, chunks, mode)
+        # A file that its owner cannot read cannot be flushed later with the others.
+        files.write_new(path, chunks, mode, durable=not mode & stat.S_IRUSR)
     except OSError as error:
         raise OSError(error.errno, error.strerror, path) from error
 
@@ -387,6 +388,8 @@ def _commit(root: str, home: str, swaps: tuple[Swap, ...], check: Callable[[], N
     _write_journal(root, TransactionJournal(os.path.basename(home), swaps))
     for swap in swaps:
         _swap_in(root, home, swap)
+    parents = {os.path.dirname(f"{root}/{swap.path}") for swap in swaps}
+    sync_paths(files.sync_directory, sorted(parents))
     for swap in swaps:
         if manifest(f"{home}/old", swap.path) != swap.before:
             raise ConcurrentChangeError(f"{root}/{swap.path}")
@@ -413,7 +416,6 @@ def _swap_in(root: str, home: str, swap: Swap) -> None:
             _move_to_empty(new, place)
         else:
             os.replace(new, place)
-    files.sync_directory(os.path.dirname(place))
 
 
 def _keep_file(place: str, old: str) -> None:

@@ -10,7 +10,7 @@ from gascity.pipeline import open_city
 from gascity.workdir.write import transaction
 from gascity_migrate.draft import disk_of
 from gascity_migrate.execute import ComparisonError, path_edits
-from gascity_migrate.importers.plan import ImportPlan, ImportRequest, plan_import
+from gascity_migrate.importers.plan import ImportPlan, ImportRequest, is_current
 from gascity_migrate.importers.types import Imported, ImportedAgent
 
 
@@ -37,7 +37,7 @@ def apply_import(
         root,
         transaction.backup_name(root, "import"),
         path_edits(root, plan.migration.changes),
-        lambda: plan_import(found, request) == plan,
+        lambda: is_current(found, request, plan),
         verify,
     )
     return os.path.relpath(backup, root)

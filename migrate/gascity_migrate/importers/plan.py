@@ -4,15 +4,24 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from gascity.model.fields import AGENT
+from gascity.model.fields import AGENT as AGENT_FIELDS
 from gascity.model.problems import CityError, Place, Problem
 from gascity.source.disk import read_plain
 from gascity.toml.edit import declare_import, put_value, set_fields, set_patch
 from gascity.toml.read import parse_text
 from gascity_migrate.draft import Migration, NotCarried
 from gascity_migrate.files import EDIT, WRITE, Change
-from gascity_migrate.importers.combine import Choices, Combined, Conflict, combine
-from gascity_migrate.importers.types import Imported, ImportedAgent
+from gascity_migrate.importers.combine import (
+    AGENT,
+    FILE,
+    SERVER,
+    SKILL,
+    Choices,
+    Combined,
+    Conflict,
+    combine,
+)
+from gascity_migrate.importers.types import Imported, ImportedAgent, ImportedFile
 
 _ALREADY_THERE = "already-there"
 
@@ -26,6 +35,21 @@ class ImportRequest(NamedTuple):
     own_project: bool = False  # the source is a project of this city
     instructions: bool = False  # copy instructions files, too
 
+    @property
+    def base(self) -> str:
+        """The directory that gets everything, relative to the city: "" or with a slash."""
+        return f"packs/{self.pack}/" if self.pack else ""
+
+
+class Definition(NamedTuple):
+    """Files that an import adds together; they exist already if `home` exists."""
+
+    kind: str
+    name: str
+    place: Place
+    home: str
+    files: Mapping[str, tuple[bytes, int]]  # content and mode by path
+
 
 class ImportPlan(NamedTuple):
     """The changes, what they define, and the conflicts that stop them."""
@@ -34,30 +58,72 @@ class ImportPlan(NamedTuple):
     combined: Combined
     conflicts: tuple[Conflict, ...] = ()
     project: tuple[str, ...] = ()  # instructions files that stay where they are
+    definitions: tuple[Definition, ...] = ()
 
 
 def plan_import(found: Sequence[Imported], request: ImportRequest) -> ImportPlan:
     """Return the changes that import what the readers found; none if there is an error."""
     combined = combine(found, request.choices)
+    return _plan(found, request, combined, tuple(_definitions(combined, request)))
+
+
+def is_current(found: Sequence[Imported], request: ImportRequest, plan: ImportPlan) -> bool:
+    """Return whether the city is still as it was when the import was planned."""
+    return _plan(found, request, plan.combined, plan.definitions) == plan
+
+
+def _plan(
+    found: Sequence[Imported],
+    request: ImportRequest,
+    combined: Combined,
+    definitions: tuple[Definition, ...],
+) -> ImportPlan:
+    """Compare the definitions with the city's files."""
     lost = tuple(dict.fromkeys(loss for one in found for loss in one.lost))
-    stays = request.own_project and not request.instructions
-    project = tuple(file.place.file for file in combined.files if file.instructions and stays)
+    project = tuple(file.place.file for file in combined.files if _stays_in_project(file, request))
     problems = [*(problem for one in found for problem in one.problems), *combined.problems]
     writer = _Writer(request)
-    writer.add_definitions(combined, skip_instructions=stays)
+    for definition in definitions:
+        writer.add(definition)
     problems += writer.problems
     if combined.conflicts or any(problem.is_error for problem in problems):
         migration = Migration(not_carried=lost, problems=tuple(problems))
-        return ImportPlan(migration, combined, combined.conflicts, project)
+        return ImportPlan(migration, combined, combined.conflicts, project, definitions)
     if writer.changes or any(one.patches for one in found):
         writer.edit_city(found)
     migration = Migration(
         changes=tuple(writer.changes),
         not_carried=lost,
         problems=tuple(problems),
-        folders=tuple(writer.folders),
+        folders=tuple(one.home for one in definitions if one.kind == AGENT),
     )
-    return ImportPlan(migration, combined, (), project)
+    return ImportPlan(migration, combined, (), project, definitions)
+
+
+def _stays_in_project(file: ImportedFile, request: ImportRequest) -> bool:
+    return file.instructions and request.own_project and not request.instructions
+
+
+def _definitions(combined: Combined, request: ImportRequest) -> Iterator[Definition]:
+    """Yield the files of each agent, server, skill and other file, as the city gets them."""
+    base = request.base
+    for agent in combined.agents:
+        home = f"{base}agents/{agent.name}"
+        files = {f"{home}/{path}": file for path, file in agent_files(agent)}
+        yield Definition(AGENT, agent.name, agent.place, home, files)
+    for server in combined.servers:
+        home = f"{base}mcp/{server.name}.toml"
+        text = set_fields("", dict(server.table))
+        yield Definition(SERVER, server.name, server.place, home, {home: (text.encode(), 0o644)})
+    for skill in combined.skills:
+        home = f"{base}skills/{skill.name}"
+        files = {f"{home}/{path}": (file.data, file.mode) for path, file in skill.files.items()}
+        yield Definition(SKILL, skill.name, skill.place, home, files)
+    for file in combined.files:
+        if not _stays_in_project(file, request):
+            home = base + file.path
+            files = {home: (file.file.data, file.file.mode)}
+            yield Definition(FILE, file.path, file.place, home, files)
 
 
 class _Writer:
@@ -66,51 +132,24 @@ class _Writer:
     def __init__(self, request: ImportRequest) -> None:
         self.root = request.root
         self.pack = request.pack
-        self.base = f"packs/{request.pack}/" if request.pack else ""
+        self.base = request.base
         self.changes: list[Change] = []
-        self.folders: list[str] = []
         self.problems: list[Problem] = []
 
-    def add_definitions(self, combined: Combined, *, skip_instructions: bool) -> None:
-        for agent in combined.agents:
-            folder = f"{self.base}agents/{agent.name}"
-            self.folders.append(folder)
-            self._add(folder, dict(agent_files(agent)), "agent", agent.name, agent.place)
-        for server in combined.servers:
-            text = set_fields("", dict(server.table))
-            target = f"{self.base}mcp/{server.name}.toml"
-            files = {target: (text.encode(), 0o644)}
-            self._add("", files, "MCP server", server.name, server.place)
-        for skill in combined.skills:
-            files = {path: (file.data, file.mode) for path, file in skill.files.items()}
-            folder = f"{self.base}skills/{skill.name}"
-            self._add(folder, files, "skill", skill.name, skill.place)
-        for file in combined.files:
-            if not (skip_instructions and file.instructions):
-                files = {self.base + file.path: (file.file.data, file.file.mode)}
-                self._add("", files, "file", file.path, file.place)
-
-    def _add(
-        self,
-        folder: str,
-        files: Mapping[str, tuple[bytes, int]],
-        kind: str,
-        name: str,
-        place: Place,
-    ) -> None:
-        prefix = f"{folder}/" if folder else ""
-        targets = {prefix + path: content for path, content in files.items()}
-        home = folder or next(iter(targets))
-        if not os.path.lexists(f"{self.root}/{home}"):
-            reason = f"{kind} {name}, from {place.file}"
+    def add(self, new: Definition) -> None:
+        """Add a definition unless the city has it; report one that the city has differently."""
+        if not os.path.lexists(f"{self.root}/{new.home}"):
+            reason = f"{new.kind} {new.name}, from {new.place.file}"
             self.changes += [
                 Change(WRITE, path, content=data, mode=mode & 0o777, reason=reason)
-                for path, (data, mode) in targets.items()
+                for path, (data, mode) in new.files.items()
             ]
-        elif any(read_plain(f"{self.root}/{path}") != data for path, (data, _) in targets.items()):
-            message = f"{kind} `{name}` is already in the city, in {home}"
-            hint = f"`--rename {name}=NAME` imports it under another name"
-            self.problems.append(Problem(_ALREADY_THERE, message, place, hint))
+        elif any(
+            read_plain(f"{self.root}/{path}") != data for path, (data, _) in new.files.items()
+        ):
+            message = f"{new.kind} `{new.name}` is already in the city, in {new.home}"
+            hint = f"`--rename {new.name}=NAME` imports it under another name"
+            self.problems.append(Problem(_ALREADY_THERE, message, new.place, hint))
 
     def edit_city(self, found: Sequence[Imported]) -> None:
         text = original = self._city_text()
@@ -152,7 +191,7 @@ def _add_providers(text: str, names: Sequence[str]) -> str:
 def agent_files(agent: ImportedAgent) -> Iterator[tuple[str, tuple[bytes, int]]]:
     """Yield the files of an agent's directory."""
     if agent.settings:
-        order = list(AGENT.fields)
+        order = list(AGENT_FIELDS.fields)
         settings = sorted(agent.settings.items(), key=lambda item: _rank(item[0], order))
         yield "agent.toml", (set_fields("", dict(settings)).encode(), 0o644)
     if agent.prompt is not None:

@@ -4,8 +4,8 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from gascity.cli.diff import text_diff
 from gascity.cli.output import BOLD, styled
+from gascity.cli.text_diff import text_diff
 from gascity.source.disk import read_plain
 from gascity_migrate.files import EDIT, WRITE, Change
 from gascity_migrate.importers.combine import Conflict

@@ -56,7 +56,8 @@ class DiskTree:
             if self.single in ("", pattern) and self.read(pattern) is not None:
                 yield pattern
             return
-        matches = compiled(pattern)
+        # Every skill asks for all files of its own directory: no pattern to compile for each.
+        matches = _anything if pattern == f"{base}/**/*" else compiled(pattern)
         for path in self._files_below(base):
             if matches(path) and (not self.single or path == self.single):
                 yield path
@@ -117,6 +118,10 @@ class DiskTree:
 
     def _error(self, path: str, code: str, message: str) -> CityError:
         return CityError(Problem(code, message, Place(self.shown(path))))
+
+
+def _anything(path: str) -> object:
+    return path
 
 
 @cache
