@@ -63,6 +63,16 @@ def wrap(text: str, columns: int) -> list[str]:
     return [*lines, rest]
 
 
+def item_lines(text: str, columns: int, start: str = "  ") -> list[str]:
+    """Format a list item, wrapped with a hanging indent."""
+    text = escape(text)
+    if len(start) + len(text) <= columns:
+        return [start + text]
+    indent = max(4, len(start))
+    first, *rest = wrap(text, columns - indent)
+    return [start + first, *(" " * indent + line for line in rest)]
+
+
 def fit(text: str, columns: int) -> list[str]:
     """Like `wrap`, but split very long words, after a slash if there is one.
 

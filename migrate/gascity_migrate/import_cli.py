@@ -100,7 +100,7 @@ def run_import(
     from gascity_migrate.importers.plan import ImportRequest, conflict_problem, plan_import
     from gascity_migrate.importers.report import found_rows, found_sentence
 
-    tree = _open_source(context, source)
+    tree = open_source(context, source)
     found = {dialect: _read(dialect, tree) for dialect in dialects}
     request = ImportRequest(
         context.root, choices, into or "", _is_own_project(context, tree.root), instructions
@@ -123,7 +123,7 @@ def run_import(
     return _apply(context, list(found.values()), plan, request, rows)
 
 
-def _open_source(context: CommandContext, source: str | None) -> "DiskTree":
+def open_source(context: CommandContext, source: str | None) -> "DiskTree":
     from gascity.cli.progress import Progress
     from gascity_migrate.importers.source import DiskTree
 

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from gascity.cli.output import BOLD, escape, styled, wrap
+from gascity.cli.output import BOLD, item_lines, styled
 from gascity.cli.text_diff import text_diff
 from gascity_migrate.draft import Migration
 from gascity_migrate.files import COPY, EDIT, LINK, MOVE, REMOVE, WRITE, Change
@@ -118,16 +118,6 @@ def _moves(changes: Sequence[Change], columns: int) -> Iterator[str]:
 def _not_carried(plan: Migration, columns: int) -> Iterator[str]:
     for item in plan.not_carried:
         yield from item_lines(f"{item.file}:{item.line}: `{item.key}`: {item.reason}", columns)
-
-
-def item_lines(text: str, columns: int, start: str = "  ") -> list[str]:
-    """Format a list item, wrapped with a hanging indent."""
-    text = escape(text)
-    if len(start) + len(text) <= columns:
-        return [start + text]
-    indent = max(4, len(start))
-    first, *rest = wrap(text, columns - indent)
-    return [start + first, *(" " * indent + line for line in rest)]
 
 
 def done_lines(

@@ -101,6 +101,7 @@ def _check_new_name(root: str, name: str, old: str = "") -> str:
         "city agent new reviewer",
         "city agent new reviewer --provider codex --description 'Reviews changes.'",
         "city agent new builder --type coding",
+        "city agent new reviewer --from ~/.claude/agents/reviewer.md",
     ),
     page="how-to/edit",
 )
@@ -115,6 +116,7 @@ def _check_new_name(root: str, name: str, old: str = "") -> str:
 @click.option("--template", is_flag=True, help="Start from a prompt template.")
 @click.option("--profile", is_flag=True, help="Write one profile.md instead of two files.")
 @click.option("--type", "kind", metavar="TYPE", help="Start with the knowledge of this type.")
+@click.option("--from", "source", metavar="FILE", help="Read an agent file of any tool.")
 def new_agent(
     context: CommandContext,
     name: str,
@@ -123,11 +125,13 @@ def new_agent(
     template: bool,
     profile: bool,
     kind: str | None,
+    source: str | None,
 ) -> int:
     """Create an agent.
 
     With --type, it gets starter knowledge (such as coding, code-review or qa), and
-    its prompt includes its notes.
+    its prompt includes its notes. With --from, it gets the prompt and settings of an
+    agent file, such as one for Claude Code, OpenCode or Copilot, or a profile.md.
     """
     root = context.root
     directory = _check_new_name(root, name)
@@ -144,6 +148,15 @@ def new_agent(
     infix = ".template" if template or kind else ""
     settings = {"provider": provider, "type": kind if kind != name else None}
     settings = {key: value for key, value in settings.items() if value}
+    if source is not None:
+        if template or profile or kind:
+            raise click.UsageError("--from cannot be combined with --template, --profile or --type")
+        from gascity.cli.agent.from_file import create_from_file
+
+        given = {"description": description, "provider": provider}
+        return create_from_file(
+            context, name, source, {key: value for key, value in given.items() if value}
+        )
     memory = _MEMORY if kind else ""
     if profile:
         text = _profile_text(name, title, description, settings)

@@ -2,18 +2,21 @@
 
 import posixpath
 
-from gascity_migrate.importers.documents import Keys, read_markdown
+from gascity.model.names import is_name
+from gascity.toml.edit import set_fields
+from gascity_migrate.draft import NotCarried
+from gascity_migrate.importers.documents import Keys, pack_text, read_markdown
 from gascity_migrate.importers.servers import add_server
 from gascity_migrate.importers.types import (
     Findings,
     Imported,
     ImportedAgent,
     ImportedFile,
+    SourceFile,
     SourceTree,
 )
 
 _TYPES = "vault/agent-types"
-_PROJECT = "servers of one project are not imported; give them to a rig with a pack of its own"
 
 
 def read(tree: SourceTree) -> Imported:
@@ -24,7 +27,7 @@ def read(tree: SourceTree) -> Imported:
     for path in tree.matching("vault/mcp-servers/*.md"):
         _add_server(findings, path)
     for path in tree.matching("vault/projects/*/mcp-servers/*.md"):
-        findings.lose(path, 1, posixpath.basename(path), _PROJECT)
+        _add_project_server(findings, path)
     for path in tree.matching("vault/templates/knowledge/**/*.md"):
         file = tree.read(path)
         if file is not None:
@@ -60,6 +63,31 @@ def _add_server(findings: Findings, path: str) -> None:
     else:
         keys = markdown.keys
     add_server(findings, name, keys, 1)
+
+
+def _add_project_server(findings: Findings, path: str) -> None:
+    """Add a server of one project, to a pack that only the rig of that name imports."""
+    project = path.split("/")[2]
+    if not is_name(project):
+        hint = "rename the project's directory"
+        findings.refuse("bad-name", f"`{project}` cannot be the name of a pack", path, hint=hint)
+        return
+    own = Findings(findings.tree)
+    _add_server(own, path)
+    findings.lost += own.lost
+    findings.problems += own.problems
+    pack = f"packs/{project}"
+    texts = {f"{pack}/pack.toml": pack_text(project)}
+    for server in own.servers:
+        texts[f"{pack}/mcp/{server.name}.toml"] = set_fields("", dict(server.table))
+        reason = f"no rig `{project}` imports {pack}; add the rig, then run the import again"
+        loss = NotCarried(findings.tree.shown(path), 1, server.name, reason)
+        findings.rig_packs.setdefault(project, loss)
+    if own.servers:
+        place = findings.place(path)
+        findings.files += [
+            ImportedFile(target, SourceFile(text.encode()), place) for target, text in texts.items()
+        ]
 
 
 def _json_block(text: str) -> dict[str, object] | None:

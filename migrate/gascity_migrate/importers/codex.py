@@ -13,14 +13,15 @@ def read(tree: SourceTree) -> Imported:
     """Read a project's Codex files: agents, skills and MCP servers."""
     findings = Findings(tree)
     for path in tree.matching(".codex/agents/*.toml"):
-        _add_agent(findings, path)
+        add_agent(findings, path)
     _add_servers(findings)
     add_skills(findings, ".agents/skills")
     add_instructions(findings, "AGENTS.md")
     return findings.result()
 
 
-def _add_agent(findings: Findings, path: str) -> None:
+def add_agent(findings: Findings, path: str) -> None:
+    """Add the agent in a TOML file."""
     document = read_toml(findings, path)
     if document is None:
         return

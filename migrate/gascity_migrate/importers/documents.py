@@ -10,6 +10,7 @@ from typing import NamedTuple
 from gascity.jsonc.tree import JsoncError, JsonNode, tree
 from gascity.model.document_text import position
 from gascity.model.front_matter import Opaque, read_front_matter
+from gascity.toml.edit import set_fields
 from gascity.toml.positions import locate
 from gascity.toml.read import TomlError, parse_text
 from gascity_migrate.importers.types import Findings
@@ -220,3 +221,8 @@ def toml_keys(findings: Findings, path: str, text: str, values: object, *at: str
     table = values if isinstance(values, dict) else {}
     lines = {key: locate(text, (*at, key))[0] for key in table}
     return Keys(findings, path, table, lines, ".".join((*at, "")) if at else "")
+
+
+def pack_text(name: str) -> str:
+    """Return the pack.toml of a new pack."""
+    return set_fields("[pack]\n", {"pack.name": name, "pack.schema": 2})

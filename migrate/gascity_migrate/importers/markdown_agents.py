@@ -133,6 +133,9 @@ GEMINI = AgentKeys(
     {"timeout_mins": "set `limits.timeout`", "kind": "the agent runs on this machine"},
 )
 
+# An agent file without a key that only one tool has; the city's provider runs it.
+COMMON = AgentKeys("", ".md", _COMMON)
+
 
 def read_claude(tree: SourceTree) -> Imported:
     """Read a project's Claude Code files: agents, skills and MCP servers."""
@@ -185,6 +188,7 @@ def add_agents(findings: Findings, tool: AgentKeys, *patterns: str) -> None:
 
 
 def add_agent(findings: Findings, tool: AgentKeys, path: str) -> None:
+    """Add the agent in a Markdown file."""
     markdown = read_markdown(findings, path)
     if markdown is None:
         return
@@ -206,7 +210,8 @@ def add_agent(findings: Findings, tool: AgentKeys, path: str) -> None:
         if key in keys.values:
             keys.lose(key, reason)
     keys.lose_rest(_UNKNOWN)
-    settings["provider"] = tool.provider
+    if tool.provider:
+        settings["provider"] = tool.provider
     prompt = body if body.strip() else None
     findings.agents.append(ImportedAgent(name, settings, prompt, findings.place(path)))
 

@@ -24,7 +24,7 @@ def read(tree: SourceTree) -> Imported:
     is_city = tree.read("city.toml") is not None  # its `agents/` are directories of a city
     for directory in _DIRECTORIES[: 2 if is_city else None]:
         for path in tree.matching(f"{directory}/**/*.md"):
-            _add_file(findings, path, path[len(directory) + 1 :].removesuffix(".md"))
+            add_file(findings, path, path[len(directory) + 1 :].removesuffix(".md"))
     for path in tree.matching(*_CONFIGS):
         document = read_json(findings, path)
         if document is not None:
@@ -36,7 +36,8 @@ def read(tree: SourceTree) -> Imported:
     return findings.result()
 
 
-def _add_file(findings: Findings, path: str, name: str) -> None:
+def add_file(findings: Findings, path: str, name: str) -> None:
+    """Add the agent in a Markdown file; one without front matter is no agent."""
     markdown = read_markdown(findings, path)
     if markdown is not None and markdown.keys.values:
         _add_agent(findings, markdown.keys, name, markdown.body, 1)

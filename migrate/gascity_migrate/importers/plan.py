@@ -7,7 +7,7 @@ from typing import NamedTuple
 from gascity.model.fields import AGENT as AGENT_FIELDS
 from gascity.model.problems import CityError, Place, Problem
 from gascity.source.disk import read_plain
-from gascity.toml.edit import declare_import, put_value, set_fields, set_patch
+from gascity.toml.edit import declare_import, set_fields, set_patch
 from gascity.toml.read import parse_text
 from gascity_migrate.draft import Migration, NotCarried
 from gascity_migrate.files import EDIT, WRITE, Change
@@ -21,6 +21,7 @@ from gascity_migrate.importers.combine import (
     Conflict,
     combine,
 )
+from gascity_migrate.importers.documents import pack_text
 from gascity_migrate.importers.types import Imported, ImportedAgent, ImportedFile
 
 _ALREADY_THERE = "already-there"
@@ -89,11 +90,11 @@ def _plan(
     if combined.conflicts or any(problem.is_error for problem in problems):
         migration = Migration(not_carried=lost, problems=tuple(problems))
         return ImportPlan(migration, combined, combined.conflicts, project, definitions)
-    if writer.changes or any(one.patches for one in found):
+    if writer.changes or any(one.patches or one.rig_packs for one in found):
         writer.edit_city(found)
     migration = Migration(
         changes=tuple(writer.changes),
-        not_carried=lost,
+        not_carried=(*lost, *writer.lost),
         problems=tuple(problems),
         folders=tuple(one.home for one in definitions if one.kind == AGENT),
     )
@@ -135,6 +136,7 @@ class _Writer:
         self.base = request.base
         self.changes: list[Change] = []
         self.problems: list[Problem] = []
+        self.lost: list[NotCarried] = []
 
     def add(self, new: Definition) -> None:
         """Add a definition unless the city has it; report one that the city has differently."""
@@ -164,10 +166,25 @@ class _Writer:
         for one in found:
             for name, changes in one.patches.items():
                 text = set_patch(text, name, changes)
+            text = self._import_in_rigs(text, one.rig_packs)
             text = _add_providers(text, one.providers)
         if text != original:
             reason = "imports, patches and providers of the source"
             self.changes.append(Change(EDIT, "city.toml", content=text.encode(), reason=reason))
+
+    def _import_in_rigs(self, text: str, packs: Mapping[str, NotCarried]) -> str:
+        """Let each rig import its pack; one that the city does not declare is reported."""
+        rigs = parse_text(text).get("rigs")
+        tables = [rig for rig in rigs if isinstance(rig, dict)] if isinstance(rigs, list) else []
+        imports = {rig.get("name"): rig.get("imports", {}) for rig in tables}
+        for name, loss in packs.items():
+            declared = imports.get(name)
+            if not isinstance(declared, dict):  # no such rig, or one that lists names of imports
+                self.lost.append(loss)
+            elif name not in declared:
+                source = {"source": f"{self.base}packs/{name}"}
+                text = declare_import(text, name, source, rig=name)
+        return text
 
     def _city_text(self) -> str:
         data = read_plain(f"{self.root}/city.toml")
@@ -176,7 +193,7 @@ class _Writer:
     def _add_pack_file(self) -> None:
         path = f"{self.base}pack.toml"
         if not os.path.lexists(f"{self.root}/{path}"):
-            text = put_value("", ("pack",), {"name": self.pack, "schema": 2})
+            text = pack_text(self.pack)
             self.changes.append(Change(WRITE, path, content=text.encode(), mode=0o644))
 
 

@@ -4,14 +4,13 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from gascity.cli.output import BOLD, styled
+from gascity.cli.output import BOLD, item_lines, styled
 from gascity.cli.text_diff import text_diff
 from gascity.source.disk import read_plain
 from gascity_migrate.files import EDIT, WRITE, Change
 from gascity_migrate.importers.combine import Conflict
 from gascity_migrate.importers.plan import ImportPlan, not_carried_lines
 from gascity_migrate.importers.types import Imported
-from gascity_migrate.report import item_lines
 
 AGENTS, PATCHES, SERVERS, SKILLS, FILES = "agents", "patches", "servers", "skills", "files"
 _WORDS = {AGENTS: "agent", PATCHES: "patch", SERVERS: "MCP server", SKILLS: "skill", FILES: "file"}

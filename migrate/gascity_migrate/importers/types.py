@@ -80,6 +80,7 @@ class Imported(NamedTuple):
     files: tuple[ImportedFile, ...] = ()
     patches: Mapping[str, Mapping[str, object]] = {}  # of imported agents, by name
     packs: Mapping[str, str] = {}  # to import, by binding
+    rig_packs: Mapping[str, NotCarried] = {}  # packs/RIG, by rig; the loss if there is no such rig
     providers: tuple[str, ...] = ()  # to configure
     lost: tuple[NotCarried, ...] = ()
     problems: tuple[Problem, ...] = ()
@@ -99,6 +100,7 @@ class Findings:
         self.files: list[ImportedFile] = []
         self.patches: dict[str, dict[str, object]] = {}
         self.packs: dict[str, str] = {}
+        self.rig_packs: dict[str, NotCarried] = {}
         self.providers: list[str] = []
         self.lost: list[NotCarried] = []
         self.problems: list[Problem] = []
@@ -136,6 +138,7 @@ class Findings:
             tuple(self.files),
             self.patches,
             self.packs,
+            self.rig_packs,
             tuple(self.providers),
             tuple(self.lost),
             tuple(self.problems),
