@@ -51,15 +51,16 @@ def is_locked(directory: str) -> bool:
 
 
 @contextmanager
-def locked_file(path: str) -> Iterator[int]:
+def locked_file(path: str, *, wait: bool = True) -> Iterator[int]:
     """Hold an exclusive lock on a file, which is created if missing; yield its descriptor.
 
-    A process that inherits the descriptor holds the lock until it ends, too.
+    A process that inherits the descriptor holds the lock until it ends, too. Without `wait`, a lock
+    that another process holds is a BlockingIOError.
     """
     make_private_directory(os.path.dirname(path))
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield handle
     finally:
         os.close(handle)

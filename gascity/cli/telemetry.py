@@ -3,6 +3,8 @@
 import os
 import select
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 import click
@@ -13,6 +15,7 @@ from gascity.cli.output import print_stderr
 from gascity.cli.problems import city_error
 from gascity.control.telemetry.measures import read_measures
 from gascity.control.telemetry.runs import ExportProgress, load_progress, next_runs, save_progress
+from gascity.files import locked_file, read_or_none
 from gascity.model.problems import CityError
 from gascity.store.port import Store, StoreError, Wakeups
 
@@ -62,17 +65,36 @@ def telemetry(context: CommandContext, endpoint: str | None, once: bool) -> int:
     """
     if context.as_json and not once:
         raise click.UsageError("--json needs --once")
-    export = _open(context, endpoint)
-    try:
-        if once:
-            return _export_once(context, export)
-        print_stderr(f"city: exporting to {export.shown} until Ctrl-C")
-        export.follow()
-    except KeyboardInterrupt:
-        return 130  # the usual way to stop following
-    finally:
-        export.close()
+    with _only_exporter(context.root):
+        export = _open(context, endpoint)
+        try:
+            if once:
+                return _export_once(context, export)
+            print_stderr(f"city: exporting to {export.shown} until Ctrl-C")
+            export.follow()
+        except KeyboardInterrupt:
+            return 130  # the usual way to stop following
+        finally:
+            export.close()
     return 0
+
+
+@contextmanager
+def _only_exporter(root: str) -> Iterator[None]:
+    """Hold the lock of the city's exporter: two would send every run and every total twice."""
+    path = f"{root}/.gc/telemetry.lock"
+    with ExitStack() as stack:
+        try:
+            handle = stack.enter_context(locked_file(path, wait=False))
+        except BlockingIOError:
+            pid = (read_or_none(path) or b"").decode("ascii", "replace").strip()
+            named = f" (pid {pid})" if pid.isdecimal() else ""  # it may not have written it yet
+            message = f"another `city telemetry` already exports this city{named}"
+            hint = f"stop it first: `kill {pid}`" if named else "try again in a moment"
+            raise city_error("telemetry-running", message, hint) from None
+        os.ftruncate(handle, 0)
+        os.write(handle, f"{os.getpid()}\n".encode())
+        yield
 
 
 def _open(context: CommandContext, endpoint: str | None) -> "_Export":

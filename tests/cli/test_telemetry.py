@@ -233,7 +233,9 @@ def test_following_reports_an_outage_once_and_continues_after_it(
     assert set(collector.all_spans()) == {1, 2}
 
 
-def test_following_sends_a_run_when_it_ends(town_with_runs: Path, collector: Collector) -> None:
+def test_following_sends_a_run_when_it_ends_and_no_other_process_does(
+    run: Command, town_with_runs: Path, collector: Collector
+) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "gascity", "telemetry", "--endpoint", collector.url],
         cwd=town_with_runs,
@@ -243,6 +245,9 @@ def test_following_sends_a_run_when_it_ends(town_with_runs: Path, collector: Col
     try:
         collector.metrics.get(timeout=60)  # all that is in the store was sent
         assert set(collector.all_spans()) == {1, 2}
+        ran = run("telemetry", "--endpoint", collector.url, "--once", cwd=town_with_runs)
+        assert (ran.code, f"(pid {process.pid})" in ran.err) == (1, True)
+        assert "[telemetry-running]" in ran.err
         store = open_store(str(town_with_runs))
         store.update_run(3, {"ended": 50.0, "outcome": SUCCEEDED})
         store.close()
@@ -250,6 +255,7 @@ def test_following_sends_a_run_when_it_ends(town_with_runs: Path, collector: Col
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
         assert (process.returncode, b"Traceback" in err) == (130, False)
+        assert once(run, town_with_runs, collector)["runs"] == 0
     finally:
         process.kill()
         process.wait()
