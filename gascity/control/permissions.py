@@ -11,7 +11,7 @@ Commands go through `cli/identity.py`, requests to the controller through `contr
 look here. A command without an entry is refused.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from gascity.control.callers import Caller, not_your_session
@@ -189,15 +189,24 @@ def rule_of(command: str) -> Rule:
 
 
 class Access:
-    """What one caller may reach with one command. `load` returns the city when it is needed."""
+    """What one caller may reach with one command. `load` returns the city when it is needed.
 
-    def __init__(self, caller: Caller | None, command: str, load: "Callable[[], City]") -> None:
+    `agents` are those that are already known by their qualified names.
+    """
+
+    def __init__(
+        self,
+        caller: Caller | None,
+        command: str,
+        load: "Callable[[], City]",
+        agents: "Mapping[str, Agent] | None" = None,
+    ) -> None:
         self.caller = caller
         self.command = command
         self.rule = rule_of(command)
         self._load = load
         self._city: City | None = None
-        self._agents: dict[str, Agent | None] = {}
+        self._agents: dict[str, Agent | None] = dict(agents or {})
 
     @property
     def unlimited(self) -> bool:
@@ -233,13 +242,18 @@ class Access:
         if name not in self._agents:
             from gascity.pipeline import find_agent
 
-            self._city = self._city or self._load()
+            city = self._loaded()
             try:
-                found = find_agent(self._city, name)
+                found = find_agent(city, name)
             except CityError:
                 found = None
             self._agents[name] = found
         return self._agents[name]
+
+    def _loaded(self) -> "City":
+        if self._city is None:
+            self._city = self._load()
+        return self._city
 
     def hides(self, name: str) -> bool:
         """Return whether an agent does not exist for the caller."""
@@ -282,9 +296,9 @@ class Access:
 
     def _runs_scripts(self, name: str) -> bool:
         agent = self.agent(name)
-        if agent is None or self._city is None:
+        if agent is None:
             return False
-        provider = self._city.providers.get(agent.provider)
+        provider = self._loaded().providers.get(agent.provider)
         return provider is not None and provider.facts.script
 
     def check_owner(self, agent: str, session: str, what: str) -> None:
