@@ -155,7 +155,8 @@ def security_headers(names: Collection[str] = ()) -> list[tuple[str, str]]:
     """
     policy = (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
-        "connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+        "connect-src 'self'; worker-src 'self'; form-action 'self'; frame-ancestors 'none'; "
+        "base-uri 'none'"
     )
     headers = {
         "content-security-policy": policy,

@@ -12,6 +12,7 @@ from gascity.store.port import Store, StoreError
 from gascity.web.logs import (
     LogFollower,
     LogSource,
+    can_resume,
     session_log,
     start_near_end,
     work_log,
@@ -54,17 +55,20 @@ async def log_lines(site: CitySite, find: FindLog, offset: int | None) -> AsyncI
     if source is None:
         yield message("end", False)
         return
-    start = start_near_end(source) if offset is None else offset
-    if offset is None:
+    resumed = offset is not None and can_resume(source, offset)
+    start = offset if offset is not None and resumed else start_near_end(source)
+    if not resumed:
         yield message("start", start)
-    follower = LogFollower(source, start, whole_lines=offset is None)
+    follower = LogFollower(source, start, whole_lines=not resumed)
     version = site.reader.version
     quiet = 0.0
     while True:
+        before = follower.offset
         text = await asyncio.to_thread(follower.read)
         if text:
             quiet = 0.0
-            yield f"id: {follower.offset}\n{message('text', text)}"
+            yield f"id: {follower.resume_offset}\n{message('text', text)}"
+        if follower.offset != before:  # there may be more
             continue
         if not source.live:
             yield message("end", True)
@@ -112,5 +116,5 @@ def find_session_log(id: str) -> FindLog:
 
 def offset_of(request: Request) -> int | None:
     """Return where a browser that was disconnected goes on; None for a new one."""
-    text = request.headers.get("last-event-id", "")
+    text = request.headers.get("last-event-id") or request.query_params.get("offset", "")
     return int(text) if text.isdecimal() and len(text) < 16 else None

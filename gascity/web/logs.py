@@ -18,7 +18,9 @@ from gascity.store.port import Store
 
 _END = 128 << 10  # bytes of a log that a page starts with
 _MOST = 256 << 10  # bytes that are added at a time
+_MOST_BEHIND = 1 << 20  # bytes that a page which was disconnected may have missed
 _LONGEST = 4000  # characters of a line
+_LONGEST_RECORD = 8 << 20  # bytes of a line of a log that has a format; a longer one is skipped
 # Colours, cursor movements, and what a program tells the terminal's window.
 _SEQUENCE = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][0-9A-B]|[=>78])"
@@ -62,6 +64,12 @@ def start_near_end(source: LogSource) -> int:
     return max(0, (source.logs.size(source.log) or 0) - _END)
 
 
+def can_resume(source: LogSource, offset: int) -> bool:
+    """Return whether a page that was disconnected gets the rest, and not the end of the log."""
+    size = source.logs.size(source.log) or 0
+    return size - _MOST_BEHIND <= offset <= size
+
+
 class LogFollower:
     """Reads a log from an offset to its end, again and again."""
 
@@ -72,6 +80,13 @@ class LogFollower:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._rest = b""  # of a line, if the log has a format
         self._held = ""  # an escape sequence whose end has not arrived yet
+
+    @property
+    def resume_offset(self) -> int:
+        """Where a reader continues that has all the text so far: at what is kept here."""
+        if self._source.form:
+            return self.offset - len(self._rest)
+        return self.offset - len(self._held.encode()) - len(self._decoder.getstate()[0])
 
     def read(self) -> str:
         """Return what was written since the last call, as text."""
@@ -84,13 +99,15 @@ class LogFollower:
             size += len(piece)
         data = b"".join(pieces)
         if self._mid_line and data:
-            data = data.partition(b"\n")[2]
-            self._mid_line = False
+            _, newline, data = data.partition(b"\n")
+            self._mid_line = bool(self._source.form) and not newline
         return self._text(data) if data else ""
 
     def _text(self, data: bytes) -> str:
         if self._source.form:
             *lines, self._rest = (self._rest + data).split(b"\n")
+            if len(self._rest) > _LONGEST_RECORD:
+                self._rest, self._mid_line = b"", True
             data = b"".join(_readable(self._source.form, [line + b"\n" for line in lines]))
         text = self._held + self._decoder.decode(data)
         unfinished = _UNFINISHED.search(text)

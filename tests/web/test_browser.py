@@ -169,8 +169,13 @@ def test_lists_are_filtered_selected_and_opened_with_keys(page: Page, shop: Runn
         expect(page.locator("#page-head")).to_be_visible(timeout=PATIENCE)
         check(page)
     go(page, "/")
+    pages = [page, *(page.context.new_page() for _ in range(7))]  # a browser has 6 connections
+    for other in pages[1:]:
+        other.goto(page.url)
+        ready(other)
     last = shop.sling("true # cherries")
-    expect(page.locator("#events")).to_contain_text(last, timeout=PATIENCE)
+    for other in pages:
+        expect(other.locator("#events")).to_contain_text(last, timeout=PATIENCE)
     os.kill(shop.pid, 9)
     expect(page.locator("#controller-banner")).to_contain_text("Read-only", timeout=PATIENCE)
     check(page)

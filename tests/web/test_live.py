@@ -1,5 +1,6 @@
 """Logs and changes as they happen."""
 
+import asyncio
 import json
 import os
 import time
@@ -126,8 +127,6 @@ def test_a_write_of_another_process_is_published(browser: Browser, store: Store)
     sling(store)
 
     async def watch() -> list[object]:
-        import asyncio
-
         watching = asyncio.create_task(browser.site.reader.watch())
         messages = changes(browser.site)
         got = [await anext(messages)]
@@ -165,3 +164,104 @@ def test_a_restored_store_is_opened_again(browser: Browser, harbour: Path, store
     page = browser.get("/work").text
     assert "New" in page
     assert "Old" not in page
+
+
+def test_a_reader_that_continues_gets_what_the_first_one_kept_back(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    line = {"type": "assistant", "message": {"content": [{"type": "text", "text": "Hello."}]}}
+    whole = json.dumps(line).encode() + b"\n"
+    for form, text, first in (("claude-stream-json", whole * 2, 150), ("", b"one \x1b[31mtwo", 7)):
+        log.write_bytes(text[:first])
+        begun = LogFollower(source(log, form), 0)
+        shown = begun.read()
+        log.write_bytes(text)
+        rest = LogFollower(source(log, form), begun.resume_offset).read()
+        assert shown + rest == ("Hello.\nHello.\n" if form else "one two")
+
+
+def test_a_line_without_an_end_does_not_fill_the_memory(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_bytes(b"x" * (12 << 20) + b"\nplain\n")
+    follower = LogFollower(source(log, "claude-stream-json"), 0)
+    largest, text = 0, ""
+    while follower.offset < log.stat().st_size:
+        text += follower.read()
+        largest = max(largest, len(follower._rest))
+    assert text == "plain\n"
+    assert largest <= 8 << 20
+
+
+def test_a_page_far_behind_gets_the_end_of_the_log(
+    browser: Browser, running: tuple[str, Path]
+) -> None:
+    id, log = running
+    log.write_bytes(b"x" * 99 + b"\n" + b"line\n" * 400_000)
+    far = browser.stream(log_lines(browser.site, find_work_log(id), 100), 1)
+    beyond = browser.stream(log_lines(browser.site, find_work_log(id), 1 << 40), 1)
+    near = browser.stream(log_lines(browser.site, find_work_log(id), 2_000_095), 1)
+    assert far == beyond
+    assert far[0].startswith("event: start")
+    assert data(near[0]) == "line\n"
+
+
+READERS, CHANGES = 100, 200
+
+
+def test_many_pages_hear_of_many_changes_and_the_slowest_only_of_the_last(browser: Browser) -> None:
+    reader = browser.site.reader
+    reader.version = 0
+
+    async def follow() -> list[int]:
+        heard: list[int] = []
+        messages = changes(browser.site)
+        while not heard or heard[-1] < CHANGES:
+            heard.append(int(str(data(await anext(messages)))))
+        await messages.aclose()
+        return heard
+
+    async def load() -> tuple[list[list[int]], list[object]]:
+        slow = changes(browser.site)
+        late = [data(await anext(slow))]
+        async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+            readers = [group.create_task(follow()) for _ in range(READERS)]
+            for _ in range(CHANGES):
+                await asyncio.sleep(0)
+                reader.publish()
+        late.append(data(await anext(slow)))
+        await slow.aclose()
+        return [each.result() for each in readers], late
+
+    heard, late = browser.runner.run(load())
+    for versions in heard:
+        assert versions == sorted(set(versions))
+        assert versions[-1] == CHANGES
+    assert late == [0, CHANGES]  # nothing was kept for it meanwhile
+
+
+def test_a_page_that_reads_slowly_delays_no_other_and_loses_nothing(
+    browser: Browser, running: tuple[str, Path]
+) -> None:
+    id, log = running
+    lines = "".join(f"line {number}\n" for number in range(100_000))
+
+    async def load() -> tuple[str, str, int]:
+        slow, fast = (log_lines(browser.site, find_work_log(id), None) for _ in range(2))
+        for each in (slow, fast):
+            await anext(each), await anext(each)
+        with open(log, "a") as file:
+            file.write(lines)
+        got = {slow: "", fast: ""}
+        largest = 0
+        async with asyncio.timeout(60):
+            for each in (fast, slow):
+                while len(got[each]) < len(lines):
+                    text = str(data(await anext(each)))
+                    largest = max(largest, len(text))
+                    got[each] += text
+        await slow.aclose()
+        await fast.aclose()
+        return got[slow], got[fast], largest
+
+    slow, fast, largest = browser.runner.run(load())
+    assert slow == fast == lines
+    assert largest < 1 << 20

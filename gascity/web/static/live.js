@@ -1,26 +1,37 @@
 // Loads the main part of the page again when the city changed, and changes only what differs.
+import { listen } from "./changes.js";
 
-const MIN_PAUSE = 400; // milliseconds between two loads while much is happening
+const MIN_PAUSE = 100; // milliseconds from one load to the next while much is happening
+const MAX_PAUSE = 2000;
 let loading = false;
 let again = false;
-let lastLoad = 0;
+let nextLoad = 0;
 let onUpdate = () => {};
 
 export function watchChanges(updated) {
   onUpdate = updated;
   let version = document.body.dataset.version; // of the city when this page was read
-  const source = new EventSource("/live");
-  const changed = (event) => {
-    connected(true);
-    if (version !== event.data) refresh();
-    version = event.data;
+  const heard = (message) => {
+    connected(message.connected);
+    if (message.connected && version !== message.version) {
+      version = message.version;
+      refresh();
+    }
   };
-  source.addEventListener("state", changed);
-  source.addEventListener("change", changed);
-  source.onerror = () => connected(false);
-  window.addEventListener("pagehide", () => source.close());
+  if (window.SharedWorker) {
+    new BroadcastChannel("city-changes").onmessage = (event) => heard(event.data);
+    const worker = new SharedWorker("/static/worker.js", { type: "module" });
+    worker.port.onmessage = (event) => heard(event.data);
+  } else {
+    const source = listen(heard);
+    window.addEventListener("pagehide", () => source.close());
+  }
   document.addEventListener("visibilitychange", () => {
     if (!document.hidden && again) refresh();
+  });
+  // The browser may show a page again that it kept without running it.
+  window.addEventListener("pageshow", (event) => {
+    if (event.persisted) location.reload();
   });
 }
 
@@ -36,12 +47,12 @@ export async function refresh(url = location.href) {
     again = true;
     return;
   }
-  const wait = lastLoad + MIN_PAUSE - Date.now();
+  const wait = nextLoad - Date.now();
   loading = true;
   again = false;
   if (wait > 0) await new Promise((done) => setTimeout(done, wait));
+  const start = Date.now();
   try {
-    lastLoad = Date.now();
     const response = await fetch(url, { headers: { "X-Fragment": "main" } });
     if (response.status === 403) location.reload();
     if (response.ok || response.status === 404) show(await response.text());
@@ -49,6 +60,9 @@ export async function refresh(url = location.href) {
     connected(false);
   } finally {
     loading = false;
+    // A server that is busy, perhaps with other pages, is asked less often.
+    const took = Date.now() - start;
+    nextLoad = Date.now() + Math.min(MAX_PAUSE, Math.max(MIN_PAUSE, 2 * took));
   }
   if (again) refresh();
 }

@@ -17,9 +17,23 @@ export function followLogs() {
   }
 }
 
+// A page that nobody looks at has no connection: a browser allows six per server.
 function follow(box) {
+  const state = { source: null, offset: "", ended: false };
+  const update = () => {
+    if (document.hidden || !box.isConnected) state.source?.close();
+    else if (!state.ended && state.source?.readyState !== EventSource.OPEN) connect(box, state);
+  };
+  update();
+  document.addEventListener("visibilitychange", update);
+  window.addEventListener("pagehide", () => state.source?.close());
+}
+
+function connect(box, state) {
+  state.source?.close();
   const note = box.parentElement.querySelector("[data-log-note]");
-  const source = new EventSource(box.dataset.log);
+  const source = new EventSource(box.dataset.log + (state.offset && `?offset=${state.offset}`));
+  state.source = source;
   source.addEventListener("start", (event) => {
     box.textContent = "";
     box.dataset.empty = "No output yet.";
@@ -28,6 +42,7 @@ function follow(box) {
   });
   source.addEventListener("text", (event) => {
     if (!box.isConnected) return source.close();
+    state.offset = event.lastEventId;
     const atEnd = box.scrollTop + box.clientHeight >= box.scrollHeight - 40;
     box.append(JSON.parse(event.data));
     if (box.textContent.length > MOST) box.textContent = box.textContent.slice(-MOST / 2);
@@ -35,11 +50,11 @@ function follow(box) {
   });
   source.addEventListener("end", (event) => {
     source.close();
+    state.ended = true;
     const exists = JSON.parse(event.data);
     box.dataset.empty = exists ? "The run wrote nothing." : "The log no longer exists.";
     box.dataset.ended = "1";
   });
-  window.addEventListener("pagehide", () => source.close());
 }
 
 async function watchScreen(box) {
