@@ -1,10 +1,11 @@
-"""Measure the page of `city web` in a large city: pages, events, idle cost and memory.
+"""Measure the page of `city web` in a large city: pages, events, load, idle cost and memory.
 
     python benchmarks/web.py [--quick] [--json]
 
 The city has 1,000 agents; the store 100,000 work items and 200 live sessions. No controller runs:
-it would end sessions that have no process. Ten pages then stay open for some seconds. The table
-marks measures over their limit; the exit code is always 0.
+it would end sessions that have no process. Ten pages then stay open for some seconds; at last, a
+hundred streams follow many writes, beside one that reads nothing. The table marks measures over
+their limit; the exit code is always 0.
 """
 
 import argparse
@@ -17,6 +18,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -30,7 +32,9 @@ QUICK = 20  # divides these numbers
 ROUNDS = 20
 IDLE_SECONDS = 20.0
 PAGES = ("/", "/work", "/work?q=number+77", "/work?status=failed", "/sessions", "/agents")
-SLOW_PAGES = ("/agents/agent-00001", "/agents/agent-00001?view=prompt")
+VIEWS = ("settings", "prompt", "skills", "servers", "overlay", "plan", "peers")
+SLOW_PAGES = (*(f"/agents/agent-00001?view={view}" for view in VIEWS), "/packs", "/packs/crew")
+STREAMS, WRITES = 100, 300
 FIRST_BYTE, WHOLE, EVENT, IDLE, MEMORY = 0.05, 0.5, 0.2, 0.01, 60.0
 _KEYS = ("name", "value", "limit", "unit")
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -64,10 +68,10 @@ class Page:
         answer = self.request("/" + link.split("/", 3)[3])[2]
         self.cookie = answer.getheader("set-cookie", "").partition(";")[0]
 
-    def request(self, path: str) -> tuple[float, float, http.client.HTTPResponse]:
+    def request(self, path: str, **more: str) -> tuple[float, float, http.client.HTTPResponse]:
         """Return the seconds until the first byte and the last, and the response."""
         connection = http.client.HTTPConnection(self.host, timeout=60)
-        headers = {"Cookie": self.cookie} if hasattr(self, "cookie") else {}
+        headers = {**({"Cookie": self.cookie} if hasattr(self, "cookie") else {}), **more}
         start = time.perf_counter()
         connection.request("GET", path, headers=headers)
         answer = connection.getresponse()
@@ -77,14 +81,27 @@ class Page:
         connection.close()
         return first, whole, answer
 
-    def listen(self, heard: list[float]) -> None:
-        """Keep a page open, and note the time of each change."""
+    def follow(self) -> http.client.HTTPResponse:
+        """Return the stream of changes."""
         connection = http.client.HTTPConnection(self.host, timeout=600)
         connection.request("GET", "/live", headers={"Cookie": self.cookie})
-        stream = connection.getresponse()
+        return connection.getresponse()
+
+    def listen(self, heard: list[tuple[float, int]]) -> None:
+        """Keep a page open, and note the time and the version of each change."""
+        stream = self.follow()
         while line := stream.readline():
-            if line.startswith(b"event: change"):
-                heard.append(time.perf_counter())
+            if line.startswith(b"data: "):
+                heard.append((time.perf_counter(), int(line[6:])))
+
+    def open_pages(self, number: int) -> list[list[tuple[float, int]]]:
+        """Keep pages open in threads; return what each hears."""
+        heard: list[list[tuple[float, int]]] = [[] for _ in range(number)]
+        for each in heard:
+            threading.Thread(target=self.listen, args=(each,), daemon=True).start()
+        while not all(heard):
+            time.sleep(0.01)
+        return heard
 
 
 def cpu_seconds(pid: int) -> float:
@@ -98,7 +115,7 @@ def resident(pid: int) -> float:
     return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) / 1024
 
 
-def event_delays(page: Page, root: str, heard: list[float]) -> list[float]:
+def event_delays(page: Page, root: str, heard: list[tuple[float, int]], path: str) -> list[float]:
     """Return the seconds from a write to the message and the page that shows it."""
     delays = []
     with closing(open_store(root)) as store:
@@ -107,10 +124,29 @@ def event_delays(page: Page, root: str, heard: list[float]) -> list[float]:
             store.add_work(NewWork("agent-00000", f"event {number}", "text"), time.time())
             while len(heard) == before and time.perf_counter() - start < 5:
                 time.sleep(0.001)
-            page.request("/work")
+            page.request(path, **{"X-Fragment": "main"})
             delays.append(time.perf_counter() - start)
-            time.sleep(0.6)
+            time.sleep(0.3)
     return delays
+
+
+def stream_load(page: Page, root: str, pid: int) -> Iterator[tuple[str, float, float, str]]:
+    """Yield measures of many streams that follow many writes while one reads nothing."""
+    before = resident(pid)
+    asleep = page.follow()
+    heard = page.open_pages(STREAMS)
+    with closing(open_store(root)) as store:
+        for number in range(WRITES):
+            store.add_work(NewWork("agent-00000", f"load {number}", "text"), time.time())
+    written = time.perf_counter()
+    time.sleep(2)
+    newest = max(each[-1][1] for each in heard)
+    late = max(each[-1][0] for each in heard) - written
+    behind = sum(each[-1][1] != newest for each in heard)
+    asleep.close()
+    yield f"{WRITES} writes, last of {STREAMS} streams", late * 1000, EVENT * 1000, "ms"
+    yield f"{WRITES} writes, streams that missed the end", behind, 0, ""
+    yield f"{WRITES} writes, memory added", max(0.0, resident(pid) - before), 10, "MB"
 
 
 def measure(root: str, environ: dict[str, str]) -> list[tuple[str, float, float, str]]:
@@ -129,20 +165,18 @@ def measure(root: str, environ: dict[str, str]) -> list[tuple[str, float, float,
             first, whole = (statistics.median(column) for column in zip(*rounds, strict=True))
             rows.append((f"first byte {path}", first * 1000, FIRST_BYTE * 1000, "ms"))
             rows.append((f"whole page {path}", whole * 1000, WHOLE * 1000, "ms"))
-        heard: list[list[float]] = [[] for _ in range(10)]
-        for each in heard:
-            threading.Thread(target=page.listen, args=(each,), daemon=True).start()
-        time.sleep(3)
-        delays = event_delays(page, root, heard[0])
-        rows.append(
-            ("event on a page, median", statistics.median(delays) * 1000, EVENT * 1000, "ms")
-        )
-        time.sleep(3)
+        heard = page.open_pages(10)
+        for path in ("/", "/work"):
+            delays = event_delays(page, root, heard[0], path)
+            name = f"event on {path}, median"
+            rows.append((name, statistics.median(delays) * 1000, EVENT * 1000, "ms"))
+        time.sleep(5)  # the last change has been read by all
         before = cpu_seconds(server.pid)
         time.sleep(IDLE_SECONDS)
         used = (cpu_seconds(server.pid) - before) / IDLE_SECONDS
         rows.append(("ten idle pages", used * 100, IDLE * 100, "% of a core"))
         rows.append(("resident memory", resident(server.pid), MEMORY, "MB"))
+        rows += stream_load(page, root, server.pid)
     finally:
         server.kill()
         server.wait()

@@ -1,13 +1,14 @@
-"""The small chart of finished work and cost: numbers to SVG coordinates. Pure."""
+"""The small chart of finished work and cost: what it shows, and its SVG coordinates."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from gascity.store.port import Activity
+from gascity.store.port import Activity, Store
 
 STEPS, STEP = 24, 1800.0  # the last twelve hours
 WIDTH, HEIGHT = 480.0, 64.0
 _GAP = 4.0
+_PAST_SECONDS = 60.0  # for which the bars of the past are kept
 
 
 class Bar(NamedTuple):
@@ -38,6 +39,29 @@ class Chart(NamedTuple):
 def first_step(now: float) -> float:
     """Return the start of the chart: steps begin at round times, so that bars do not move."""
     return (now // STEP - STEPS + 1) * STEP
+
+
+class RecentActivity:
+    """Reads the activity of the chart; that of the past at most once a minute.
+
+    Counting 100,000 finished items takes 70 ms, and a page is read again after every change. Only
+    a retry of an old item changes a bar of the past, which may show it a minute later.
+    """
+
+    def __init__(self) -> None:
+        self._past: Sequence[Activity] = ()
+        self._since = 0.0
+        self._read_at = 0.0
+
+    def read(self, store: Store, now: float) -> Sequence[Activity]:
+        """Return the activity since `first_step(now)`."""
+        since, current = first_step(now), now // STEP * STEP
+        if since != self._since or not 0 <= now - self._read_at < _PAST_SECONDS:
+            activity = store.activity(since, STEP)
+            self._past = [each for each in activity if each.start < current - STEP / 2]
+            self._since, self._read_at = since, now
+            return activity
+        return [*self._past, *store.activity(current, STEP)]
 
 
 def chart(activity: Sequence[Activity], now: float) -> Chart:

@@ -9,6 +9,7 @@ from starlette.responses import HTMLResponse, StreamingResponse
 from gascity import __version__
 from gascity.cli.context import CommandContext
 from gascity.web.access import Visitors
+from gascity.web.charts import RecentActivity
 from gascity.web.commands import Commands
 from gascity.web.config_view import ConfigView
 from gascity.web.live_reader import LiveReader
@@ -36,6 +37,7 @@ class CitySite:
         self.visitors = visitors
         self.reader = LiveReader(context)
         self.commands = Commands(context.root, context.cwd, context.environ)
+        self.activity = RecentActivity()
         self.config = ConfigView(context.root, self.commands, self.reader.publish)
 
     def respond(self, request: Request, page: Page, changes: int) -> HTMLResponse:

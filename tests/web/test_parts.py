@@ -1,7 +1,8 @@
 """Diffs and charts as the pages draw them."""
 
-from gascity.store.port import Activity
-from gascity.web.charts import HEIGHT, STEP, STEPS, chart, first_step
+from gascity.model.work import DONE, NewWork
+from gascity.store.port import Activity, Store
+from gascity.web.charts import HEIGHT, STEP, STEPS, RecentActivity, chart, first_step
 from gascity.web.patches import MOST_LINES, parse_patch
 from gascity.web.templating import ago, money, style_sheet
 
@@ -71,6 +72,22 @@ def test_a_chart_has_a_bar_for_each_step_and_the_highest_fills_it() -> None:
     assert drawn.bars[2].done_height == HEIGHT / 2
     assert (drawn.done, drawn.failed, drawn.cost) == (5, 1, 0.75)
     assert all(bar.done_height == 0 for bar in chart((), now).bars)
+
+
+def test_the_past_of_the_chart_is_read_once_a_minute_and_the_present_always(store: Store) -> None:
+    now = first_step(1e9) + STEPS * STEP - 1
+    recent = RecentActivity()
+
+    def finish(at: float) -> list[int]:
+        work = store.add_work(NewWork("mayor", "Open", "Open"), at)
+        store.finish(work.id, DONE, None, at, token=None)
+        return [each.done for each in recent.read(store, now)]
+
+    assert finish(now - 2 * STEP) == [1]
+    assert finish(now) == [1, 1]
+    assert finish(now - 2 * STEP) == [1, 1]
+    assert [each.done for each in recent.read(store, now + 61)] == [2, 1]
+    assert recent.read(store, now + 13 * 3600) == []
 
 
 def test_values_are_written_for_people() -> None:

@@ -1,10 +1,11 @@
 """Agents: the list, and one agent in seven views, each the answer of one command."""
 
+import asyncio
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from starlette.requests import Request
 
@@ -79,10 +80,16 @@ async def agent_page(site: CitySite, request: Request) -> Page:
     view = view if view in VIEWS else "settings"
     command = command_of(view, name)
     config = await site.config.wait()
-    answer = await site.commands.json(*command)
+    if view == "plan":  # the steps and the diff, at the same time
+        answer, printed = await asyncio.gather(
+            site.commands.json(*command), site.commands.run(*command)
+        )
+        extra = _plan(answer, printed.output)
+    else:
+        answer = await site.commands.json(*command)
+        extra = _EXTRA[view](site, request, answer) if view in _EXTRA else {}
     if answer.failed and any(each["code"] == "unknown-agent" for each in answer.problems):
         return not_found("Unknown agent", answer.message + ".", "agents", "city agent list")
-    extra = await _EXTRA[view](site, request, name, answer) if view in _EXTRA else {}
     values = {
         "name": name,
         "view": view,
@@ -105,11 +112,8 @@ class SourceLines(NamedTuple):
     lines: Sequence[str]
 
 
-async def _settings(
-    site: CitySite, request: Request, name: str, answer: Answer
-) -> Mapping[str, object]:
+def _settings(site: CitySite, request: Request, answer: Answer) -> Mapping[str, object]:
     """Add the lines of the file that the visitor asked for, if a value comes from it."""
-    del name
     query = request.query_params
     file, line = query.get("file", ""), query.get("line", "")
     fields = answer.value.get("fields", {})
@@ -134,37 +138,31 @@ def _source_lines(path: str, file: str, line: int) -> SourceLines | None:
     return SourceLines(file, line, first, shown)
 
 
-async def _prompt(
-    site: CitySite, request: Request, name: str, answer: Answer
-) -> Mapping[str, object]:
+def _prompt(site: CitySite, request: Request, answer: Answer) -> Mapping[str, object]:
     """Number the files of the prompt, so that each has a colour of its own."""
-    del site, request, name
+    del site, request
     spans = answer.value.get("spans", ())
     files = {span["file"]: 0 for span in spans}
     colours = {file: number % 6 for number, file in enumerate(files)}
     return {"spans": spans, "colours": colours}
 
 
-async def _plan(
-    site: CitySite, request: Request, name: str, answer: Answer
-) -> Mapping[str, object]:
-    """Add the diff, and the mark of this plan: `apply` is refused if it changed meanwhile."""
-    del request
-    printed = await site.commands.run("plan", name)
-    diff = [line for line in printed.output.split("\n") if not line.startswith("# ")]
+def _plan(answer: Answer, text: str) -> Mapping[str, object]:
+    """Return the steps with their diff, and the mark without which nothing is applied."""
+    lines = text.split("\n")
     agents = answer.value.get("agents", ())
     steps = [step for agent in agents for step in agent["steps"]]
     return {
-        "patch": parse_patch(diff),
+        "patch": parse_patch([line for line in lines if not line.startswith("# ")]),
         "agents": agents,
         "changes": [step for step in steps if step["op"] != "keep"],
-        "mark": plan_mark(printed.output),
+        "mark": plan_mark(text),
     }
 
 
 def plan_mark(text: str) -> str:
-    """Return a short mark of a plan as `city plan` prints it."""
+    """Return a short mark of a plan as `city plan` prints it: another plan has another."""
     return sha256(text.encode()).hexdigest()[:16]
 
 
-_EXTRA: Mapping[str, Any] = {"settings": _settings, "prompt": _prompt, "plan": _plan}
+_EXTRA = {"settings": _settings, "prompt": _prompt}

@@ -13,7 +13,7 @@ from gascity.control.blocked import blocked_as_shown
 from gascity.control.status import is_over
 from gascity.model.work import CLAIMED, FAILED, OPEN, Event, Session, Work
 from gascity.store.port import Store, StoreError
-from gascity.web.charts import STEP, Chart, chart, first_step
+from gascity.web.charts import Chart, RecentActivity, chart
 from gascity.web.site import CitySite, Page
 
 _MOST_POOLS = 40
@@ -52,7 +52,9 @@ class CityNow(NamedTuple):
     events: Sequence[Event]
 
 
-def read_city(context: CommandContext, store: Store, now: float) -> CityNow:
+def read_city(
+    context: CommandContext, store: Store, activity: RecentActivity, now: float
+) -> CityNow:
     """Read everything that the page shows."""
     live = store.sessions(live=True)
     again = [each for each in store.sessions(live=False, limit=_ENDED) if not is_over(each)]
@@ -77,7 +79,7 @@ def read_city(context: CommandContext, store: Store, now: float) -> CityNow:
         store.list_work(status=(CLAIMED,), limit=_MOST_WORK),
         store.list_work(status=(OPEN,), limit=_MOST_WORK),
         {work.id: work.title for work in works},
-        chart(store.activity(first_step(now), STEP), now),
+        chart(activity.read(store, now), now),
         store.events(0, _MOST_EVENTS, newest=True)[::-1],
     )
 
@@ -94,7 +96,7 @@ async def city_page(site: CitySite, request: Request) -> Page:
     problem = None
     try:
         city = await site.reader.read(
-            lambda context, store: read_city(context, store, now), _nothing(now)
+            lambda context, store: read_city(context, store, site.activity, now), _nothing(now)
         )
     except StoreError as error:
         city, problem = _nothing(now), store_problem(error)
