@@ -23,7 +23,7 @@ T = TypeVar("T")
 _TICK = 2.0  # seconds between two looks at the controller's lock
 _PING = 5.0  # seconds for which an answer of the controller is good
 # A write is reported before it is committed: look again after these seconds.
-_AGAIN = (0.0, 0.01, 0.03, 0.1, 0.3)
+_AGAIN = (0.0, 0.01, 0.01, 0.02, 0.02, 0.03, 0.03, 0.04, 0.1, 0.3)
 
 
 class LiveReader:
