@@ -468,17 +468,20 @@ def test_hidden_agents_are_listed_only_with_all_and_in_json(in_harbour: Callable
 def test_the_peers_of_an_agent_are_those_that_it_may_message_and_that_may_message_it(
     in_harbour: Callable[..., Ran], harbour: Path
 ) -> None:
-    (harbour / "agents/clerk/agent.toml").write_text('[agents_filter]\nallow = ["mayor"]\n')
+    (harbour / "agents/porter").mkdir()  # not `clerk`: it has an error and may message no agent
+    (harbour / "agents/porter/prompt.md").write_text("You carry.\n")
+    (harbour / "agents/porter/agent.toml").write_text('[agents_filter]\nallow = ["mayor"]\n')
     (harbour / "agents/guard").mkdir()
     (harbour / "agents/guard/agent.toml").write_text('mode = "primary"\n')
     ran = in_harbour("agent", "show", "mayor", "--peers", "--json")
     fits(ran.json, AGENT_PEERS)
-    assert "clerk" in ran.json["sends_to"]
-    assert "clerk" in ran.json["receives_from"]
+    assert "porter" in ran.json["sends_to"]
+    assert "porter" in ran.json["receives_from"]
     assert "guard" not in ran.json["sends_to"]  # only users may message it
-    clerk = in_harbour("agent", "show", "clerk", "--peers", "--json").json
-    assert clerk["sends_to"] == ["mayor"]
-    assert "May message clerk:" in in_harbour("agent", "show", "clerk", "--peers").out
+    assert "clerk" not in ran.json["receives_from"]
+    porter = in_harbour("agent", "show", "porter", "--peers", "--json").json
+    assert porter["sends_to"] == ["mayor"]
+    assert "May message porter:" in in_harbour("agent", "show", "porter", "--peers").out
 
 
 def test_each_span_has_its_text_without_secrets(
