@@ -164,6 +164,7 @@ def shots(item: str) -> Mapping[str, str]:
         "pack": "/packs/quality",
         "delegation-list": "/delegation",
         "sling": "/sling",
+        "changes": "/changes",
     }
 
 

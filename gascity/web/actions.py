@@ -14,7 +14,7 @@ from gascity.web.access import form_token_matches
 from gascity.web.commands import shown_command, to_answer
 from gascity.web.guard import LARGEST_BODY, same_path
 from gascity.web.pages.agents import plan_mark
-from gascity.web.site import CitySite, Page
+from gascity.web.site import CitySite, Page, is_name
 
 _LONGEST_TEXT = 100_000
 _LONGEST_NAME = 500
@@ -77,7 +77,7 @@ async def act(site: CitySite, request: Request) -> Response:
 def _name(form: Form, field: str) -> str:
     """Return a field that names something; ValueError if it is empty or looks like an option."""
     value = form.get(field, "").strip()
-    if not value or len(value) > _LONGEST_NAME or value.startswith("-") or not value.isprintable():
+    if not is_name(value) or len(value) > _LONGEST_NAME:
         raise ValueError(f"the field `{field}` is missing or not valid")
     return value
 

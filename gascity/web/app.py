@@ -25,13 +25,14 @@ from gascity.web.live import (
     stream,
 )
 from gascity.web.pages.agents import agent_list, agent_page
+from gascity.web.pages.changes import changes_page
 from gascity.web.pages.city import city_page
 from gascity.web.pages.delegation import delegation_list, delegation_page
 from gascity.web.pages.packs import pack_list, pack_page
 from gascity.web.pages.sessions import screen_text, session_list, session_page
 from gascity.web.pages.sling import sling_page
 from gascity.web.pages.work import diff_page, work_list, work_page
-from gascity.web.site import CitySite, Page, failed, not_found
+from gascity.web.site import CitySite, Page, failed, is_name, not_found
 from gascity.web.templating import STATIC, render
 
 _WRONG_PASSWORD = 1.0  # seconds that a wrong password costs
@@ -50,6 +51,7 @@ _PAGES: dict[str, PageFunction] = {
     "/packs/{name:path}": pack_page,
     "/delegation": delegation_list,
     "/delegation/{id}": delegation_page,
+    "/changes": changes_page,
     "/sling": sling_page,
 }
 
@@ -104,7 +106,9 @@ def _takes_time(site: CitySite, path: str, request: Request) -> bool:
     """
     if path == "/agents/{name:path}":
         return request.path_params["name"] in site.config.current.agents
-    return path in ("/", "/work", "/work/{id}/diff", "/packs/{name:path}", "/packs")
+    if path == "/packs/{name:path}":
+        return is_name(request.path_params["name"])
+    return path in ("/", "/work", "/work/{id}/diff", "/packs", "/changes")
 
 
 def _streams(site: CitySite) -> list[Route]:

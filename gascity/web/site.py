@@ -16,6 +16,10 @@ from gascity.web.live_reader import LiveReader
 from gascity.web.templating import render
 
 PAGE = 50  # rows of a list
+# Pages that are answers of commands depend on files, and a command costs far more than a read of
+# the store: an open one is read again after this many milliseconds at the earliest.
+_PAUSE = 3000
+_FROM_COMMANDS = {"agent.html", "changes.html", "diff.html", "pack.html", "pack_list.html"}
 
 
 class Page(NamedTuple):
@@ -77,6 +81,7 @@ class CitySite:
             "here": str(request.url.path),
             "version": __version__,
             "changes": changes,
+            "pause": _PAUSE if page.template in _FROM_COMMANDS else 0,
             **page.values,
         }
         return render(page.template, values, block)
@@ -90,6 +95,11 @@ def not_found(title: str, message: str, section: str, command: str) -> Page:
 def failed(title: str, section: str, command: str, problems: Sequence[Mapping[str, Any]]) -> Page:
     """Return the page for a command that failed, with its problems."""
     return Page("failed.html", title, section, command, {"problems": problems}, 200)
+
+
+def is_name(text: str) -> bool:
+    """Return whether a command takes a text of an address as a name, and not as an option."""
+    return bool(text) and not text.startswith("-") and text.isprintable()
 
 
 def words_of(request: Request) -> list[str]:

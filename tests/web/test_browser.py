@@ -119,6 +119,7 @@ def test_from_slinging_to_merging(page: Page, shop: RunningCity) -> None:
     )
     check(page)
     page.get_by_role("button", name="Sling", exact=True).click()
+    page.wait_for_url("**/work/*")
     log = page.get_by_role("log")
     expect(log).to_have_text("<b>first</b> line\n", timeout=PATIENCE)
     expect(page.locator("#state")).to_contain_text("running")

@@ -9,7 +9,8 @@ from gascity.control.client import ControllerState
 from gascity.model.work import DONE, FAILED, POOL, RUNNING, ClaimToken, Run, Session
 from gascity.store.port import Store
 from gascity.web.pages.delegation import read_tree
-from tests.web.conftest import Browser, sling
+from tests.support.git import commit, git
+from tests.web.conftest import FILES, Browser, sling
 
 HOSTILE = "<script>alert(1)</script>\x1b]0;owned\x07\u202egnp.exe\"'><img src=x onerror=alert(2)>"
 
@@ -223,3 +224,35 @@ def test_a_token_of_a_claim_is_never_shown(browser: Browser, store: Store) -> No
     run_of(store, work.id, token="f" * 64)
     for path in (f"/work/{work.id}", "/sessions/5e551011"):
         assert "f" * 64 not in browser.get(path).text
+
+
+def test_the_effect_of_a_change_is_shown_since_a_revision(browser: Browser, harbour: Path) -> None:
+    page = browser.get("/changes").text
+    assert "unknown-revision" in page  # not in a git repository
+    assert "git init" in page
+    git(harbour, "init", "-q")
+    commit(harbour, {**FILES, ".gitignore": ".gc/\n"})
+    page = browser.get("/changes").text
+    assert "Nothing changed" in page
+    assert "city diff</code>" in page
+    (harbour / "agents/mayor/prompt.md").write_text("You are the <mayor>.\n")
+    (harbour / "agents/mayor/agent.toml").write_text('idle_timeout = "3h"\n')
+    page = browser.get("/changes?rev=HEAD~0").text
+    assert "city diff HEAD~0" in page
+    assert "You are the &lt;mayor&gt;." in page
+    assert '<code class="removed">2h</code> → <code class="added">3h</code>' in page
+    assert "agents/mayor/agent.toml:1" in page
+    assert "s3cr3t" not in page
+    assert "Nothing matches" in browser.get("/changes?q=pilot").text
+    for wrong in ("nonsense", "--markdown", "a%00b", "x" * 300):
+        page = browser.get(f"/changes?rev={wrong}")
+        assert page.status == 200
+        assert "unknown-revision" in page.text
+
+
+@pytest.mark.parametrize("path", ["/agents/--help", "/packs/--json", "/agents/a%00b", "/packs/%00"])
+def test_a_name_in_an_address_is_never_an_option(browser: Browser, path: str) -> None:
+    browser.commands.ran.clear()
+    assert browser.get(path).status == 404
+    ran = [command for command in browser.commands.ran if command[:2] != ("agent", "list")]
+    assert not any("explain" in command or "show" in command for command in ran)

@@ -14,7 +14,7 @@ from gascity.model.secrets import masked_line
 from gascity.store.port import Store
 from gascity.web.commands import Answer, shown_command
 from gascity.web.patches import parse_patch
-from gascity.web.site import PAGE, CitySite, Page, matches, not_found, words_of
+from gascity.web.site import PAGE, CitySite, Page, is_name, matches, not_found, words_of
 
 VIEWS = {
     "settings": "Settings",
@@ -78,6 +78,8 @@ async def agent_page(site: CitySite, request: Request) -> Page:
     name = request.path_params["name"]
     view = request.query_params.get("view", "settings")
     view = view if view in VIEWS else "settings"
+    if not is_name(name):
+        return not_found("Unknown agent", "There is no such agent.", "agents", "city agent list")
     command = command_of(view, name)
     config = await site.config.wait()
     if view == "plan":  # the steps and the diff, at the same time

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from starlette.requests import Request
 
 from gascity.web.commands import shown_command
-from gascity.web.site import CitySite, Page, failed, matches, not_found, words_of
+from gascity.web.site import CitySite, Page, failed, is_name, matches, not_found, words_of
 
 
 class PackNode(NamedTuple):
@@ -54,6 +54,8 @@ def _tree(rows: Sequence[Mapping[str, Any]]) -> Iterator[PackNode]:
 async def pack_page(site: CitySite, request: Request) -> Page:
     """Return what one pack adds and can execute."""
     name = request.path_params["name"]
+    if not is_name(name):
+        return not_found("Unknown pack", "There is no such pack.", "packs", "city pack list")
     answer = await site.commands.json("pack", "show", name)
     command = shown_command("pack", "show", name)
     if answer.failed and len(answer.value) <= 2:

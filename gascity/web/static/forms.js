@@ -51,7 +51,7 @@ async function send(form, button) {
     }
     message(outcome.lines.join("\n") || "Done.", outcome.ok);
     if (outcome.ok) form.reset();
-    refresh();
+    refresh(true);
   } catch {
     message("The server does not answer. Is `city web` still running?", false);
   } finally {

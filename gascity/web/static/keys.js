@@ -1,6 +1,6 @@
 // Keys: `/` filters, `j` and `k` select a row, Enter opens it, `g` and a letter opens a page.
 
-const PAGES = { c: "/", w: "/work", s: "/sessions", a: "/agents", d: "/delegation", p: "/packs" };
+const PAGES = { c: "/", w: "/work", s: "/sessions", a: "/agents", d: "/delegation", p: "/packs", h: "/changes" };
 let selected = -1;
 let going = false;
 

@@ -31,7 +31,7 @@ export function watchChanges(updated) {
   });
   // The browser may show a page again that it kept without running it.
   window.addEventListener("pageshow", (event) => {
-    if (event.persisted) location.reload();
+    if (event.persisted) refresh();
   });
 }
 
@@ -42,7 +42,8 @@ function connected(yes) {
   if (text) text.textContent = yes ? "Live" : "Not connected";
 }
 
-export async function refresh(url = location.href) {
+// Loads the page again; `atOnce` after an action, else when the page and the server can bear it.
+export async function refresh(atOnce = false) {
   if (loading || document.hidden) {
     again = true;
     return;
@@ -50,11 +51,11 @@ export async function refresh(url = location.href) {
   const wait = nextLoad - Date.now();
   loading = true;
   again = false;
-  if (wait > 0) await new Promise((done) => setTimeout(done, wait));
+  if (wait > 0 && !atOnce) await new Promise((done) => setTimeout(done, wait));
   const start = Date.now();
   try {
-    const response = await fetch(url, { headers: { "X-Fragment": "main" } });
-    if (response.status === 403) location.reload();
+    const response = await fetch(location.href, { headers: { "X-Fragment": "main" } });
+    if (response.status === 403) connected(false); // never reload: the user may be typing
     if (response.ok || response.status === 404) show(await response.text());
   } catch {
     connected(false);
@@ -62,7 +63,8 @@ export async function refresh(url = location.href) {
     loading = false;
     // A server that is busy, perhaps with other pages, is asked less often.
     const took = Date.now() - start;
-    nextLoad = Date.now() + Math.min(MAX_PAUSE, Math.max(MIN_PAUSE, 2 * took));
+    const least = Number(document.getElementById("page-head")?.dataset.pause) || MIN_PAUSE;
+    nextLoad = Date.now() + Math.max(least, Math.min(MAX_PAUSE, 2 * took));
   }
   if (again) refresh();
 }
