@@ -200,6 +200,8 @@ class RunFinisher:
         A scan that finds any says nothing certain about the other runs. What a scan does not find
         cannot appear later: only a process of the run could have started it.
         """
+        if len(sessions) < 2:
+            return
         runs = {id: self.live.active_runs[id] for id in sessions if id in self.live.active_runs}
         ended = {
             id: run
@@ -328,12 +330,12 @@ class RunFinisher:
             return CollectedOutput(output, count_commits(workdir, base, environ) if base else 0)
 
         if not base and (form == "text" or (logs.size(active.run.log) or 0) < _AT_ONCE):
-            self._finish(active, seen, job())
+            self._finish(active, seen, job(), work)
             return
 
         def then(collected: CollectedOutput) -> None:
             self.reading.discard(active.run.session)
-            self._finish(active, seen, collected)
+            self._finish(active, seen, collected, self._work(active))
 
         self.reading.add(active.run.session)
         self.live.workers.put(job, then, lambda _: then(CollectedOutput(RunOutput(), 0)))
@@ -344,7 +346,9 @@ class RunFinisher:
         item = (record.work if record else "") or active.run.work
         return self.live.store.work(item) if item else None
 
-    def _finish(self, active: ActiveRun, seen: RunStatus, collected: CollectedOutput) -> None:
+    def _finish(
+        self, active: ActiveRun, seen: RunStatus, collected: CollectedOutput, work: Work | None
+    ) -> None:
         live, run = self.live, active.run
         self._over.append(active)  # housekeeping deletes its exit file, so not before it was read
         session = live.find_session(run.session)
@@ -367,7 +371,6 @@ class RunFinisher:
             retrying=output.retrying,
         )
         config = self.live.run_config.agent(session.agent)
-        work = self._work(active)
         limits = Limits(config.limits.retries, config.limits.max_attempts) if config else Limits()
         outcome = decide_outcome(work, session, ended, limits, live.now)
         if run.about.startswith(REFLECTION):

@@ -252,6 +252,9 @@ class SessionIndex:
     def put(self, session: Session) -> None:
         """Add or update a session; drop it if it no longer matters."""
         slot_freed, before = self.slot_freed, self._sessions.get(session.id)
+        if before is not None and _index_keys(before) == _index_keys(session):
+            self._sessions[session.id] = session
+            return
         self.drop(session.id)
         was_live = before is not None and is_live(before)
         self.slot_freed = slot_freed or (was_live and not is_live(session))
@@ -297,6 +300,12 @@ def _matters(session: Session) -> bool:
     if is_live(session) or session.asked or session.origin == NAMED:
         return True
     return session.state in BACKING_OFF and session.retry_at is not None
+
+
+def _index_keys(session: Session) -> tuple[object, ...]:
+    """Return everything that the index sorts a session by."""
+    live, ending = is_live(session), is_ending(session)
+    return session.agent, session.alias, live, ending, _matters(session)
 
 
 def _remove(groups: dict[str, dict[str, None]], name: str, member: str) -> None:

@@ -176,9 +176,8 @@ class Observer:
         return frozenset(name for name, other in owners if other and other.agent != config.name)
 
     def items(self, agent: str, config: AgentRunConfig | None, pool: Pool) -> list[Work]:
-        """Return the next queued items, one more than the session limit."""
-        most, held = pool.maximum, 0
-        limit = min(_MANY if most is None else most + 1, _MANY)
+        """Return the next queued items, at most `item_limit`."""
+        limit, held = item_limit(pool), 0
         if config is None or not depends_on_items(pool):
             return self.live.store.claimable(agent, self.live.now, limit)
         while True:
@@ -258,6 +257,11 @@ class Observer:
                 session = live.change(session, origin=MANUAL)
             session = session._replace(state=STARTING, asked="", run=0, origin=MANUAL)
         return session
+
+
+def item_limit(pool: Pool) -> int:
+    """Return how many queued items to read: one more than the session limit."""
+    return min(_MANY if pool.maximum is None else pool.maximum + 1, _MANY)
 
 
 def depends_on_items(pool: Pool) -> bool:

@@ -27,15 +27,16 @@ from gascity.control.decide.types import (
     StopSession,
     UpdateSession,
     caps_of,
+    deadlines,
     is_spare,
     made_room,
 )
 from gascity.control.finish import RunFinisher, SessionStopper
 from gascity.control.live_state import CONTROLLER, LiveState
-from gascity.control.observe import Observer, depends_on_items
+from gascity.control.observe import Observer, depends_on_items, item_limit
 from gascity.control.run_config import AgentRunConfig
 from gascity.control.start import SessionStarter
-from gascity.model.work import LIVE, MANUAL, Session, Work
+from gascity.model.work import LIVE, MANUAL, RUNNING, Session, Work
 from gascity.store.port import StoreError
 
 _PASSES = 20  # passes of one round; more means that two decisions alternate
@@ -223,7 +224,19 @@ class Scheduler:
         result = reconcile(pool, observer.observed_sessions(agent), demand, room, self.live.now)
         for action in result.actions:
             self._act(action)
+        started = self._started(result)
+        taken = {session.work for session in started}
+        may_be_more = len(items) >= item_limit(pool) and taken.issuperset(i.id for i in items)
+        if started and len(started) == len(result.actions) and not may_be_more:
+            # All went as planned, so the result is final. `reconcile` would find nothing to do.
+            self.live.dirty.pop(agent, None)
         self._record_result(pool, config, result, items, demand)
+
+    def _started(self, result: ReconcileResult) -> list[Session]:
+        """Return the sessions that existed before and now run for the item they were given."""
+        runs = [action for action in result.actions if isinstance(action, RunSession)]
+        given = [(self.live.sessions.get(run.session), run.work) for run in runs if run.work]
+        return [s for s, work in given if s and s.state == RUNNING and s.work == work]
 
     def _act(self, action: Action) -> None:
         if isinstance(action, CreateSession):
@@ -315,6 +328,8 @@ class Scheduler:
     def _recheck_times(self, pool: Pool, result: ReconcileResult, waits: bool) -> list[float]:
         now, agent = self.live.now, pool.agent
         times = [] if result.wake_at is None else [result.wake_at]
+        for session in self._started(result):  # the result knows no limit of the new run
+            times += deadlines(pool, session)
         codes = {why.code for why in pool.blocked}
         if "cost-limit" in codes:
             times.append(now - now % _DAY + _DAY)  # the limit resets at midnight UTC

@@ -186,6 +186,7 @@ class SessionStarter:
             run=0,
             pid=0,
             idle_since=None,
+            work=item,
             **NO_REQUEST,
         )
         work = self._claim(session, item) if item else None
@@ -193,7 +194,6 @@ class SessionStarter:
             self._rest(session, "another session took its item")
             return
         if work is not None:
-            session = live.change(session, work=work.id)
             live.record_decision(work.id, "start", f"{session.alias} takes it")
         nudges = [] if session.interactive or message else live.store.nudges(session.id)
         purpose = f"{MAIL} {','.join(str(message.id) for message in mail)}" if mail else about
@@ -243,7 +243,8 @@ class SessionStarter:
         if before is not None and before.workdir in request.blocked:
             before = None
         if before is not None and config.preparer.is_current(config.agent, before, request):
-            self._prepared(config, session, before)
+            del live.preparing[session.id]
+            self._start_in(before, config, pending)
             return
         live.workers.put(
             partial(config.preparer.prepare, config.agent, request),
@@ -255,9 +256,15 @@ class SessionStarter:
         self, config: AgentRunConfig, session: Session, prepared: PreparedSession
     ) -> None:
         """Continue a start whose directory is ready, unless it was cancelled meanwhile."""
-        live, pending = self.live, self._take_pending(session)
-        if pending is None:
-            return
+        pending = self._take_pending(session)
+        if pending is not None:
+            self._start_in(prepared, config, pending)
+
+    def _start_in(
+        self, prepared: PreparedSession, config: AgentRunConfig, pending: PendingStart
+    ) -> None:
+        """Start a session in its directory, unless something is wrong with that."""
+        live, session = self.live, pending.session
         if prepared.blocked:
             self.start_failed(pending, reasons.directory_blocked(prepared.blocked))
             return

@@ -12,6 +12,7 @@ import errno
 import functools
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 
 from gascity.ancestry import RLIMIT_LOCKS, city_part, read_mark, run_bits, run_part
 from gascity.runtimes.port import RunHandle
@@ -104,8 +105,7 @@ def marked_members(runs: Sequence[RunHandle]) -> dict[RunHandle, list[Process]]:
         found: dict[RunHandle, list[Process]] = {run: [] for run in runs}
         dead: set[int] = set()
         vanished = False
-        for pid in _pids():
-            mark = _quick_mark(pid)
+        for pid, mark in _marked().items():
             run = by_part.get(run_part(mark)) if mark else None
             process = _try_read(pid) if run else None
             if mark is None or (run and process is None):
@@ -175,27 +175,35 @@ def directory_of(pid: int) -> str:
         return ""
 
 
-def _quick_mark(pid: int) -> int | None:
-    """Return the mark of a process; None if it has just exited.
+def _marked() -> dict[int, int | None]:
+    """Return the marks of all marked processes; None for a process that has just exited.
 
     A system call takes a tenth of the time that reading a file does, but works only for processes
-    of the same user; those of others have a readable file.
+    of the same user; those of others have a readable file. Called for every run that ends, and
+    there may be thousands of processes, so the loop does as little as possible.
     """
-    from resource import prlimit
+    from resource import RLIM_INFINITY, prlimit
 
-    try:
-        soft = prlimit(pid, RLIMIT_LOCKS)[0]
-    except ProcessLookupError:
-        return None
-    except OSError:
-        return read_mark(pid)
-    return soft if city_part(soft) >= 0 else 0
+    marks: dict[int, int | None] = {}
+    for pid in _pids():
+        try:
+            limit = prlimit(pid, RLIMIT_LOCKS)[0]
+            if limit != RLIM_INFINITY and city_part(limit) >= 0:
+                marks[pid] = limit
+        except ProcessLookupError:
+            marks[pid] = None
+        except OSError:
+            if mark := read_mark(pid):
+                marks[pid] = mark
+    return marks
 
 
 def _pids() -> list[int]:
     """Return the pids of all processes but this one. OSError if /proc cannot be read."""
-    this = os.getpid()
-    return [int(name) for name in os.listdir(_PROC) if name.isdigit() and int(name) != this]
+    pids = [int(name) for name in os.listdir(_PROC) if name.isdigit()]
+    with suppress(ValueError):  # /proc of another pid namespace
+        pids.remove(os.getpid())
+    return pids
 
 
 def _try_read(pid: int) -> Process | None:

@@ -53,6 +53,7 @@ class ProcessRuntime:
     def __init__(self) -> None:
         self.logs: RunLogs = FileLogs()
         self._table = process_table()
+        self._is_complete = False  # nothing is missing here; what is there does not go away
         # Open ends of the gates of held runs, the one to write to last, by pid and ticks.
         self._gates: dict[tuple[int, int], Sequence[int]] = {}
         # Children of this process: their pids cannot be reused before this process reaps them.
@@ -63,7 +64,11 @@ class ProcessRuntime:
         self._marked: set[tuple[int, int]] = set()  # runs known to have a mark, by pid and ticks
 
     def missing_requirement(self) -> str:
-        return self._table.missing_requirement()
+        if not self._is_complete:
+            missing = self._table.missing_requirement()
+            self._is_complete = not missing
+            return missing
+        return ""
 
     def spawn(self, spec: RunSpec) -> RunHandle:
         """Create the run with posix_spawn: a fork would copy this process's memory into it."""
@@ -252,6 +257,8 @@ class ProcessRuntime:
         """Nothing to release."""
 
     def _is_alive(self, handle: RunHandle) -> bool | None:
+        if (handle.pid, handle.ticks) in self._exit_codes:
+            return False
         try:
             process = find_process(self._table, handle)
         except OSError:
@@ -371,8 +378,7 @@ def open_input(text: str) -> int:
 
 def open_log(path: str) -> int:
     """Open a log to append to; create it, and its directory, if needed."""
-    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    return trampoline.open_private(path, os.O_WRONLY | os.O_APPEND)
 
 
 def _handle(process: Process, boot: str) -> RunHandle:

@@ -133,14 +133,23 @@ def command(spec: RunSpec, gate: str = "", exit_pipe: str = "") -> list[str]:
 
 def create_exit_file(path: str) -> int:
     """Create the exit file with placeholders and return its descriptor, at the start."""
-    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    file = open_private(path, os.O_RDWR | os.O_TRUNC)
     try:
         os.pwrite(file, _PLACEHOLDER, 0)
     except OSError:
         os.close(file)
         raise
     return file
+
+
+def open_private(path: str, flags: int) -> int:
+    """Open a file that only this user may read; create it, and its directory, if needed."""
+    flags |= os.O_CREAT | os.O_CLOEXEC
+    try:
+        return os.open(path, flags, 0o600)
+    except FileNotFoundError:
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        return os.open(path, flags, 0o600)
 
 
 def mark_stopped(path: str) -> None:

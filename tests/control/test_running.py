@@ -145,6 +145,16 @@ def test_a_run_that_takes_too_long_fails_its_work(town: RunningCity) -> None:
     town.until(lambda: town.leftovers() == [])
 
 
+def test_every_run_of_an_idle_session_has_the_time_limit(town: RunningCity) -> None:
+    city = POOL.format(1) + "min_active_sessions = 1\n[patches.agent.limits]\n"
+    town.write({"city.toml": city + 'timeout = "200ms"\n[session]\nshutdown_timeout = "100ms"\n'})
+    town.start()
+    for _ in range(3):
+        [work] = town.settled(town.sling("sleep 1000"))
+        assert (work.status, work.reason) == (FAILED, "time limit exceeded")
+    assert len(town.sessions(live=None)) == 1
+
+
 def test_stop_ends_every_run_even_one_that_ignores_signals(town: RunningCity) -> None:
     town.write({"city.toml": POOL.format(2) + '[session]\nshutdown_timeout = "100ms"\n'})
     town.start()

@@ -13,7 +13,7 @@ import sqlite3
 import stat
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 
 from gascity.files import write_file
 from gascity.host import is_portable
@@ -47,7 +47,7 @@ class Connection:
     def __init__(self, root: str, *, relaxed: bool = False, new: bool = False) -> None:
         self.root = root
         self.path = _prepare_file(root, new)
-        self._depth = 0  # of nested transactions
+        self._is_open = False  # a transaction
         self._lock: WriteLock | None = None
         self.subscriber = ""  # the name of this connection's own wake-ups
         try:
@@ -157,53 +157,41 @@ class Connection:
         except sqlite3.Error as error:
             raise _store_error(error, self.path) from None
 
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
+    def transaction(self) -> AbstractContextManager[None]:
         """Commit all writes inside at the end, or none. A nested transaction is a savepoint."""
-        if self._depth:
-            with self._savepoint():
-                yield
-            return
+        return Savepoint(self) if self._is_open else self._transaction()
+
+    def one_write(self) -> AbstractContextManager[None]:
+        """Return a transaction for a single statement, which undoes itself if it fails."""
+        if not self._is_open:
+            return self._transaction()
+        self.require_transaction()
+        return nullcontext()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
         self._acquire_lock()
         before = self.database.total_changes
         try:
             if self.deleted():
                 raise missing_store(self.root)
             self.query("BEGIN IMMEDIATE")
-            self._depth = 1
+            self._is_open = True
             try:
                 yield
-                self._require_transaction()
+                self.require_transaction()
                 self.query("COMMIT")
             except BaseException:
                 if self.database.in_transaction:
                     self.query("ROLLBACK")
                 raise
         finally:
-            self._depth = 0
+            self._is_open = False
             self._release_lock()
         if is_portable() and self.database.total_changes != before:
             send_messages(self.root, but=self.subscriber)
 
-    @contextmanager
-    def _savepoint(self) -> Iterator[None]:
-        """Undo only the writes inside if they fail; the outer transaction may continue."""
-        self._require_transaction()
-        self.query("SAVEPOINT part")
-        self._depth += 1
-        try:
-            yield
-        except BaseException:
-            if self.database.in_transaction:
-                self.query("ROLLBACK TO part")
-                self.query("RELEASE part")
-            raise
-        else:
-            self.query("RELEASE part")
-        finally:
-            self._depth -= 1
-
-    def _require_transaction(self) -> None:
+    def require_transaction(self) -> None:
         """Raise StoreError if SQLite has ended the transaction by itself.
 
         It rolls everything back when the disk is full. A write after that would be committed on its
@@ -225,6 +213,25 @@ class Connection:
     def _release_lock(self) -> None:
         if self._lock is not None:
             self._lock.release()
+
+
+class Savepoint:
+    """Undoes only the writes inside if they fail; the outer transaction may continue."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def __enter__(self) -> None:
+        self._connection.require_transaction()
+        self._connection.query("SAVEPOINT part")
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        connection = self._connection
+        if kind is None:
+            connection.query("RELEASE part")
+        elif connection.database.in_transaction:
+            connection.query("ROLLBACK TO part")
+            connection.query("RELEASE part")
 
 
 def _encodable(value: object) -> object:

@@ -77,6 +77,8 @@ def result_columns(result: WorkResult | None) -> tuple[object, ...]:
 
 def to_column(value: object) -> object:
     """Return a field's value as its column holds it: mappings are JSON."""
+    if value is None or isinstance(value, (str, int, float)):  # far quicker than the next question
+        return value
     return json.dumps(dict(value)) if isinstance(value, Mapping) else value
 
 

@@ -74,6 +74,7 @@ class SqliteStore:
         self.connection = connection = Connection(root, relaxed=relaxed, new=new)
         self.close = connection.close
         self.transaction = connection.transaction
+        self._one_write = connection.one_write
         self.changed = connection.changed
         self.deleted = connection.deleted
         self.rescue = connection.rescue
@@ -235,7 +236,7 @@ class SqliteStore:
 
     def update_work(self, id: str, changes: Mapping[str, object], now: float) -> None:
         values = column_values(changes, _WORK_CHANGEABLE)
-        with self.transaction():
+        with self._one_write():
             if not self._query(statements.update_work(changes), (*values, now, id)):
                 raise KeyError(id)
 
@@ -425,7 +426,7 @@ class SqliteStore:
         values = column_values(changes, _SESSION_CHANGEABLE)
         sql = statements.update_session(changes, fenced=generation is not None)
         fence = () if generation is None else (generation,)
-        with self.transaction():
+        with self.transaction() if event else self._one_write():
             try:
                 rows = self._query(sql, (*values, now, id, *fence))
             except ConflictError:
@@ -457,7 +458,7 @@ class SqliteStore:
 
     def add_run(self, run: Run) -> Run:
         values = [to_column(value) for value in run[1:]]
-        with self.transaction():
+        with self._one_write():
             try:
                 ((id,),) = self._query(statements.INSERT_RUN, (run.session, *values))
             except ConflictError:  # no such session, hence no agent
@@ -484,7 +485,7 @@ class SqliteStore:
 
     def update_run(self, id: int, changes: Mapping[str, object]) -> None:
         values = column_values(changes, _RUN_CHANGEABLE)
-        with self.transaction():
+        with self._one_write():
             if not self._query(statements.update_run(changes), (*values, id)):
                 raise KeyError(id)
 
@@ -595,20 +596,20 @@ class SqliteStore:
         return [to_nudge(row) for row in self._query(statements.PENDING_NUDGES, (session,))]
 
     def mark_nudges(self, ids: Sequence[int], now: float) -> None:
-        with self.transaction():
+        with self._one_write():
             self._query(statements.mark_nudges(ids), (now, *ids))
 
     def take_nudges(self, session: str, now: float) -> list[Nudge]:
-        with self.transaction():
+        with self._one_write():
             rows = self._query(statements.TAKE_NUDGES, (now, session))
         return sorted(map(to_nudge, rows))
 
     def set_typing(self, id: int, since: float | None) -> bool:
-        with self.transaction():
+        with self._one_write():
             return bool(self._query(statements.SET_TYPING, (since, id)))
 
     def drop_nudge(self, id: int) -> None:
-        with self.transaction():
+        with self._one_write():
             self._query(statements.DELETE_NUDGE, (id,))
 
     # Events, decisions, notes
@@ -618,7 +619,7 @@ class SqliteStore:
     ) -> None:
         if not type.startswith(_EVENT_KINDS):
             raise ValueError(f"unknown event type `{type}`")
-        with self.transaction():
+        with self._one_write():
             self._append_event(type, subject, now, data, actor)
 
     def _append_event(
@@ -667,7 +668,7 @@ class SqliteStore:
         return newest_first[:limit]
 
     def set_note(self, key: str, value: str) -> None:
-        with self.transaction():
+        with self._one_write():
             self._query(statements.SET_NOTE, (key, value))
 
     def get_note(self, key: str) -> str:
