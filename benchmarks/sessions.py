@@ -28,7 +28,7 @@ _TICK = os.sysconf("SC_CLK_TCK")
 LIMITS = {
     "sling": 6.0,
     "start": 30.0,
-    "pool": 1.5,
+    "pool": 1.1,
     "reconcile": 50.0,
     "busy": 2.0,
     "memory": 0.5,
