@@ -43,7 +43,7 @@ _SECTIONS = {
     "Files": {
         "plan": (".workdir", "plan", "Show what `city apply` would change."),
         "apply": (".workdir", "apply", "Write agents' working directories."),
-        "undo": (".undo", "undo", "Revert the last apply."),
+        "undo": (".undo", "undo", "Revert the last apply or export."),
         "export": (".export", "export_city", "Write the city as plain files of one provider."),
         "overlay": (".overlay", "overlay", "List overlay files."),
     },

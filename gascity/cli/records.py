@@ -1,7 +1,7 @@
 """Sessions, runs, work items and decisions as JSON objects, table rows and labelled facts."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from gascity.cli.context import CommandContext
 from gascity.cli.identity import access
@@ -61,11 +61,16 @@ def age_start(session: Session) -> float:
     return session.updated
 
 
-def _session_columns(root: str, now: float) -> tuple[Column[Session], ...]:
+def _session_columns(
+    root: str, now: float, colours: Mapping[str, str]
+) -> tuple[Column[Session], ...]:
+    def colour(session: Session) -> str:
+        return colours.get(session.agent, "")
+
     return (
         Column("id", lambda s: s.id, "ID", lambda s: s.id[:_ID_LETTERS]),
         Column("", session_name, "SESSION", shrink=True),
-        Column("agent", lambda s: s.agent, "AGENT", shrink=True),
+        Column("agent", lambda s: s.agent, "AGENT", style=colour, shrink=True),
         Column("alias", lambda s: s.alias),
         Column("name", lambda s: s.name or None),
         Column("state", lambda s: s.state, "STATE", style=lambda s: STATE_STYLES.get(s.state, "")),
@@ -103,12 +108,17 @@ def _reason(session: Session) -> str:
 
 def session_row(session: Session, root: str) -> dict[str, object]:
     """Return a session as its JSON object."""
-    return json_row(_session_columns(root, 0.0), session)
+    return json_row(_session_columns(root, 0.0, {}), session)
 
 
 def session_table(context: CommandContext, sessions: Sequence[Session]) -> Iterator[str]:
     """Return the lines of a table of sessions."""
-    return context.table(_session_columns("", time.time()), sessions, "No sessions.")
+    colours: Mapping[str, str] = {}
+    if context.colour and sessions:
+        from gascity.cli.agent_colours import agent_styles
+
+        colours = agent_styles(context)
+    return context.table(_session_columns("", time.time(), colours), sessions, "No sessions.")
 
 
 def run_row(run: Run, root: str) -> dict[str, object]:

@@ -131,9 +131,10 @@ def test_a_file_that_force_replaced_comes_back_when_its_agent_is_gone(
     assert (town / DO).read_text() == "mine\n"
 
 
-def test_apply_and_undo_leave_exported_files_alone(
+def test_apply_and_its_undo_leave_exported_files_alone(
     run: InProcess, export: Callable[..., dict[str, str]], town: Path
 ) -> None:
+    build_tree(town, {"overlay/NOTES.md": "Notes.\n"})
     export()
     for command in ("apply", "undo"):
         assert run(command, cwd=town).code == 0
@@ -302,3 +303,54 @@ def test_a_target_that_is_a_file_is_an_error(run: InProcess, town: Path) -> None
     ran = run("agent", "export", "--format", "claude", "--to", "out", "--json", cwd=town)
     assert ran.code == 1
     assert (town / "out").read_text() == "a file\n"
+
+
+class TestUndo:
+    """`city undo` takes back an export, as it does an apply."""
+
+    def test_the_last_export_is_removed_and_the_one_before_restored(
+        self, run: InProcess, town: Path, export: Callable[..., dict[str, str]]
+    ) -> None:
+        before = picture(town, but=(".gc",))
+        export()
+        first = (town / DO).read_bytes()
+        prompt = town / "agents/do/prompt.md"
+        prompt.write_text("Run it again.\n")
+        export()
+        assert (town / DO).read_bytes() != first
+        row = run("undo", "--json", cwd=town).json["agents"][0]
+        assert [step["op"] for step in row["done"]] == ["write"]
+        assert (town / DO).read_bytes() == first
+        ran = run("undo", cwd=town)
+        assert f"  remove   {DO} (created by export)\n" in ran.out
+        prompt.write_text(TOWN["agents/do/prompt.md"])
+        assert picture(town, but=(".gc",)) == before
+        assert run("undo", cwd=town).out == "Nothing to undo.\n"
+        assert export("--check", code=1)[DO] == "write"
+
+    def test_a_file_modified_since_is_kept(
+        self, run: InProcess, town: Path, export: Callable[..., dict[str, str]]
+    ) -> None:
+        export()
+        (town / DO).write_text("Mine.\n")
+        assert f"kept: {DO}: modified since" in run("undo", cwd=town).err
+        assert (town / DO).read_text() == "Mine.\n"
+        assert not (town / ".github/agents/free.agent.md").exists()
+
+    def test_the_latest_of_apply_and_export_is_undone_first(
+        self, run: InProcess, town: Path, export: Callable[..., dict[str, str]]
+    ) -> None:
+        build_tree(town, {"overlay/NOTES.md": "Notes.\n"})
+        export()
+        assert run("apply", cwd=town).code == 0
+        assert "created by apply" in run("undo", cwd=town).out
+        assert (town / DO).exists()
+        assert "created by export" in run("undo", cwd=town).out
+        assert not (town / DO).exists()
+
+    def test_a_whole_city_is_taken_back(self, run: InProcess, town: Path) -> None:
+        assert run("export", "--to", "../plain", "--provider", "claude", cwd=town).code == 0
+        plain = town.parent / "plain"
+        assert picture(plain, but=())
+        assert run("undo", cwd=town).code == 0
+        assert picture(plain, but=()) == {}

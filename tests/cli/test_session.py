@@ -163,6 +163,20 @@ def test_control_characters_do_not_reach_the_terminal(harbour: Path) -> None:
         assert "\x07" not in screen, arguments
 
 
+def test_an_agent_has_its_colour_on_a_terminal_that_has_colours(harbour: Path) -> None:
+    put(harbour, a_session())
+    for color, style in {"#ff8000": "38;5;214", "purple": "35"}.items():
+        set_color = ("agent", "set", "mayor", f"color={color}")
+        assert on_terminal(*set_color, cwd=harbour)[0] == 0
+        _, screen = on_terminal("session", "list", cwd=harbour)
+        assert f"\x1b[{style}mmayor" in screen
+    _, screen = on_terminal("session", "list", cwd=harbour, env={"NO_COLOR": "1"})
+    assert "mayor" in screen
+    assert "\x1b[" not in screen
+    (harbour / "city.toml").write_text("[broken")
+    assert "mayor" in on_terminal("session", "list", cwd=harbour)[1]
+
+
 # One session
 
 
