@@ -16,6 +16,7 @@ class Merge(Enum):
 
     REPLACE = "replaces"
     OVERLAY = "merges by key"
+    DEEP = "merges by key, nested tables too"
     GROW = "only grows"
     FRAGMENTS = "own entries first, then inherited ones"
 
@@ -241,7 +242,7 @@ AGENT = table(
             Kind.ANY_MAP,
             "Keys for its agent file; a table of a provider's name is only for that provider.",
             {},
-            Merge.OVERLAY,
+            Merge.DEEP,
         ),
         Field(
             "temperature", Kind.NUMBER, "Sampling temperature of the model.", minimum=0, maximum=2

@@ -140,8 +140,8 @@ def _edited(
     below: Setting | None, field: Field, edit: Edit, layer: Layer, written: object
 ) -> object:
     value = below.value if below is not None else field.default
-    if field.merge is Merge.OVERLAY:
-        return _merged(value, edit, written)
+    if field.merge in (Merge.OVERLAY, Merge.DEEP):
+        return _merged(value, edit, written, deep=field.merge is Merge.DEEP)
     if edit is Edit.REMOVE:
         allowed = field.merge is not Merge.GROW or layer.may_shrink
         return _without(value, _strings(written)) if allowed else value
@@ -154,12 +154,24 @@ def _edited(
     return written
 
 
-def _merged(below: object, edit: Edit, written: object) -> Mapping[str, object]:
+def _merged(below: object, edit: Edit, written: object, *, deep: bool) -> Mapping[str, object]:
     old = below if isinstance(below, Mapping) else {}
     if edit is Edit.REMOVE:
         removed = _strings(written)
         return {key: value for key, value in old.items() if key not in removed}
-    return {**old, **written} if isinstance(written, Mapping) else old
+    if not isinstance(written, Mapping):
+        return old
+    return _merged_tables(old, written) if deep else {**old, **written}
+
+
+def _merged_tables(old: Mapping[str, object], new: Mapping[str, object]) -> dict[str, object]:
+    """Return both tables as one; a table in both is merged in the same way."""
+    result = {**old, **new}
+    for key in old.keys() & new.keys():
+        below, above = old[key], new[key]
+        if isinstance(below, Mapping) and isinstance(above, Mapping):
+            result[key] = _merged_tables(below, above)
+    return result
 
 
 def _appended(field: Field, below: object, written: tuple[str, ...]) -> object:

@@ -97,6 +97,15 @@ agent "worker" {
 """
 
 
+EIGHT = {
+    **dict.fromkeys(
+        ("coordinator", "architect", "decomposer", "implementation-specialist", "poc-specialist"),
+        "primary",
+    ),
+    **dict.fromkeys(("research-specialist", "code-reviewer", "architecture-reviewer"), "subagent"),
+}
+
+
 def only(found: Imported) -> ImportedAgent:
     assert found.problems == ()
     [agent] = found.agents
@@ -178,6 +187,38 @@ def test_a_disabled_built_in_agent_is_reported() -> None:
     assert [(loss.key, loss.reason) for loss in found.lost] == [
         ("build", "disables a built-in agent")
     ]
+
+
+def test_later_rules_and_options_are_merged_with_those_of_the_agent(
+    run: InProcess, tmp_path: Path
+) -> None:
+    """S1-23, S1-24"""
+    files = {
+        "city.toml": (
+            'implicit_agents = false\n[imports.crew]\nsource = "packs/crew"\n'
+            '[[patches.agent]]\nname = "crew.a"\ntools.deny_append = ["shell(rm *)"]\n'
+            "options.nested.b = 2\n"
+        ),
+        "packs/crew/pack.toml": '[pack]\nname = "crew"\nschema = 2\n',
+        "packs/crew/agents/a/prompt.md": "You help.\n",
+        "packs/crew/agents/a/agent.toml": (
+            'tools.deny = ["shell(git push *)"]\noptions.nested.a = 1\n'
+        ),
+    }
+    root = build_tree(tmp_path / "town", files)
+    fields = run("agent", "show", "crew.a", "--json", cwd=root).json["fields"]
+    assert fields["tools.deny"]["value"] == ["shell(git push *)", "shell(rm *)"]
+    assert fields["options"]["value"] == {"nested": {"a": 1, "b": 2}}
+
+
+def test_the_roster_of_eight_agents_keeps_its_modes(run: InProcess) -> None:
+    """S1-36"""
+    root = Path(__file__).parents[2] / "migrate/cases/import-opencode-agents/after"
+    found = {
+        name: run("agent", "show", name, "--json", cwd=root).json["fields"]["mode"]["value"]
+        for name in EIGHT
+    }
+    assert found == EIGHT
 
 
 def test_an_agent_without_a_mode_is_for_everyone(run: InProcess, tmp_path: Path) -> None:
@@ -372,3 +413,16 @@ def test_an_imported_profile_is_exported_as_it_was_written(run: InProcess, tmp_p
     assert profile_settings(text, "profile.md", "coding").table == before.table
     assert "tags: ['profile', 'agent-type']" in text
     assert text.endswith("Did I encounter any surprising behavior worth remembering?\n")
+
+
+@pytest.mark.parametrize("entry", ['command = "npx"\nargs = [1]\n', "args = []\n"])
+def test_the_structure_of_a_server_is_checked(run: InProcess, tmp_path: Path, entry: str) -> None:
+    """S4-22"""
+    files = {
+        "city.toml": "",
+        "agents/a/prompt.md": "You help.\n",
+        "mcp/x.toml": f'name = "x"\ndescription = "d"\n{entry}',
+    }
+    ran = run("check", cwd=build_tree(tmp_path / "town", files))
+    assert ran.code == 1
+    assert "mcp/x.toml:" in ran.err

@@ -60,6 +60,7 @@ def test_a_rule_of_merging_fits_the_kind(table: Table) -> None:
     kinds = {
         Merge.REPLACE: set(Kind),
         Merge.OVERLAY: {Kind.STRING_MAP, Kind.ANY_MAP},
+        Merge.DEEP: {Kind.ANY_MAP},
         Merge.GROW: {Kind.STRINGS},
         Merge.FRAGMENTS: {Kind.STRINGS},
     }

@@ -146,6 +146,7 @@ def test_a_word_that_neither_grammar_knows_is_not_enforced(name: str, scoped: Ma
 
 
 def test_an_allowed_tool_is_never_denied_in_whatever_words_it_is_written(scoped: Make) -> None:
+    """S0-37"""
     assert scoped("claude", 'allow = ["Read"]').args() == "--tools Read --allowedTools Read"
     one = scoped("claude", 'allow = ["Read", "Bash(git log:*)", "mcp__x__y"]')
     assert one.args(servers=("x", "z")) == (
