@@ -21,6 +21,7 @@ COLUMNS = (
     "allowed",
     "gateway",
     "message",
+    "async",
     "refused",
     "hud",
     "cut",

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from gascity.store import open_store
 from tests.providers.model_server import texts
 from tests.providers.setups import SETUPS
 from tests.providers.test_calls import NAMES
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.providers
 QUESTION, ANSWER = "printf 'forty-%s ships' two", "forty-two ships"
 
 
-def message_in_session(place: Harbour, agent: str) -> str:
+def message_in_session(place: Harbour, agent: str, mode: str = "sync") -> str:
     """Have the model of a real session message an agent; return all texts that it was sent."""
     file = place.city.root / "agents/mayor/agent.toml"
     args = [word.replace("{url}", place.model.url) for word in SETUPS[place.name].args]
@@ -40,7 +41,7 @@ def message_in_session(place: Harbour, agent: str) -> str:
     )
     pattern, wrapped = NAMES[place.name]
     name = pattern.format("city").removesuffix("echo") + "agents_message"
-    arguments: dict[str, object] = {"agentId": agent, "content": QUESTION}
+    arguments: dict[str, object] = {"agentId": agent, "content": QUESTION, "mode": mode}
     place.model.call = (name, arguments)
     if wrapped:
         place.model.call = ("use_tool", {"tool_name": name, "tool_input": arguments})
@@ -48,6 +49,8 @@ def message_in_session(place: Harbour, agent: str) -> str:
     path = f"{os.path.dirname(sys.executable)}:{place.env['PATH']}"
     try:
         said = city_command(place, "sling", "mayor", "Use it.", "--wait", PATH=path)
+        if mode == "async":
+            city_command(place, "sling", "ally", "true", "--wait")  # after the message
     finally:
         city_command(place, "stop")
     assert "w-1 done" in said
@@ -58,6 +61,21 @@ def message_in_session(place: Harbour, agent: str) -> str:
 @pytest.mark.parametrize("harbour", NAMES, indirect=True)
 def test_a_message_to_an_agent_returns_its_answer(harbour: Harbour) -> None:
     assert ANSWER in message_in_session(harbour, "ally")
+
+
+@pytest.mark.observes("async")
+@pytest.mark.parametrize("harbour", NAMES, indirect=True)
+def test_an_async_message_returns_at_once_and_its_answer_is_mailed(harbour: Harbour) -> None:
+    sent = message_in_session(harbour, "ally", "async")
+    assert '"started"' in sent.replace("\\", "")  # some quote the result once more
+    assert ANSWER not in sent
+    store = open_store(str(harbour.city.root))
+    try:
+        [sender] = [work.sender for work in store.list_work() if work.id == "w-2"]
+        subjects = [mail.subject for mail in store.inbox(["mayor", sender])]
+    finally:
+        store.close()
+    assert subjects == ["w-2 done"]
 
 
 @pytest.mark.observes("refused")

@@ -185,7 +185,7 @@ def _finished(message: _Message, work: Work) -> Mapping[str, object] | ToolFailu
 
 def _activity(format: str, log: str) -> dict[str, object]:
     """Return the tool calls and thinking of a run, as far as its output reports them."""
-    if not format or not log:
+    if not format.endswith("json") or not log:  # plain text, whose rules need not be imported
         return {}
     from gascity.render.run_activity import read_activity
     from gascity.runtimes.logs import FileLogs
