@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 Locate = Callable[[Place], int | None]  # returns the line of a place
 _NOT_A_SESSION = ("not-your-session", "stale-session")
+_LONGEST_NAME = 200  # characters of a tool's name in events
 
 
 class GatewaySpec(NamedTuple):
@@ -326,7 +327,8 @@ class CallRecorder:
         from gascity.model.work import HUMAN, Decision
 
         now, session = time.time(), self._spec.session or HUMAN
-        data: dict[str, object] = {"server": self._name, "tool": record.tool}
+        tool = record.tool[:_LONGEST_NAME]  # the client chooses it: it may have megabytes
+        data: dict[str, object] = {"server": self._name, "tool": tool}
         data |= {"agent": self._spec.agent, "alias": self._spec.alias} if self._spec.agent else {}
         if record.refusal is None:
             data |= {"ms": record.milliseconds, "ok": record.ok}
@@ -338,7 +340,7 @@ class CallRecorder:
         data |= {**record.refusal._asdict(), "file": file, "line": line}
         store.record_event("mcp.refused", session, now, data, session)
         where = f" ({file}:{line})" if line else ""
-        reason = f"{self._name}/{record.tool}: {_reason(record.refusal)}{where}"
+        reason = f"{self._name}/{tool}: {_reason(record.refusal)}{where}"
         store.record_decisions([Decision(now, session, "refuse", reason)])
 
 

@@ -33,7 +33,7 @@ def encode_tools(tools: Sequence[object]) -> bytes:
         for tool in tools
         if isinstance(tool, Mapping) and isinstance(tool.get("name"), str)
     ]
-    data = json.dumps({"schema": 1, "tools": kept}, ensure_ascii=False).encode()
+    data = json.dumps({"schema": 1, "tools": kept}).encode()  # escapes: a server may send anything
     return data if len(data) <= MAX_BYTES else b""
 
 

@@ -82,6 +82,15 @@ def test_a_refused_call_names_the_rule_and_its_place(hand: RunningCity) -> None:
     assert "docs/drop_all: `tools.deny` has `docs/drop*` (agents/hand/agent.toml:3)" in reasons
 
 
+def test_an_odd_tool_name_is_recorded_in_part_and_ends_nothing(hand: RunningCity) -> None:
+    odd = message("tools/call", name="drop \ud800" + "x" * 1000, arguments={})
+    fine = message("tools/call", name="echo", arguments={"text": "hi"})
+    ran(hand, f"({odd}; {fine}) | city mcp serve --server docs")
+    events = [event for event in hand.store.events() if event.type.startswith("mcp.")]
+    assert [event.type for event in events] == ["mcp.refused", "mcp.called"]
+    assert len(str(events[0].data["tool"])) == 200
+
+
 @pytest.mark.parametrize(
     "without", ["CITY_SESSION_TOKEN=x", "CITY_GENERATION=7", "CITY_SESSION_ID=x"]
 )

@@ -142,6 +142,28 @@ def test_ten_megabytes_are_refused_and_the_next_call_works(
     assert city.store.list_work(agent="ally") == []
 
 
+@pytest.mark.parametrize("odd", ["half \ud800", "nul \0"])
+def test_text_that_no_file_can_have_is_refused(client: Client, odd: str) -> None:
+    calls: list[tuple[str, dict[str, object]]] = [
+        ("agents_message", {"agentId": "ally", "content": odd}),
+        ("agents_message", {"agentId": "ally", "content": "true", "context": {"a": odd}}),
+        ("mail_send", {"to": odd, "text": "x"}),
+        ("work_show", {"work": odd}),
+    ]
+    for number, (tool, arguments) in enumerate(calls):
+        client.send(number, tool, **arguments)
+        text = client.receive()["result"]["content"][0]["text"]
+        assert text.startswith("bad-arguments: ")
+        assert text.endswith("contains a NUL or half of a surrogate pair")
+
+
+def test_a_mail_may_be_longer_than_a_command_line(city: RunningCity, client: Client) -> None:
+    client.send(1, "mail_send", to="human", text="-x" * 100_000)
+    assert client.receive()["result"]["isError"] is False
+    [mail] = city.store.inbox(["human"])
+    assert mail.body == "-x" * 100_000
+
+
 def test_a_hundred_parallel_messages_are_all_answered(city: RunningCity, client: Client) -> None:
     for number in range(100):
         client.send(number, "agents_message", agentId="ally", content="true", mode="async")

@@ -24,13 +24,14 @@ _slots = threading.BoundedSemaphore(_PARALLEL)
 
 
 def run_command(
-    command: str, *positional: str, limit: int | None = None, **options: str
+    command: str, *positional: str, limit: int | None = None, stdin: str = "", **options: str
 ) -> Callable[[ToolCall], Mapping[str, object]]:
     """Return the function of a tool that is a command.
 
     `positional` are its arguments in order, `options` the flag of each other argument: a true one
     is passed alone, a list once for each item. With `limit`, the command has `--limit`, and this is
-    its default.
+    its default. The argument `stdin` is passed by `--stdin`: it may be longer than a word of a
+    command line.
     """
     flags = options if limit is None else {**options, "limit": "--limit"}
 
@@ -39,9 +40,9 @@ def run_command(
         words = command.split()
         for name, option in flags.items():
             words += _option_words(option, given.get(name))
-        words += ["--json", "--"]
+        words += [*(["--stdin"] if stdin else []), "--json", "--"]
         words += (str(given[name]) for name in positional if given.get(name) is not None)
-        return _output(call, words)
+        return _output(call, words, str(given[stdin]) if stdin else "")
 
     return run
 
@@ -56,15 +57,18 @@ def _option_words(option: str, value: object) -> list[str]:
     return [f"{option}={each}" for each in values]
 
 
-def _output(call: ToolCall, words: Sequence[str]) -> Mapping[str, object]:
-    """Run a command as the caller and return its JSON; CityError if it fails."""
+def _output(call: ToolCall, words: Sequence[str], text: str) -> Mapping[str, object]:
+    """Run a command as the caller and return its JSON; CityError if it fails.
+
+    `text` is its standard input.
+    """
     from subprocess import DEVNULL, PIPE, Popen, TimeoutExpired
 
     server = call.server
     with _slots:
         process = Popen(
             [sys.executable, "-P", "-m", "gascity", "--city", server.root, *words],
-            stdin=DEVNULL,
+            stdin=PIPE if text else DEVNULL,
             stdout=PIPE,
             stderr=DEVNULL,
             env=dict(server.environ),
@@ -72,7 +76,7 @@ def _output(call: ToolCall, words: Sequence[str]) -> Mapping[str, object]:
         )
         call.request.on_cancel(lambda _: _kill(process))
         try:
-            output, _ = process.communicate(timeout=_TIMEOUT)
+            output, _ = process.communicate(text.encode() or None, timeout=_TIMEOUT)
         except TimeoutExpired:
             _kill(process)
             process.communicate()

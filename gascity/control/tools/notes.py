@@ -3,10 +3,10 @@
 import time
 from typing import TYPE_CHECKING
 
-from gascity.control.tools.types import ToolCall
+from gascity.control.tools.types import ToolCall, refuse
 
 if TYPE_CHECKING:
-    from gascity.model.city import Agent
+    from gascity.model.city import Agent, City
     from gascity.model.notes import Note
 
 _MOST_FOUND = 20
@@ -20,7 +20,8 @@ def add_memory(call: ToolCall) -> dict[str, object]:
     tags = tuple(str(tag).removeprefix("#") for tag in call.arguments.get("tags", ()))
     title = str(call.arguments.get("title", ""))
     note = checked_note(NewNote(str(call.arguments["text"]), at, title, tags))
-    path = add_note(call.server.root, own_directory(_agent(call)), note)
+    _, agent = _caller(call)
+    path = add_note(call.server.root, own_directory(agent), note)
     return {"name": path.rpartition("/")[2].removesuffix(".md"), "path": path}
 
 
@@ -30,21 +31,26 @@ def search_memory(call: ToolCall) -> dict[str, object]:
     from gascity.model.notes import matches
     from gascity.source.disk import Disk
 
-    agent, disk = _agent(call), Disk(call.server.root)
-    found = city_notes(disk)
-    if agent is not None:
-        found = agent_notes(call.server.load().city, disk, agent)
+    city, agent = _caller(call)
+    disk = Disk(call.server.root)
+    found = city_notes(disk) if agent is None else agent_notes(city, disk, agent)
     words = str(call.arguments["query"]).split()
     rows = [_row(note) for note in found.notes if matches(note, words)]
     return {"memory": rows[:_MOST_FOUND], "more": len(rows) > _MOST_FOUND}
 
 
-def _agent(call: ToolCall) -> "Agent | None":
-    """Return the agent of the calling session; None for a user."""
+def _caller(call: ToolCall) -> "tuple[City, Agent | None]":
+    """Return the city and the agent of the calling session; None for a user.
+
+    CityError if the agent does not exist any more: its notes are not those of the city.
+    """
+    run_config = call.server.load()
     if call.scope.is_user:
-        return None
-    config = call.server.load().agent(call.scope.agent)
-    return config.agent if config is not None else None
+        return run_config.city, None
+    config = run_config.agent(call.scope.agent)
+    if config is None:
+        raise refuse("unknown-agent", f"agent `{call.scope.agent}` no longer exists")
+    return run_config.city, config.agent
 
 
 def _row(note: "Note") -> dict[str, object]:

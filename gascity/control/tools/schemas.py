@@ -58,8 +58,8 @@ def violations(value: object, schema: Schema, name: str = "") -> Iterator[str]:
         yield f"{name} is none of {', '.join(schema['enum'])}"
     if isinstance(value, (int, float)):
         yield from _outside(value, schema, name)
-    if isinstance(value, str) and len(value) > schema.get("maxLength", len(value)):
-        yield f"{name} has {len(value):,} characters; at most {schema['maxLength']:,} are allowed"
+    if isinstance(value, str):
+        yield from _in_text(value, schema, name)
     if isinstance(value, dict):
         yield from _in_object(value, schema, name)
     if isinstance(value, list):
@@ -76,6 +76,23 @@ def _is_of(value: object, kind: str) -> bool:
 def _outside(value: float, schema: Schema, name: str) -> Iterator[str]:
     if not schema.get("minimum", value) <= value <= schema.get("maximum", value):
         yield f"{name} is not between {schema.get('minimum')} and {schema.get('maximum')}"
+
+
+def _in_text(value: str, schema: Schema, name: str) -> Iterator[str]:
+    if len(value) > schema.get("maxLength", len(value)):
+        yield f"{name} has {len(value):,} characters; at most {schema['maxLength']:,} are allowed"
+    if len(value) < schema.get("minLength", 0):
+        yield f"{name} is empty"
+    if not _is_plain(value):
+        yield f"{name} contains a NUL or half of a surrogate pair"
+
+
+def _is_plain(value: str) -> bool:
+    """Return whether a file and a command line can have this text; JSON can express more."""
+    try:
+        return b"\0" not in value.encode()
+    except UnicodeEncodeError:
+        return False
 
 
 def _in_object(value: Mapping[str, object], schema: Schema, name: str) -> Iterator[str]:

@@ -93,8 +93,10 @@ _MESSAGE_STATUS = record(
     *("responseId", "status", "agentId", "sessionId"),
 )
 _LIMIT = integer("Number of rows, newest first; 0 for all.", minimum=0, default=LIMIT)
-_WORK_ID = text("Work item, such as w-3.")
-_OWN_WORK = text("Work item (default: the one this session works on).")
+_WORD = 30_000  # characters; the kernel takes 128 KiB in one word of a command line
+_NAME = 200
+_WORK_ID = text("Work item, such as w-3.", maxLength=_NAME)
+_OWN_WORK = text("Work item (default: the one this session works on).", maxLength=_NAME)
 _WORK = record({"work": list_of(record({"id": text(), "status": text()}))}, "work")
 _MAIL = record({"mail": list_of(record({"id": integer(), "subject": text()}))}, "mail")
 _STATUSES = ["queued", "running", "done", "failed", "cancelled"]
@@ -148,8 +150,8 @@ TOOLS: tuple[Tool, ...] = (
         "List work items of the agents that you may see, newest first.",
         record(
             {
-                "agent": text("Filter by agent."),
-                "rig": text("Filter by rig."),
+                "agent": text("Filter by agent.", maxLength=_NAME),
+                "rig": text("Filter by rig.", maxLength=_NAME),
                 "status": list_of(text(enum=_STATUSES)),
                 "limit": _LIMIT,
             },
@@ -172,7 +174,10 @@ TOOLS: tuple[Tool, ...] = (
     Tool(
         "work_done",
         "Mark your work item as done.",
-        record({"work": _OWN_WORK, "summary": text("Summary of the result.")}, closed=True),
+        record(
+            {"work": _OWN_WORK, "summary": text("Summary of the result.", maxLength=_WORD)},
+            closed=True,
+        ),
         _WORK,
         ("work.write",),
         run_command("work done", "work", summary="--summary"),
@@ -180,7 +185,9 @@ TOOLS: tuple[Tool, ...] = (
     Tool(
         "work_fail",
         "Mark your work item as failed.",
-        record({"work": _OWN_WORK, "reason": text("Reason to record.")}, closed=True),
+        record(
+            {"work": _OWN_WORK, "reason": text("Reason to record.", maxLength=_WORD)}, closed=True
+        ),
         _WORK,
         ("work.write",),
         run_command("work fail", "work", reason="--reason"),
@@ -190,9 +197,9 @@ TOOLS: tuple[Tool, ...] = (
         "Send mail to the user (`human`), an agent or a session.",
         record(
             {
-                "to": text("human, an agent, or a session's id or name."),
-                "text": text(maxLength=1_000_000),
-                "subject": text("Subject (default: the start of the first line)."),
+                "to": text("human, an agent, or a session's id or name.", maxLength=_NAME),
+                "text": text(maxLength=1_000_000, minLength=1),
+                "subject": text("Subject (default: the start of the first line).", maxLength=1000),
                 "notify": flag("Also nudge the recipient's live sessions."),
             },
             "to",
@@ -201,9 +208,7 @@ TOOLS: tuple[Tool, ...] = (
         ),
         _MAIL,
         ("mail.write",),
-        run_command(
-            "mail send", to="--to", text="--message", subject="--subject", notify="--notify"
-        ),
+        run_command("mail send", stdin="text", to="--to", subject="--subject", notify="--notify"),
     ),
     Tool(
         "mail_inbox",
