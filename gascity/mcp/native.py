@@ -335,7 +335,7 @@ class _Writer:
         return bool(self.syntax.reference) and key in self.syntax.keys
 
     def session_variable(self, name: str) -> str:
-        """Return a reference to a variable that every session has, so nobody has to set it."""
+        """Return a reference to a variable that every session has, so the user need not set it."""
         if not self.can_refer("env"):
             raise NotWritableError(NOT_POSSIBLE, "env", name)
         return self.syntax.reference.replace("NAME", name)

@@ -83,7 +83,7 @@ class Outgoing:
             self.size += len(data)
 
     def write(self, number: int) -> None:
-        """Write once; OSError if nobody reads any more."""
+        """Write once; OSError if no process reads any more."""
         part = self._parts[0]
         count = os.write(number, part[: select.PIPE_BUF])
         self.size -= count

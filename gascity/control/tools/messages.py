@@ -231,7 +231,7 @@ def _stuck(call: ToolCall, work: Work) -> Mapping[str, str] | None:
 
 
 def _given_up(call: ToolCall, message: _Message) -> Mapping[str, object]:
-    """End a call that its client cancelled. Its answer is not sent to anybody.
+    """End a call that its client cancelled. The client gets no answer.
 
     A user who interrupts the caller also wants the delegated work to end. A client that ran into
     its own timeout, or exited, does not: the result is then mailed to the caller.
