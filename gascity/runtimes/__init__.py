@@ -63,6 +63,11 @@ def interactive_runtime(runtimes: "Mapping[str, Runtime]") -> str:
     return next((name for name, runtime in runtimes.items() if runtime.interactive), INTERACTIVE)
 
 
+def open_logs(name: str, root: str, environ: Mapping[str, str]) -> "RunLogs":
+    """Return the logs of the runtime with this name. Does not open a built-in runtime."""
+    return local_logs() if name in (PROCESS, TMUX) else open_runtime(name, root, environ).logs
+
+
 def local_logs() -> "RunLogs":
     """Return the logs on this machine's disk, for a log whose run is no longer recorded."""
     from gascity.runtimes.logs import FileLogs

@@ -212,7 +212,9 @@ def test_killing_the_server_ends_its_runs(bench: Bench, runtime: TmuxRuntime) ->
 
 
 def test_closing_a_terminal_ends_its_run(bench: Bench, runtime: TmuxRuntime) -> None:
-    handle = bench.start("trap 'echo told > told; exit' HUP; echo > ready; sleep 1000")
+    # The shell runs the trap only between commands, so they are short.
+    waits = "while :; do sleep 0.1; done"
+    handle = bench.start(f"trap 'echo told > told; exit' HUP; echo > ready; {waits}")
     bench.file("ready")
     subprocess.run([*words_of(runtime), "kill-session", "-t", f"={handle.name}"], check=True)
     assert bench.end(handle) == RunStatus(RunState.GONE)

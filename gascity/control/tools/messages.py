@@ -140,7 +140,7 @@ def _wait(
             return _given_up(call, message)
         work = watched.work
         if work is not None and work.status in FINISHED:
-            return _finished(message, work)
+            return _finished(call, message, work)
         report.send(work)
         if time.monotonic() >= end:
             return _timed_out(message, work, timeout)
@@ -171,7 +171,7 @@ class _Progress:
         self._request.report_progress(self._count, text)
 
 
-def _finished(message: _Message, work: Work) -> Mapping[str, object] | ToolFailure:
+def _finished(call: ToolCall, message: _Message, work: Work) -> Mapping[str, object] | ToolFailure:
     response = work.result.summary if work.result is not None else ""
     if work.status != DONE:
         reason = work.reason or response or work.status
@@ -180,20 +180,25 @@ def _finished(message: _Message, work: Work) -> Mapping[str, object] | ToolFailu
             f"{work.id} {work.status}: {reason}", message.answer(work.status, **more)
         )
     more = message.after(response=response[:LONGEST], truncated=len(response) >= LONGEST)
-    return message.answer("complete", **more, **_activity(message.output, work.log))
+    return message.answer("complete", **more, **_activity(call, message.output, work))
 
 
-def _activity(format: str, log: str) -> dict[str, object]:
+def _activity(call: ToolCall, format: str, work: Work) -> dict[str, object]:
     """Return the tool calls and thinking of a run, as far as its output reports them."""
-    if not format.endswith("json") or not log:  # plain text, whose rules need not be imported
+    if not format.endswith("json") or not work.log:  # plain text, whose rules need not be imported
         return {}
     from gascity.render.run_activity import read_activity
-    from gascity.runtimes.logs import FileLogs
+    from gascity.runtimes import open_logs
 
+    server, store = call.server, call.server.open_store()
     try:
-        activity = read_activity(format, FileLogs().read(log))
-    except OSError:  # the answer is known all the same
+        run = next(iter(store.runs(work=work.id)))
+        logs = open_logs(run.runtime, server.root, server.environ)
+        activity = read_activity(format, logs.read(work.log))
+    except (OSError, KeyError, StopIteration):  # the answer is known all the same
         return {}
+    finally:
+        store.close()
     if activity.total is None:
         return {}
     calls = [
