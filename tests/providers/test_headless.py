@@ -154,7 +154,7 @@ class Harbour(NamedTuple):
 
     def offered(self) -> set[str]:
         """The tools that the model was offered."""
-        tools = [one for seen in self.model.seen[:1] for one in seen.get("tools", ())]
+        tools = next((seen["tools"] for seen in self.model.seen if seen.get("tools")), ())
         return {one["function"]["name"] if "function" in one else one["name"] for one in tools}
 
     def asked(self) -> str:
