@@ -33,6 +33,18 @@ CHROMIUM_OPTIONS = (
     "--headless --no-sandbox --disable-gpu --disable-background-networking"
     " --disable-dev-shm-usage --disable-extensions --disable-sync --no-first-run --mute-audio"
 ).split()
+_COMMITTED = (
+    "*.toml",
+    "agents",
+    "assets",
+    "hud",
+    "mcp",
+    "overlay",
+    "packs",
+    "patches",
+    "skills",
+    "template-*",
+)
 PATCH = """\
 import unittest
 
@@ -110,6 +122,11 @@ class Demo:
         almanac = self.root / "rigs" / "almanac"
         for arguments in (("init", "-q", "-b", "main"), ("add", "."), ("commit", "-qm", "Almanac")):
             subprocess.run(["git", *arguments], cwd=almanac, env=self.environ, check=True)
+        for arguments in (("init", "-q"), ("add", *_COMMITTED), ("commit", "-qm", "Hilltop")):
+            subprocess.run(["git", *arguments], cwd=self.root, env=self.environ, check=True)
+        self.city("agent", "set", "scribe", "idle_timeout=2h")
+        prompt = next((self.root / "agents" / "watch").glob("prompt*.md"))
+        prompt.write_text(prompt.read_text() + "\nIf you are not sure, say so.\n")
         fill(self.root)
         self.city("rig", "add", str(almanac), "--name", "almanac")
         self.city("start")

@@ -51,6 +51,12 @@ def shown_command(*arguments: str) -> str:
     return " ".join(("city", *map(quote, arguments)))
 
 
+def searched_command(words: Sequence[str], *arguments: str) -> str:
+    """Return the command line of a list that is filtered by words."""
+    searches = (f" | grep -iF {quote(word)}" for word in words if not word.startswith("-"))
+    return shown_command(*arguments) + "".join(searches)
+
+
 class Commands:
     """Runs commands on one city."""
 

@@ -79,6 +79,8 @@ def test_work_is_filtered_by_words_status_and_agent(browser: Browser, store: Sto
     assert f"row-{login.id}" not in browser.get("/work?agent=clerk").text
     assert "Nothing matches" in browser.get("/work?q=nonsense").text
     assert "city work list --status done" in browser.get("/work?status=done").text
+    page = browser.get("/work?status=queued&q=a%27b").text
+    assert "city work list --status queued --limit 0 | grep -iF" in page
 
 
 def test_a_list_has_pages_of_its_own(browser: Browser, store: Store) -> None:

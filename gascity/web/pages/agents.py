@@ -12,7 +12,7 @@ from starlette.requests import Request
 from gascity.cli.context import CommandContext
 from gascity.model.secrets import masked_line
 from gascity.store.port import Store
-from gascity.web.commands import Answer, shown_command
+from gascity.web.commands import Answer, searched_command, shown_command
 from gascity.web.patches import parse_patch
 from gascity.web.site import PAGE, CitySite, Page, is_name, matches, not_found, words_of
 
@@ -52,7 +52,8 @@ async def agent_list(site: CitySite, request: Request) -> Page:
         "filters": {"q": " ".join(words)},
         "problems": config.problems,
     }
-    return Page("agent_list.html", "Agents", "agents", "city agent list", values)
+    command = searched_command(words, "agent", "list", *(["--long"] if words else []))
+    return Page("agent_list.html", "Agents", "agents", command, values)
 
 
 def _busy(_: CommandContext, store: Store) -> tuple[Mapping[str, int], Mapping[str, int]]:

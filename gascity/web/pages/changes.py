@@ -10,6 +10,7 @@ from gascity.web.patches import PatchLine, parse_patch
 from gascity.web.site import CitySite, Page, is_name, matches, words_of
 
 _HEAD = "HEAD"
+_MOST_PLACES = 4
 _LONGEST = 200  # characters of a revision's name
 
 
@@ -18,6 +19,7 @@ class ChangedAgent(NamedTuple):
 
     value: Mapping[str, Any]
     prompt: Sequence[PatchLine]
+    places: Sequence[str]  # files and lines of the prompt's parts that changed
 
 
 async def changes_page(site: CitySite, request: Request) -> Page:
@@ -50,6 +52,8 @@ async def changes_page(site: CitySite, request: Request) -> Page:
 
 
 def _changed(agent: Mapping[str, Any]) -> ChangedAgent:
-    prompt = agent["prompt"] or {"diff": ""}
+    prompt = agent["prompt"] or {"diff": "", "spans": ()}
     patch = parse_patch(str(prompt["diff"]).split("\n")[:-1])
-    return ChangedAgent(agent, [line for file in patch.files for line in file.lines])
+    lines = [line for file in patch.files for line in file.lines]
+    places = dict.fromkeys(f"{span['file']}:{span['line']}" for span in prompt["spans"])
+    return ChangedAgent(agent, lines, list(places)[:_MOST_PLACES])

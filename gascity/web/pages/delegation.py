@@ -98,5 +98,5 @@ async def delegation_page(site: CitySite, request: Request) -> Page:
         "seconds": sum(node.seconds for node in nodes),
         "cost": nodes[0].total_cost,
     }
-    command = shown_command("work", "show", root.id)
+    command = shown_command("work", "tree", root.id)
     return Page("delegation.html", f"Delegation of {root.id}", "delegation", command, values)

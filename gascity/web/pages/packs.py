@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from starlette.requests import Request
 
-from gascity.web.commands import shown_command
+from gascity.web.commands import searched_command, shown_command
 from gascity.web.site import CitySite, Page, failed, is_name, matches, not_found, words_of
 
 
@@ -28,7 +28,8 @@ async def pack_list(site: CitySite, request: Request) -> Page:
         node for node in _tree(rows) if matches(words, node.row["binding"], node.row["source"])
     ]
     values = {"nodes": nodes, "total": len(rows), "filters": {"q": " ".join(words)}}
-    return Page("pack_list.html", "Packs", "packs", "city pack list --tree", values)
+    command = searched_command(words, "pack", "list", "--tree")
+    return Page("pack_list.html", "Packs", "packs", command, values)
 
 
 def _tree(rows: Sequence[Mapping[str, Any]]) -> Iterator[PackNode]:

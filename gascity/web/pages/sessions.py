@@ -12,7 +12,7 @@ from gascity.model.problems import CityError
 from gascity.model.work import LIVE, STATES, Decision, Run, Session, Work
 from gascity.runtimes.port import handle_of
 from gascity.store.port import SessionKey, Store
-from gascity.web.commands import shown_command
+from gascity.web.commands import searched_command, shown_command
 from gascity.web.logs import plain_text
 from gascity.web.site import PAGE, CitySite, Page, matches, not_found, words_of
 
@@ -48,6 +48,7 @@ async def session_list(site: CitySite, request: Request) -> Page:
     command = ["session", "list"]
     command += ["--agent", agent] if agent else []
     command += ["--state", state] if state in STATES else []
+    command += ["--all"] if words else []
     values = {
         "listed": listed,
         "filters": {"agent": agent, "state": state, "q": " ".join(words)},
@@ -55,7 +56,8 @@ async def session_list(site: CitySite, request: Request) -> Page:
         "live": LIVE,
         "name": session_name,
     }
-    return Page("session_list.html", "Sessions", "sessions", shown_command(*command), values)
+    shown = searched_command(words, *command)
+    return Page("session_list.html", "Sessions", "sessions", shown, values)
 
 
 _SEARCHED = 2000  # sessions whose names are searched

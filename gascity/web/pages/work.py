@@ -23,7 +23,7 @@ from gascity.model.work import (
     Work,
 )
 from gascity.store.port import Store
-from gascity.web.commands import shown_command
+from gascity.web.commands import searched_command, shown_command
 from gascity.web.patches import parse_patch
 from gascity.web.site import PAGE, CitySite, Page, not_found, words_of
 
@@ -69,8 +69,9 @@ async def work_list(site: CitySite, request: Request) -> Page:
     filters = {"status": word if status else "", "agent": agent, "q": " ".join(words)}
     older = urlencode({**_given(filters), "before": listed.older}) if listed.older else ""
     command = ["work", "list"]
-    command += ["--status", status[0]] if status else []
+    command += ["--status", word] if status else []
     command += ["--agent", agent] if agent else []
+    command += ["--limit", "0"] if words else []
     values = {
         "listed": listed,
         "filters": filters,
@@ -80,7 +81,7 @@ async def work_list(site: CitySite, request: Request) -> Page:
         "paged": bool(before),
         "links": {name: urlencode(_given({**filters, "status": name})) for name in ("", *STATUSES)},
     }
-    return Page("work_list.html", "Work", "work", shown_command(*command), values)
+    return Page("work_list.html", "Work", "work", searched_command(words, *command), values)
 
 
 def _given(filters: dict[str, str]) -> dict[str, str]:
