@@ -167,7 +167,25 @@ def _opened(
                 copytree(source, target, symlinks=True)
             else:
                 copy2(source, target)
+        _link_rigs(city, root)
         yield open_city(root, environ), top
+
+
+def _link_rigs(city: City, copy: str) -> None:
+    """Link rigs inside the city's directory, which are usually repositories that git ignores.
+
+    Without them, every agent of such a rig would seem to work in a directory without git.
+    """
+    for rig in city.rigs:
+        path = os.path.normpath(_absolute(city.root, rig.path)) if rig.path else ""
+        if not path.startswith(f"{city.root}/"):
+            continue
+        target = f"{copy}{path.removeprefix(city.root)}"
+        if os.path.lexists(target):  # it has files in the city's own repository
+            path, target = f"{path}/.git", f"{target}/.git"
+        if os.path.exists(path) and not os.path.lexists(target):
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            os.symlink(path, target)
 
 
 def _path_replacer(old: City, new: City, repository: Mapping[str, str]) -> Callable[[str], str]:

@@ -58,6 +58,20 @@ def test_a_city_without_changes_has_none(shop: Shop) -> None:
     assert shop("--json").json["from"] == head(shop.root)
 
 
+def test_a_rig_inside_the_city_that_git_ignores_is_no_change(shop: Shop) -> None:
+    repository(shop.root / "web")
+    rig = '[[rigs]]\nname = "web"\npath = "web"\n'
+    prompt = "Work in {{ .WorkDir }} on {{ .DefaultBranch }}.\n"
+    files = {
+        "city.toml": CITY["city.toml"] + rig,
+        ".gitignore": ".gc/\nweb/\n",
+        "agents/mason/agent.toml": 'scope = "rig"\n',
+        "agents/mason/prompt.template.md": prompt,
+    }
+    commit(shop.root, files)
+    assert shop().out == "No effective changes since HEAD.\n"
+
+
 def test_a_setting_is_shown_with_both_values_and_the_line_of_the_new_one(shop: Shop) -> None:
     shop.write({"agents/smith/agent.toml": 'description = "Builds."\n\nmodel = "opus"\n'})
     agents = shop.agents()
