@@ -53,10 +53,13 @@ export async function refresh(atOnce = false) {
   again = false;
   if (wait > 0 && !atOnce) await new Promise((done) => setTimeout(done, wait));
   const start = Date.now();
+  const url = location.href;
   try {
-    const response = await fetch(location.href, { headers: { "X-Fragment": "main" } });
+    const response = await fetch(url, { headers: { "X-Fragment": "main" } });
     if (response.status === 403) connected(false); // never reload: the user may be typing
-    if (response.ok || response.status === 404) show(await response.text());
+    const text = await response.text();
+    if (location.href !== url) again = true; // the list was filtered meanwhile
+    else if (response.ok || response.status === 404) show(text);
   } catch {
     connected(false);
   } finally {
