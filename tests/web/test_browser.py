@@ -27,6 +27,8 @@ PROGRAM = next(
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason="Chromium is not installed")
 PATIENCE = 30_000.0  # milliseconds
 
+BANNER = """document.getElementById("main")
+    .insertAdjacentHTML("afterbegin", '<p id="controller-banner">Not responding.</p>')"""
 CHECK = (Path(__file__).parent / "accessibility.js").read_text()
 
 
@@ -117,6 +119,10 @@ def test_from_slinging_to_merging(page: Page, shop: RunningCity) -> None:
         f"while [ ! -e {gate} ]; do sleep 0.05; done\n"
         "echo second line; echo sold > sold.txt; git add .; git commit -qm 'Sell'\n"
     )
+    page.evaluate(BANNER)
+    page.evaluate("import('/static/live.js').then((live) => live.refresh(true))")
+    expect(page.locator("#controller-banner")).to_have_count(0)
+    expect(page.get_by_label("Agent")).to_have_value("shell")  # what was typed stays
     check(page)
     page.get_by_role("button", name="Sling", exact=True).click()
     page.wait_for_url("**/work/*")
@@ -153,8 +159,10 @@ def test_lists_are_filtered_selected_and_opened_with_keys(page: Page, shop: Runn
     rows = page.locator("tr[data-row]")
     expect(rows).to_have_count(3, timeout=PATIENCE)
     page.keyboard.press("/")
-    page.keyboard.type("pears")
-    page.wait_for_url(re.compile(r"/work\?q=pears$"))
+    for letter in "pears":  # the list is loaded after each, and the input keeps the focus
+        page.keyboard.type(letter)
+        page.wait_for_url(re.compile(f"/work\\?q=[a-z]*{letter}$"))
+    assert page.url.endswith("/work?q=pears")
     expect(rows).to_have_count(1, timeout=PATIENCE)
     page.keyboard.press("Escape")
     page.keyboard.press("j")

@@ -80,34 +80,47 @@ export function show(html) {
 }
 
 // Makes `old` like `fresh`. What the user is typing, opened or selected stays; `data-keep` marks a
-// part that changes by itself and is replaced only if its key changes.
+// part that changes by itself and is replaced only if its key changes. A node that stays is not
+// moved if that can be avoided, because an element that is moved loses the focus: the nodes before
+// it are removed instead.
 function merge(old, fresh) {
   if (old.dataset && old.dataset.keep && old.dataset.keep === fresh.dataset.keep) return;
   mergeAttributes(old, fresh);
   const known = new Map();
   for (const child of old.children) if (child.id) known.set(child.id, child);
+  const wantedIds = new Set([...fresh.children].map((child) => child.id).filter(Boolean));
   let place = old.firstChild;
   for (const wanted of [...fresh.childNodes]) {
-    const match = wanted.id ? known.get(wanted.id) : alike(place, wanted) ? place : null;
+    const match = wanted.id ? known.get(wanted.id) : nextAlike(place, wanted);
     if (!match) {
       old.insertBefore(wanted, place);
       continue;
     }
+    while (place && place !== match && !wantedIds.has(place.id)) place = removed(place);
     if (match === place) place = place.nextSibling;
     else old.insertBefore(match, place);
     if (match.nodeType === Node.TEXT_NODE) {
       if (match.data !== wanted.data) match.data = wanted.data;
     } else if (match.nodeType === Node.ELEMENT_NODE) merge(match, wanted);
   }
-  while (place) {
-    const next = place.nextSibling;
-    place.remove();
-    place = next;
-  }
+  while (place) place = removed(place);
+}
+
+function removed(node) {
+  const next = node.nextSibling;
+  node.remove();
+  return next;
+}
+
+// The next node of the same kind, up to one that has an id: those are found by it.
+function nextAlike(place, wanted) {
+  for (let node = place; node && !node.id; node = node.nextSibling)
+    if (alike(node, wanted)) return node;
+  return null;
 }
 
 function alike(a, b) {
-  return a && a.nodeType === b.nodeType && a.nodeName === b.nodeName && !a.id && !b.id;
+  return a.nodeName === b.nodeName && !a.id && !b.id;
 }
 
 function mergeAttributes(old, fresh) {
