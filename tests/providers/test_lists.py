@@ -31,6 +31,7 @@ AGENT_FILES = {
     "kilo": (".kilo/agents/harbourmaster.md", MARKDOWN),
     "opencode": (".opencode/agents/harbourmaster.md", MARKDOWN),
 }
+EXPORTED = ("claude", "codex", "grok", "kilo", "opencode")
 LAUNCHED = ("kilo", "opencode")  # an agent of its own is part of each launch
 # amp, kilo and qwen get their servers at each launch.
 SHOWN_IN_A_SESSION_ONLY = {
@@ -91,6 +92,30 @@ def test_it_lists_exactly_what_was_planned(
     }
     if not wanted:
         pytest.skip(f"{name} lists nothing outside a session; it was only applied")
+
+
+@pytest.mark.parametrize("name", EXPORTED)
+def test_it_lists_an_exported_agent(
+    name: str, city: CityBuilder, run: Command, equipped: Equipped
+) -> None:
+    env = equipped(name)
+    root = city.write(
+        {
+            "city.toml": f'[workspace]\nprovider = "{name}"\n',
+            "agents/mayor/prompt.md": "You are the mayor.\n",
+            "agents/harbourmaster/agent.toml": 'description = "Keeps ships apart."\n',
+            "agents/harbourmaster/prompt.md": "Keep ships apart.\n",
+        }
+    )
+    assert run("apply", "mayor", cwd=root, env=env).code == 0
+    workdir = root / ".gc/work/mayor"
+    words = ("agent", "export", "harbourmaster", "--format", name, "--to")
+    assert run(*words, str((workdir / AGENT_FILES[name][0]).parent), cwd=root, env=env).code == 0
+    assert (workdir / AGENT_FILES[name][0]).exists()
+    ran = run("provider", "check", name, "--agent", "mayor", "--json", cwd=root, env=env)
+    [row] = [row for row in ran.json["results"] if row["name"] == "agents"]
+    count = 2 if name in LAUNCHED else 1
+    assert (row["what"], row["problems"]) == (f"{count} of {count} loaded", [])
 
 
 def told(row: dict[str, Any]) -> list[str]:
