@@ -7,6 +7,7 @@ Needs Chromium and playwright. Everything happens in a temporary directory.
 """
 
 import argparse
+import json
 import os
 import random
 import re
@@ -28,6 +29,7 @@ from gascity.store import open_store
 ROOT = Path(__file__).parents[1]
 TARGET = ROOT / "docs" / "assets"
 WIDTHS = {400: 860, 1024: 768, 1600: 1000}
+KEPT = ("city", "work", "diff", "agent")  # pages that docs/how-to/web.md shows
 THEMES = ("light", "dark")
 CHROMIUM_OPTIONS = (
     "--headless --no-sandbox --disable-gpu --disable-background-networking"
@@ -159,11 +161,15 @@ class Demo:
             process.terminate()
             process.wait()
 
+    def session(self) -> str:
+        """Return the id of a session that is running."""
+        return str(json.loads(self.city("session", "list", "--json"))["sessions"][0]["id"])
+
     def stop(self) -> None:
         self.city("stop", "--force")
 
 
-def shots(item: str) -> Mapping[str, str]:
+def shots(item: str, session: str) -> Mapping[str, str]:
     """Return the pages by name."""
     return {
         "city": "/",
@@ -171,15 +177,19 @@ def shots(item: str) -> Mapping[str, str]:
         "work": f"/work/{item}",
         "diff": f"/work/{item}/diff",
         "sessions": "/sessions",
+        "session": f"/sessions/{session}",
         "agents": "/agents",
         "agent": "/agents/builder",
         "prompt": "/agents/planner?view=prompt",
         "plan": "/agents/builder?view=plan",
         "servers": "/agents/watch?view=servers",
+        "skills": "/agents/builder?view=skills",
+        "overlay": "/agents/builder?view=overlay",
         "peers": "/agents/planner?view=peers",
         "packs": "/packs",
         "pack": "/packs/quality",
         "delegation-list": "/delegation",
+        "delegation": "/delegation/w-71",
         "sling": "/sling",
         "changes": "/changes",
     }
@@ -223,11 +233,10 @@ def main() -> None:
                         for width, height in WIDTHS.items()
                         for theme in THEMES
                     ]
-                    take(browser, link, shots(item), options.all, sizes)
+                    take(browser, link, shots(item, demo.session()), options.all, sizes)
                 else:
-                    pages = {f"web-{name}": path for name, path in shots(item).items()}
-                    kept = ("web-city", "web-work", "web-diff", "web-agent")
-                    pages = {name: pages[name] for name in kept}
+                    every = shots(item, demo.session())
+                    pages = {f"web-{name}": every[name] for name in KEPT}
                     take(browser, link, pages, TARGET, [(1100, 760, "light", "")])
             browser.close()
         finally:
