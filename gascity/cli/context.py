@@ -159,11 +159,11 @@ class CommandContext:
         if self._store is None:
             from gascity.store import open_store
 
-            self._has_store(root := self._city_root())
+            self._check_store(root := self._city_root())
             self._store = open_store(root)
         return self._store
 
-    def _has_store(self, root: str) -> bool:
+    def _check_store(self, root: str) -> bool:
         """Return whether the city has a store; StoreError if not although it had one."""
         from gascity.store import store_exists
 
@@ -179,7 +179,7 @@ class CommandContext:
 
         Raises StoreError if it is missing although the city had one.
         """
-        if self._store is None and not self._has_store(self.root):
+        if self._store is None and not self._check_store(self.root):
             return None
         return self.store()
 

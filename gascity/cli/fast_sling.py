@@ -21,14 +21,8 @@ FLAG, TEXT, LIST, PRIORITY, FILE, TIME = "flag", "text", "list", "priority", "fi
 PAIRS = "pairs"
 START = "start"  # under the name `gc`, this option has another meaning
 MANY = "many"  # its name is a keyword of Python
-NEEDS_CLICK = (
-    FLAG,
-    FILE,
-    TIME,
-    START,
-    MANY,
-    PAIRS,
-)  # kinds of options that the fast path does not handle
+# Kinds of options that the fast path does not handle.
+NEEDS_CLICK = (FLAG, FILE, TIME, START, MANY, PAIRS)
 _DOCTOR = ("missing-binary",)  # reasons that `city doctor` explains
 PRIORITIES = (0, 4, 2)  # lowest number, highest number, default
 # Name, kind, placeholder and help of each option.

@@ -112,9 +112,10 @@ def _agent(
         for piece in prompt.pieces
         if piece.start < _MAX_PROMPT
     ]
+    row = agent_row(agent)
     return {
-        **agent_row(agent),
-        "source": names(str(agent_row(agent)["source"])),
+        **row,
+        "source": names(str(row["source"])),
         "model": agent.settings.model,
         "fields": {
             name: [

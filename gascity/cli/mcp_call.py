@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from gascity.mcp.types import McpServer
     from gascity.model.city import Agent
 
-_PROTOCOL = "2025-06-18"
-
 
 @json_command(
     "call",
@@ -170,6 +168,7 @@ def _exchange(
 ) -> Mapping[str, Any]:
     """Complete the handshake with a server and call a tool; CityError if that fails."""
     from gascity.mcp.jsonrpc import METHOD_NOT_FOUND, ClosedError, RpcConnection, RpcError
+    from gascity.mcp.service import LATEST
 
     def refuse(request: "RpcRequest") -> object:
         raise RpcError(METHOD_NOT_FOUND, f"there is no method `{request.method}`")
@@ -177,7 +176,7 @@ def _exchange(
     connection = RpcConnection(input, output, refuse)
     threading.Thread(target=connection.serve, daemon=True).start()
     client = {"name": "city", "version": __version__}
-    hello = {"protocolVersion": _PROTOCOL, "capabilities": {}, "clientInfo": client}
+    hello = {"protocolVersion": LATEST, "capabilities": {}, "clientInfo": client}
     try:
         connection.request("initialize", hello).wait()
         connection.notify("notifications/initialized", {})

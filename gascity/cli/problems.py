@@ -23,6 +23,15 @@ def city_error(code: str, message: str, hint: str | None = None) -> CityError:
     return CityError(Problem(code, message, None, hint))
 
 
+def missing_extra(command: str, extra: str, packages: Iterable[str]) -> CityError:
+    """Return the error of a command whose packages, which are an extra, are not installed."""
+    return city_error(
+        "missing-extra",
+        f"`city {command}` needs packages that are not installed: {', '.join(packages)}",
+        f"run `python -m pip install '{extra}'`, or `uv tool install '{extra}'`",
+    )
+
+
 def require_accepted(agent: "Agent") -> None:
     """Raise CityError if the user has not accepted the agent's pack: nothing of it may run."""
     if not agent.accepted:

@@ -11,8 +11,8 @@ import click
 
 from gascity.cli.command import json_command
 from gascity.cli.context import CommandContext
-from gascity.cli.output import print_stderr
-from gascity.cli.problems import city_error
+from gascity.cli.output import plural, print_stderr
+from gascity.cli.problems import city_error, missing_extra
 from gascity.control.telemetry.measures import read_measures
 from gascity.control.telemetry.runs import ExportProgress, load_progress, next_runs, save_progress
 from gascity.files import locked_file, read_or_none
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gascity.control.telemetry.otlp import OtlpExporter
 
 _EXTRA = "gascity[otel]"
-_PACKAGES = "opentelemetry-sdk, opentelemetry-exporter-otlp-proto-http"
+_PACKAGES = ("opentelemetry-sdk", "opentelemetry-exporter-otlp-proto-http")
 _VARIABLES = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 _DEFAULT = "http://localhost:4318"
 _INTERVAL = 15.0  # seconds between two exports of metrics
@@ -102,11 +102,7 @@ def _open(context: CommandContext, endpoint: str | None) -> "_Export":
     try:
         from gascity.control.telemetry.otlp import OtlpExporter
     except ImportError:
-        raise city_error(
-            "missing-extra",
-            f"`city telemetry` needs packages that are not installed: {_PACKAGES}",
-            f"run `python -m pip install '{_EXTRA}'`, or `uv tool install '{_EXTRA}'`",
-        ) from None
+        raise missing_extra("telemetry", _EXTRA, _PACKAGES) from None
     except ValueError as error:  # the SDK reads some variables when it is imported
         raise _variable_error(error) from None
     store = context.store()
@@ -141,9 +137,7 @@ def _export_once(context: CommandContext, export: "_Export") -> int:
         raise city_error("telemetry-failed", message, hint)
     return context.output(
         {"endpoint": export.shown, "runs": export.sent},
-        lambda: [
-            f"Exported {export.sent} {'run' if export.sent == 1 else 'runs'} to {export.shown}."
-        ],
+        lambda: [f"Exported {plural(export.sent, 'run')} to {export.shown}."],
     )
 
 

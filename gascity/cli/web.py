@@ -9,7 +9,7 @@ from gascity.cli.command import command
 from gascity.cli.context import CommandContext, pass_context
 from gascity.cli.identity import caller
 from gascity.cli.output import print_stderr, print_stdout
-from gascity.cli.problems import city_error
+from gascity.cli.problems import city_error, missing_extra
 
 _EXTRA = "gascity[web]"
 _MODULES = ("starlette", "uvicorn")
@@ -99,9 +99,7 @@ def _require_extra() -> None:
 
     missing = [name for name in _MODULES if find_spec(name) is None]
     if missing:
-        message = f"`city web` needs packages that are not installed: {', '.join(missing)}"
-        hint = f"run `python -m pip install '{_EXTRA}'`, or `uv tool install '{_EXTRA}'`"
-        raise city_error("missing-extra", message, hint)
+        raise missing_extra("web", _EXTRA, missing)
 
 
 def _password(context: CommandContext, token_file: str | None) -> str:

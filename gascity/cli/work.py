@@ -28,14 +28,13 @@ from gascity.model.work import (
     FAILED,
     FINISHED,
     OPEN,
+    STATUS_OF_WORD,
     Work,
     WorkResult,
-    status_word,
 )
 from gascity.store.port import Store
 
 _PAGE = "how-to/work"
-_STATUSES = {status_word(status): status for status in (OPEN, CLAIMED, *FINISHED)}
 
 
 @json_command(
@@ -54,8 +53,8 @@ _STATUSES = {status_word(status): status for status in (OPEN, CLAIMED, *FINISHED
     "statuses",
     multiple=True,
     metavar="STATUS",
-    type=click.Choice((*_STATUSES, OPEN, CLAIMED)),
-    help=f"Filter by status, repeatable: {', '.join(_STATUSES)}.",
+    type=click.Choice((*STATUS_OF_WORD, OPEN, CLAIMED)),
+    help=f"Filter by status, repeatable: {', '.join(STATUS_OF_WORD)}.",
 )
 @list_options
 def list_work(
@@ -66,7 +65,7 @@ def list_work(
     limit: int | None,
 ) -> int:
     """List work items, newest first."""
-    wanted = tuple(_STATUSES.get(status, status) for status in statuses)
+    wanted = tuple(STATUS_OF_WORD.get(status, status) for status in statuses)
     store = context.store_if_any()
     agents = _selected_agents(context, store, agent, rig)
     most = row_limit(context, limit)

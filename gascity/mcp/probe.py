@@ -24,10 +24,10 @@ from gascity.mcp.server_call import (
     start_program,
     stop_program,
 )
+from gascity.mcp.service import LATEST
 from gascity.mcp.types import SSE, STDIO
 from gascity.model.secrets import mask_secrets
 
-_PROTOCOL = "2025-06-18"
 _MAX_BYTES = 4 * 1024 * 1024  # of all answers; a server that sends more is given up
 _GRACE = 0.5  # seconds for ending an HTTP session
 _MAX_PAGES = 50  # of the list of tools
@@ -88,7 +88,7 @@ def _handshake(request: _Request) -> ProbeResult:
     `request` sends a message and returns the result with that number.
     """
     client = {"name": "city", "version": "1"}
-    hello = _message("initialize", 1, protocolVersion=_PROTOCOL, capabilities={}, clientInfo=client)
+    hello = _message("initialize", 1, protocolVersion=LATEST, capabilities={}, clientInfo=client)
     answer = request(hello, 1)
     if "protocolVersion" not in answer:
         raise ServerError("it answered, but not as an MCP server")

@@ -163,11 +163,12 @@ class HttpUpstream:
         self._headers: dict[str, str] = {}  # of the session
         self._closed = threading.Event()
         self._to_send: SimpleQueue[tuple[Mapping[str, Any], bytes] | None] = SimpleQueue()
-        self._thread = threading.Thread
         self._run(self._send_all)
 
     def _run(self, target: Any, *args: object) -> None:
-        self._thread(target=target, args=args, daemon=True).start()
+        import threading
+
+        threading.Thread(target=target, args=args, daemon=True).start()
 
     def watched(self) -> list[tuple[int, int]]:
         return [(self._wake_read, select.POLLIN)]

@@ -58,6 +58,9 @@ def status_word(status: str) -> str:
     return _STATUS_WORDS.get(status, status)
 
 
+STATUS_OF_WORD = {status_word(status): status for status in (OPEN, CLAIMED, *FINISHED)}
+
+
 class ClaimToken(NamedTuple):
     """Identifies one start of one session. Writes with an older generation are refused."""
 

@@ -1,4 +1,4 @@
-"""Tool calls and thinking of a run, from its output: what the sender of a message is told.
+"""Tool calls and thinking of a run, read from its output for the sender of its message.
 
 `RunOutput` has what the controller needs of every run. This is read only when a caller asks. As
 there, the output is untrusted and each format is a table of rules.

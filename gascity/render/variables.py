@@ -180,6 +180,13 @@ def _escaped(char: str) -> str:
 # Built-in fragments
 
 
+_BY_COMMAND = 'Use `city sling AGENT "TEXT" --wait` for an answer, without --wait for long work.'
+_BY_TOOL = (
+    'Use the tool agents_message (or `city sling AGENT "TEXT" --wait`) for an answer, '
+    'mode "async" (or without --wait) for long work.'
+)
+
+
 def available_agents(city: City, agent: Agent, has_tools: bool = False) -> str:
     """List the agents this one may sling work to, as `- name: Display Name - description`.
 
@@ -193,20 +200,9 @@ def available_agents(city: City, agent: Agent, has_tools: bool = False) -> str:
             "Available agents you can hand work to:",
             *sorted(lines),
             "",
-            _with_tools() if has_tools else _with_commands(),
+            _BY_TOOL if has_tools else _BY_COMMAND,
         )
     )
-
-
-def _with_tools() -> str:
-    return (
-        'Use the tool agents_message (or `city sling AGENT "TEXT" --wait`) for an answer, '
-        'mode "async" (or without --wait) for long work.'
-    )
-
-
-def _with_commands() -> str:
-    return 'Use `city sling AGENT "TEXT" --wait` for an answer, without --wait for long work.'
 
 
 def _line(agent: Agent) -> str:

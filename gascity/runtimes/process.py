@@ -53,7 +53,7 @@ class ProcessRuntime:
     def __init__(self) -> None:
         self.logs: RunLogs = FileLogs()
         self._table = process_table()
-        self._is_complete = False  # nothing is missing here; what is there does not go away
+        self._has_requirements = False  # they were found, and are not looked for again
         # Open ends of the gates of held runs, the one to write to last, by pid and ticks.
         self._gates: dict[tuple[int, int], Sequence[int]] = {}
         # Children of this process: their pids cannot be reused before this process reaps them.
@@ -64,11 +64,9 @@ class ProcessRuntime:
         self._marked: set[tuple[int, int]] = set()  # runs known to have a mark, by pid and ticks
 
     def missing_requirement(self) -> str:
-        if not self._is_complete:
-            missing = self._table.missing_requirement()
-            self._is_complete = not missing
-            return missing
-        return ""
+        missing = "" if self._has_requirements else self._table.missing_requirement()
+        self._has_requirements = not missing
+        return missing
 
     def spawn(self, spec: RunSpec) -> RunHandle:
         """Create the run with posix_spawn: a fork would copy this process's memory into it."""

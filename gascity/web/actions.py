@@ -67,8 +67,7 @@ async def act(site: CitySite, request: Request) -> Response:
     location = outcome.location or same_path(form.get("next", "/"))
     status = 200 if outcome.ok else 422
     if "x-fragment" in request.headers:
-        value = {**outcome._asdict(), "location": outcome.location}
-        return JSONResponse(value, status)
+        return JSONResponse(outcome._asdict(), status)
     values = {"outcome": outcome, "next": location}
     page = Page("outcome.html", "Done" if outcome.ok else "Failed", "", outcome.command, values)
     return HTMLResponse(site.render(request, page), status)

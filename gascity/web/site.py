@@ -107,6 +107,12 @@ def words_of(request: Request) -> list[str]:
     return request.query_params.get("q", "").split()[:8]
 
 
+def start_of(request: Request) -> int:
+    """Return the number of the first row that a list shows."""
+    text = request.query_params.get("start", "")
+    return int(text) if text.isdecimal() and len(text) < 9 else 0
+
+
 def matches(words: Sequence[str], *texts: object) -> bool:
     """Return whether the texts contain every word, in any case."""
     text = " ".join(map(str, texts)).casefold()

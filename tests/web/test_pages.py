@@ -48,6 +48,12 @@ def test_a_new_city_says_what_to_do_next(browser: Browser) -> None:
         assert 'class="panel empty"' in browser.get(path).text
 
 
+@pytest.mark.parametrize("start", ["9" * 5000, "-1", "x"])
+def test_a_list_that_starts_nowhere_starts_at_its_beginning(browser: Browser, start: str) -> None:
+    for path in ("/agents", "/sessions"):
+        assert browser.get(f"{path}?start={start}").status == 200
+
+
 def test_a_city_without_a_controller_is_shown_read_only(browser: Browser, store: Store) -> None:
     work = sling(store)
     browser.site.reader.controller = ControllerState(False)

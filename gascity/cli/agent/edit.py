@@ -143,11 +143,6 @@ def new_agent(
         raise city_error(
             "unknown-provider", f"there is no provider `{provider}`", did_you_mean(provider, known)
         )
-    title = name.replace("-", " ").replace("_", " ").capitalize()
-    about = f" {description}" if description else ""
-    infix = ".template" if template or kind else ""
-    settings = {"provider": provider, "type": kind if kind != name else None}
-    settings = {key: value for key, value in settings.items() if value}
     if source is not None:
         if template or profile or kind:
             raise click.UsageError("--from cannot be combined with --template, --profile or --type")
@@ -157,6 +152,11 @@ def new_agent(
         return create_from_file(
             context, name, source, {key: value for key, value in given.items() if value}
         )
+    title = name.replace("-", " ").replace("_", " ").capitalize()
+    about = f" {description}" if description else ""
+    infix = ".template" if template or kind else ""
+    settings = {"provider": provider, "type": kind if kind != name else None}
+    settings = {key: value for key, value in settings.items() if value}
     memory = _MEMORY if kind else ""
     if profile:
         text = _profile_text(name, title, description, settings)

@@ -13,6 +13,7 @@ from gascity.control.tools.messages import (
 from gascity.control.tools.notes import add_memory, search_memory
 from gascity.control.tools.schemas import flag, integer, list_of, number, record, text
 from gascity.control.tools.types import Tool
+from gascity.model.work import STATUS_OF_WORD
 
 _AGENT_ROW = record(
     {
@@ -99,7 +100,6 @@ _WORK_ID = text("Work item, such as w-3.", maxLength=_NAME)
 _OWN_WORK = text("Work item (default: the one this session works on).", maxLength=_NAME)
 _WORK = record({"work": list_of(record({"id": text(), "status": text()}))}, "work")
 _MAIL = record({"mail": list_of(record({"id": integer(), "subject": text()}))}, "mail")
-_STATUSES = ["queued", "running", "done", "failed", "cancelled"]
 _NOTE = record(
     {"name": text(), "path": text(), "tags": list_of(text()), "text": text()}, "name", "text"
 )
@@ -152,7 +152,7 @@ TOOLS: tuple[Tool, ...] = (
             {
                 "agent": text("Filter by agent.", maxLength=_NAME),
                 "rig": text("Filter by rig.", maxLength=_NAME),
-                "status": list_of(text(enum=_STATUSES)),
+                "status": list_of(text(enum=list(STATUS_OF_WORD))),
                 "limit": _LIMIT,
             },
             closed=True,

@@ -23,13 +23,12 @@ class WatchedWork:
     def __init__(self, id: str) -> None:
         self.id = id
         self.work: Work | None = None
-        self.session_name = ""
         self.error: Exception | None = None  # the store cannot be read
         self.changed = threading.Event()
 
-    def update(self, work: "Work | None", session_name: str) -> None:
-        if (work, session_name) != (self.work, self.session_name):
-            self.work, self.session_name = work, session_name
+    def update(self, work: "Work | None") -> None:
+        if work != self.work:
+            self.work = work
             self.changed.set()
 
     def fail(self, error: Exception) -> None:
@@ -68,7 +67,7 @@ class WorkWatch:
             try:
                 while watched := self._current():
                     for each in watched:
-                        _read(store, each)
+                        each.update(store.work(each.id))
                     self._wait_for_change(store)
             finally:
                 store.close()
@@ -90,9 +89,3 @@ class WorkWatch:
             if self._new.wait(_POLL):
                 break
         self._new.clear()
-
-
-def _read(store: "Store", watched: WatchedWork) -> None:
-    work = store.work(watched.id)
-    session = store.session(work.session) if work is not None and work.session else None
-    watched.update(work, (session.name or session.alias) if session is not None else "")

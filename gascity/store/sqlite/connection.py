@@ -47,7 +47,7 @@ class Connection:
     def __init__(self, root: str, *, relaxed: bool = False, new: bool = False) -> None:
         self.root = root
         self.path = _prepare_file(root, new)
-        self._is_open = False  # a transaction
+        self._in_transaction = False
         self._lock: WriteLock | None = None
         self.subscriber = ""  # the name of this connection's own wake-ups
         try:
@@ -159,11 +159,11 @@ class Connection:
 
     def transaction(self) -> AbstractContextManager[None]:
         """Commit all writes inside at the end, or none. A nested transaction is a savepoint."""
-        return Savepoint(self) if self._is_open else self._transaction()
+        return Savepoint(self) if self._in_transaction else self._transaction()
 
     def one_write(self) -> AbstractContextManager[None]:
         """Return a transaction for a single statement, which undoes itself if it fails."""
-        if not self._is_open:
+        if not self._in_transaction:
             return self._transaction()
         self.require_transaction()
         return nullcontext()
@@ -176,7 +176,7 @@ class Connection:
             if self.deleted():
                 raise missing_store(self.root)
             self.query("BEGIN IMMEDIATE")
-            self._is_open = True
+            self._in_transaction = True
             try:
                 yield
                 self.require_transaction()
@@ -186,7 +186,7 @@ class Connection:
                     self.query("ROLLBACK")
                 raise
         finally:
-            self._is_open = False
+            self._in_transaction = False
             self._release_lock()
         if is_portable() and self.database.total_changes != before:
             send_messages(self.root, but=self.subscriber)

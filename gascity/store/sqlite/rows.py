@@ -77,7 +77,7 @@ def result_columns(result: WorkResult | None) -> tuple[object, ...]:
 
 def to_column(value: object) -> object:
     """Return a field's value as its column holds it: mappings are JSON."""
-    if value is None or isinstance(value, (str, int, float)):  # far quicker than the next question
+    if value is None or isinstance(value, (str, int, float)):  # a test for Mapping is slow
         return value
     return json.dumps(dict(value)) if isinstance(value, Mapping) else value
 

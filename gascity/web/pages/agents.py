@@ -14,7 +14,7 @@ from gascity.model.secrets import masked_line
 from gascity.store.port import Store
 from gascity.web.commands import Answer, searched_command, shown_command
 from gascity.web.patches import parse_patch
-from gascity.web.site import PAGE, CitySite, Page, is_name, matches, not_found, words_of
+from gascity.web.site import PAGE, CitySite, Page, is_name, matches, not_found, start_of, words_of
 
 VIEWS = {
     "settings": "Settings",
@@ -32,8 +32,7 @@ _LARGEST_FILE = 1 << 20
 async def agent_list(site: CitySite, request: Request) -> Page:
     """Return the list of agents with their sessions and queue."""
     words = words_of(request)
-    query = request.query_params
-    start = int(query["start"]) if query.get("start", "").isdecimal() else 0
+    start = start_of(request)
     config = await site.config.wait()
     none: Mapping[str, int] = {}
     live, queued = await site.reader.read(_busy, (none, none))

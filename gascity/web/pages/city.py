@@ -10,7 +10,7 @@ from starlette.requests import Request
 from gascity.cli.context import CommandContext
 from gascity.cli.problems import store_problem
 from gascity.control.blocked import blocked_as_shown
-from gascity.control.status import is_over
+from gascity.control.status import EMPTY_SNAPSHOT, is_over
 from gascity.model.work import CLAIMED, FAILED, OPEN, Event, Session, Work
 from gascity.store.port import Store, StoreError
 from gascity.web.charts import Chart, RecentActivity, chart
@@ -85,7 +85,7 @@ def read_city(
 
 
 def _nothing(now: float) -> CityNow:
-    counts = {"open": 0, "claimed": 0, "done": 0, "failed": 0, "cancelled": 0}
+    counts = EMPTY_SNAPSHOT.counts
     return CityNow(counts, Counter(), {}, {}, (), 0, (), (), (), {}, chart((), now), ())
 
 

@@ -14,10 +14,11 @@ from gascity.runtimes.port import handle_of
 from gascity.store.port import SessionKey, Store
 from gascity.web.commands import searched_command, shown_command
 from gascity.web.logs import plain_text
-from gascity.web.site import PAGE, CitySite, Page, matches, not_found, words_of
+from gascity.web.site import PAGE, CitySite, Page, matches, not_found, start_of, words_of
 
 _SCREEN_LINES = 60
 _DECISIONS = 30
+_SEARCHED = 2000  # sessions whose names are searched
 
 
 class SessionPage(NamedTuple):
@@ -33,7 +34,7 @@ async def session_list(site: CitySite, request: Request) -> Page:
     query = request.query_params
     agent, state = query.get("agent", ""), query.get("state", "")
     words = words_of(request)
-    start = int(query["start"]) if query.get("start", "").isdecimal() else 0
+    start = start_of(request)
 
     def read(_: CommandContext, store: Store) -> SessionPage:
         keys = [key for key in store.session_keys() if _is_listed(key, agent, state)]
@@ -58,9 +59,6 @@ async def session_list(site: CitySite, request: Request) -> Page:
     }
     shown = searched_command(words, *command)
     return Page("session_list.html", "Sessions", "sessions", shown, values)
-
-
-_SEARCHED = 2000  # sessions whose names are searched
 
 
 def _is_listed(key: SessionKey, agent: str, state: str) -> bool:

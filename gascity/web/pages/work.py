@@ -12,11 +12,10 @@ from gascity.control.blocked import blocked_as_shown
 from gascity.control.decide.types import Blocked
 from gascity.model.work import (
     CANCELLED,
-    CLAIMED,
-    DONE,
     FAILED,
     FINISHED,
     OPEN,
+    STATUS_OF_WORD,
     Decision,
     Run,
     Session,
@@ -27,13 +26,6 @@ from gascity.web.commands import searched_command, shown_command
 from gascity.web.patches import parse_patch
 from gascity.web.site import PAGE, CitySite, Page, not_found, words_of
 
-STATUSES = {
-    "queued": OPEN,
-    "running": CLAIMED,
-    "done": DONE,
-    "failed": FAILED,
-    "cancelled": CANCELLED,
-}
 _DECISIONS = 50
 
 
@@ -49,7 +41,7 @@ async def work_list(site: CitySite, request: Request) -> Page:
     """Return the list of work, filtered by status, agent and words, newest first."""
     query = request.query_params
     word, agent, before = query.get("status", ""), query.get("agent", ""), query.get("before", "")
-    status = (STATUSES[word],) if word in STATUSES else ()
+    status = (STATUS_OF_WORD[word],) if word in STATUS_OF_WORD else ()
     words = words_of(request)
 
     def read(_: CommandContext, store: Store) -> WorkPage:
@@ -75,11 +67,13 @@ async def work_list(site: CitySite, request: Request) -> Page:
     values = {
         "listed": listed,
         "filters": filters,
-        "statuses": list(STATUSES),
+        "statuses": list(STATUS_OF_WORD),
         "older": older,
         "first": urlencode(_given(filters)) if before else "",
         "paged": bool(before),
-        "links": {name: urlencode(_given({**filters, "status": name})) for name in ("", *STATUSES)},
+        "links": {
+            name: urlencode(_given({**filters, "status": name})) for name in ("", *STATUS_OF_WORD)
+        },
     }
     return Page("work_list.html", "Work", "work", searched_command(words, *command), values)
 
@@ -133,13 +127,17 @@ async def work_page(site: CitySite, request: Request) -> Page:
         "work": work,
         "can_retry": work.status in (FAILED, CANCELLED) or _waits(work),
         "can_cancel": work.status not in FINISHED,
-        "can_merge": bool(work.branch and work.commits and work.status in FINISHED),
+        "can_merge": _can_merge(work),
         "has_diff": bool(work.branch),
         "why": shown_command("why", id),
         "log_command": shown_command("work", "logs", id),
         "cost": sum(run.cost or 0.0 for run in facts.runs) or None,
     }
     return Page("work.html", f"{id} {work.title}", "work", command, values)
+
+
+def _can_merge(work: Work) -> bool:
+    return bool(work.branch and work.commits and work.status in FINISHED)
 
 
 def _waits(work: Work) -> bool:
@@ -162,6 +160,6 @@ async def diff_page(site: CitySite, request: Request) -> Page:
         "files": answer.value.get("files", ()),
         "base": str(answer.value.get("base", ""))[:8],
         "problems": answer.problems,
-        "can_merge": bool(work.branch and work.commits and work.status in FINISHED),
+        "can_merge": _can_merge(work),
     }
     return Page("diff.html", f"Diff of {id}", "work", command, values)

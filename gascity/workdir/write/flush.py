@@ -18,8 +18,7 @@ _AT_ONCE = 16
 def sync_tree(top: str) -> None:
     """Flush everything below a directory, and the directory itself.
 
-    A file that its owner cannot read is skipped, because it cannot be opened: whoever wrote it
-    has flushed it.
+    A file that its owner cannot read cannot be opened and is skipped; its writer must flush it.
     """
     paths: list[str] = []
     directories: list[str] = []
