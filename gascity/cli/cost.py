@@ -10,7 +10,7 @@ from gascity.cli.context import CommandContext
 from gascity.cli.output import write_content
 from gascity.cli.tables import Column, json_row
 from gascity.control.costs import KEYS, CostRow, sum_costs
-from gascity.model.durations import parse_duration
+from gascity.model.values import parse_duration
 
 _FIRST = ("key", "runs", "tokens", "cost")
 

@@ -17,7 +17,7 @@ from gascity.cli.lists import NEWEST, list_options, more_line, row_limit
 from gascity.cli.mail import addresses
 from gascity.cli.output import DIM, escape, print_json, print_stdout, styled, timestamp, truncate
 from gascity.cli.terminal import write_json
-from gascity.model.durations import parse_duration
+from gascity.model.values import parse_duration
 from gascity.model.work import Event
 from gascity.store.port import Store, Wakeups
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import click
 
 from gascity.cli.output import print_stderr, write_content
-from gascity.model.durations import format_duration, parse_duration
+from gascity.model.values import format_duration, parse_duration
 
 _SECONDS = 15.0
 _TIMED_OUT = 124

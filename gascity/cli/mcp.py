@@ -185,7 +185,7 @@ class _Probe(NamedTuple):
 
 def _seconds(context: click.Context, parameter: click.Parameter, value: str) -> float:
     """Parse a duration in the format of settings."""
-    from gascity.model.durations import parse_duration
+    from gascity.model.values import parse_duration
 
     seconds = parse_duration(value)
     if not seconds:

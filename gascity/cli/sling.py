@@ -55,7 +55,7 @@ _LOG_SLACK = 200  # a log this much longer than the summary was cut
 
 
 def _parse_time(_: click.Context, __: click.Parameter, text: str | None) -> float | None:
-    from gascity.model.durations import parse_duration
+    from gascity.model.values import parse_duration
 
     seconds = parse_duration(text)
     if text is not None and not seconds:

@@ -7,7 +7,7 @@ from gascity.model.names import did_you_mean
 from gascity.model.pack import Import, Pack, Sources, unread
 from gascity.model.problems import Place, Problem
 from gascity.model.provider import Choice, Option, Provider
-from gascity.toml.read import TomlTable
+from gascity.model.values import TableView
 
 Tables = dict[str, tuple[Layer, ...]]
 
@@ -207,8 +207,7 @@ def _options(layers: list[Layer]) -> dict[str, Option]:
             continue
         if layer.values.get("options_schema_merge") != "by_key":
             options = {}
-        schema = TomlTable(layer.values, layer.file, layer.at, [])  # already validated
-        for table in schema.tables("options_schema"):
+        for table in TableView(layer.values).tables("options_schema"):  # already validated
             key = table.text("key")
             if table.values.get("omit"):
                 options.pop(key, None)
@@ -217,7 +216,7 @@ def _options(layers: list[Layer]) -> dict[str, Option]:
     return options
 
 
-def _option(key: str, table: TomlTable, below: Option) -> Option:
+def _option(key: str, table: TableView, below: Option) -> Option:
     """Return an option with a table merged into it; choices merge by value."""
     choices = {choice.value: choice for choice in below.choices}
     choices |= {choice.value: choice for choice in map(_choice, table.tables("choices"))}
@@ -232,7 +231,7 @@ def _option(key: str, table: TomlTable, below: Option) -> Option:
     )
 
 
-def _choice(table: TomlTable) -> Choice:
+def _choice(table: TableView) -> Choice:
     env = table.table("env")
     return Choice(
         str(table.values.get("value", "")),

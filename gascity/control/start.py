@@ -17,8 +17,8 @@ from gascity.control.decide.types import Blocked, CreateSession, RunSession
 from gascity.control.launch import RunLaunch, make_run_spec, message_text
 from gascity.control.live_state import CONTROLLER, NO_REQUEST, ActiveRun, LiveState, PendingStart
 from gascity.control.run_config import AgentRunConfig
-from gascity.model.durations import format_duration
 from gascity.model.problems import CityError, Problem
+from gascity.model.values import format_duration
 from gascity.model.work import (
     CRASHED,
     FAILED,

@@ -15,10 +15,10 @@ from gascity.hud.context import context_values
 from gascity.hud.files import file_values
 from gascity.hud.state import read_state, state_file, update_state
 from gascity.model.city import Agent
-from gascity.model.durations import format_duration
 from gascity.model.hud import COMMAND_SOURCE, FILE_SOURCE, HudSection
 from gascity.model.names import allowed
 from gascity.model.problems import Problem, warning
+from gascity.model.values import format_duration
 from gascity.model.work import CLAIMED, OPEN, status_word
 from gascity.paths import git_top
 from gascity.render.hud import ParsedSection

@@ -7,10 +7,10 @@ how a long one is cut. `hud` finds the sections of an agent and fills in their d
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from gascity.model.durations import parse_duration
 from gascity.model.front_matter import FrontMatter, read_front_matter
 from gascity.model.names import did_you_mean
 from gascity.model.problems import Place, Problem
+from gascity.model.values import parse_duration
 
 POSITIONS = ("header", "inline", "sidebar", "footer")  # in the order of a prompt
 ONCE, ON_EVENT, PERIODIC, ON_DEMAND = "once", "on-event", "periodic", "on-demand"

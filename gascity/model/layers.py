@@ -8,9 +8,9 @@ as a `Setting`, so that `explain` can show the whole chain.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-from gascity.model.durations import parse_duration
 from gascity.model.fields import Edit, Field, Kind, Merge, Table
 from gascity.model.problems import KeyPath, Place, Problem
+from gascity.model.values import parse_duration
 
 if TYPE_CHECKING:
     from typing import Self

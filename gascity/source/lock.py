@@ -132,7 +132,7 @@ class _LockTable(TomlTable):
             self.text("version"),
             self._needed("commit").lower(),
             self.text("sha256").lower(),
-            tuple(sorted(self.words("parents") or ())),
+            tuple(sorted(self.texts("parents") or ())),
             self.text("accepted") if "accepted" in self.values else UNRECORDED,
         )
         if len(self.problems) == before:
@@ -166,7 +166,8 @@ class _LockTable(TomlTable):
                 message = f"`{shown(key)}` is not part of {LOCK}"
                 self._note("unknown-key", message, (*self.at, key), did_you_mean(key, known))
 
-    def wrong_type(self, at: KeyPath, expected: str, value: object, but: str = "not") -> None:
+    def wrong_type(self, path: KeyPath, expected: str, value: object, but: str = "not") -> None:
+        at = (*self.at, *path)
         name = at[-1] if len(at) > 2 else at[0]  # a source may contain secrets
         self._note("bad-type", f"`{name}` should be {expected}, {but} {describe(value)}", at)
 

@@ -137,7 +137,7 @@ class _ManifestReader:
             self._implicit()
             manifest.includes = [
                 (Place(self.file, ("include", index), of_value=True), file)
-                for index, file in enumerate(self.raw.words("include", "a list of files") or ())
+                for index, file in enumerate(self.raw.texts("include", "a list of files") or ())
             ]
         elif self.pack != self.disk.root:
             manifest.problems = [for_others(problem) for problem in self.problems]
@@ -228,7 +228,7 @@ class _ManifestReader:
             return ()
         newer = "append_fragments of [agent_defaults]"
         self._older_spelling(_GLOBAL_FRAGMENTS, newer, ("workspace", _GLOBAL_FRAGMENTS))
-        return workspace.words(_GLOBAL_FRAGMENTS, "a list of fragment names") or ()
+        return workspace.texts(_GLOBAL_FRAGMENTS, "a list of fragment names") or ()
 
     def _defaults(self) -> None:
         """Decode `[agent_defaults]` over `[agents]`, its older name."""
@@ -456,7 +456,7 @@ class _ManifestReader:
         bindings: tuple[str, ...] = ()
         imports: list[ImportEntry] = []
         if isinstance(entry.values.get("imports"), list):
-            bindings = entry.words("imports", "a list of names") or ()
+            bindings = entry.texts("imports", "a list of names") or ()
         else:
             imports = self._imports(entry)
         place = Place(self.file, entry.at)
@@ -476,4 +476,4 @@ class _ManifestReader:
             self.manifest.implicit = value
         else:
             expected = "true, false or a list of names"
-            self.manifest.implicit = self.raw.words("implicit_agents", expected)
+            self.manifest.implicit = self.raw.texts("implicit_agents", expected)

@@ -125,7 +125,7 @@ class _ExtrasReader:
                 yield from self._commands(home, words, linked=linked or is_link)
                 continue
             extra, table = self._from_folder(COMMAND, " ".join(words), home, names)
-            words = table.words("command") or words
+            words = table.texts("command") or words
             yield extra._replace(name=" ".join(words), words=words)
 
     def _from_tables(self, kind: str, key: str) -> Iterator[Extra]:

@@ -1,10 +1,11 @@
 """Reads TOML and explains what is wrong with it in terms of the line the user should look at."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from gascity.model.document_text import DocumentError, position
 from gascity.model.problems import KeyPath, Place, Problem
+from gascity.model.values import TableView
 
 if TYPE_CHECKING:
     from typing import Self
@@ -142,8 +143,8 @@ def _value_hint(written: str) -> str | None:
     return "text needs quotes"
 
 
-class TomlTable:
-    """A parsed table, read key by key. A value of the wrong type is a problem and reads as unset.
+class TomlTable(TableView):
+    """A parsed table whose values of wrong types are problems.
 
     `at` is the key path of the table in `file`, as displayed.
     """
@@ -151,66 +152,17 @@ class TomlTable:
     def __init__(
         self, values: Mapping[str, object], file: str, at: KeyPath, problems: list[Problem]
     ) -> None:
-        self.values = values
+        super().__init__(values)
         self.file = file
         self.at = at
         self.problems = problems
 
-    def text(self, key: str) -> str:
-        """Return a string, "" if it is not set."""
-        value = self.values.get(key)
-        if isinstance(value, str):
-            return value
-        if value is not None:
-            self.wrong_type((*self.at, key), "a string", value)
-        return ""
+    def view(self, values: Mapping[str, object], path: KeyPath) -> "Self":
+        return type(self)(values, self.file, (*self.at, *path), self.problems)
 
-    def words(self, key: str, expected: str = "a list of strings") -> tuple[str, ...] | None:
-        """Return a list of strings, None if it is not set."""
-        value = self.values.get(key)
-        if isinstance(value, (list, tuple)):
-            odd = [item for item in value if not isinstance(item, str)]
-            if not odd:
-                return tuple(value)
-            self.wrong_type((*self.at, key), expected, odd[0], "but contains")
-        elif value is not None:
-            self.wrong_type((*self.at, key), expected, value)
-        return None
-
-    def table(self, key: str) -> "Self | None":
-        """Return a nested table, None if it is not set."""
-        value = self.values.get(key)
-        return None if value is None else self._inner(value, (*self.at, key))
-
-    def tables(self, key: str) -> "list[Self]":
-        """Return the tables of an array, without those that are none."""
-        entries, at = self.values.get(key), (*self.at, key)
-        if isinstance(entries, (list, tuple)):
-            inner = [self._inner(entry, (*at, index)) for index, entry in enumerate(entries)]
-            return [table for table in inner if table is not None]
-        if entries is not None:
-            self.wrong_type(at, "an array of tables", entries)
-        return []
-
-    def named_tables(self, key: str) -> "Iterator[tuple[str, Self]]":
-        """Yield the tables below a table, with their names."""
-        tables, at = self.values.get(key), (*self.at, key)
-        if isinstance(tables, dict):
-            for name, value in tables.items():
-                table = self._inner(value, (*at, name))
-                if table is not None:
-                    yield name, table
-        elif tables is not None:
-            self.wrong_type(at, "a table of tables", tables)
-
-    def _inner(self, value: object, at: KeyPath) -> "Self | None":
-        if isinstance(value, dict):
-            return type(self)(value, self.file, at, self.problems)
-        self.wrong_type(at, "a table", value)
-        return None
-
-    def wrong_type(self, at: KeyPath, expected: str, value: object, but: str = "not") -> None:
-        """Record that the value at a key path has another type than expected."""
+    def wrong_type(self, path: KeyPath, expected: str, value: object, but: str = "not") -> None:
+        """Record that a value has another type than expected."""
+        at = (*self.at, *path)
         name = ".".join(part for part in at if isinstance(part, str))
         hint = f"write [[{name}]]" if expected == "an array of tables" else None
         message = f"`{name}` should be {expected}, {but} {describe(value)}"

@@ -12,7 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from gascity.cli.output import time_ago
 from gascity.cli.terminal import printable
-from gascity.model.durations import format_duration
+from gascity.model.values import format_duration
 from gascity.model.work import status_word
 
 LAYOUT = "layout.html"

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gascity.model import settings as module
-from gascity.model.durations import parse_duration
 from gascity.model.fields import AGENT, Field, Kind, Table
 from gascity.model.layers import (
     CITY_DEFAULTS,
@@ -29,6 +28,7 @@ from gascity.model.settings import (
     WorkspaceSettings,
 )
 from gascity.model.tables import PROVIDER, RIG, SECURITY, SESSION, WORKSPACE
+from gascity.model.values import parse_duration
 
 RECORDS: list[tuple[type[SettingsRecord], Table]] = [
     (AgentSettings, AGENT),

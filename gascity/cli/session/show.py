@@ -14,9 +14,9 @@ from gascity.cli.records import run_row, session_row, session_table
 from gascity.cli.session.find import find_agent_name, session_command
 from gascity.cli.session.terminal import find_provider
 from gascity.cli.tables import Column, fact_lines
-from gascity.model.durations import format_duration
 from gascity.model.names import parse_name
 from gascity.model.problems import Problem
+from gascity.model.values import format_duration
 from gascity.model.work import STATES, Run, Session, Work
 from gascity.runtimes.port import handle_of
 from gascity.store.port import SessionKey

@@ -417,9 +417,9 @@ def test_a_path_is_located_where_tomlkit_writes_it(document: dict[str, Any]) -> 
     ("read", "message"),
     [
         (lambda table: table.text("number"), "`x.number` should be a string, not the number 1"),
-        (lambda table: table.words("text"), "`x.text` should be a list of strings, not a string"),
+        (lambda table: table.texts("text"), "`x.text` should be a list of strings, not a string"),
         (
-            lambda table: table.words("mixed"),
+            lambda table: table.texts("mixed"),
             "`x.mixed` should be a list of strings, but contains the number 2",
         ),
         (lambda table: table.table("text"), "`x.text` should be a table, not a string"),
