@@ -22,6 +22,7 @@ from gascity.paths import which
 from gascity.render.argv import Invocation, Message, build_invocation
 from gascity.render.flags import HEADLESS, INTERACTIVE, as_required
 from gascity.render.variables import SessionContext, functions, variables
+from gascity.runtimes import TERMINAL_VARIABLES
 from gascity.runtimes.port import RunSpec
 from gascity.source.disk import Disk
 from gascity.workdir.prepare_session import PreparedSession
@@ -29,7 +30,7 @@ from gascity.workdir.prepare_session import PreparedSession
 Text = Callable[[str], str]
 
 # Removed from the environment: variables of a session or terminal that the controller runs in.
-_OURS = ("CITY_", "GC_", "TMUX")
+_OURS = ("CITY_", "GC_", TERMINAL_VARIABLES)
 # Never withheld, whatever server refers to them: no program works without them.
 _OF_EVERY_SESSION = frozenset(
     "PATH HOME USER LOGNAME SHELL LANG LANGUAGE LC_ALL LC_CTYPE TZ TERM TMPDIR".split()

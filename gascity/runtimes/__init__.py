@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 PROCESS, TMUX = "process", "tmux"
 INTERACTIVE = TMUX  # the built-in runtime with terminals
+TERMINAL_VARIABLES = "TMUX"  # variables of the terminal that a process runs in begin like this
 
 # Names from public cities. Their tmux is for sessions that a user talks to; here those always run
 # in a terminal, so for headless runs it means the default.

@@ -113,6 +113,7 @@ def _agent_config(
 def _terminal(context: CommandContext, config: "AgentRunConfig", attach: bool) -> bool:
     """Return whether it runs in a terminal; CityError if it must but cannot."""
     missing = context.runtime(INTERACTIVE).missing_requirement() if config.terminal else ""
+    program = missing.partition(":")[0]
     if attach and not (config.terminal and config.agent.settings.attach):
         message = f"`{config.agent.name}` cannot run in a terminal"
         why = f"provider `{config.agent.provider}` runs one work item and exits"
@@ -120,12 +121,12 @@ def _terminal(context: CommandContext, config: "AgentRunConfig", attach: bool) -
         hint = f"{setting if config.terminal else why}; run `city sling` to give it work"
         raise city_error("not-interactive", message, hint)
     if missing and (attach or config.pool.interactive):
-        message = "a session in a terminal needs tmux, which is not installed"
+        message = f"a session in a terminal needs {program}"
         raise city_error("no-tmux", message, f"install {missing}")
     if attach:
         _require_terminal()
     if missing:
-        print_stderr("note: tmux is not installed; the session has no terminal and waits for work")
+        print_stderr(f"note: a terminal needs {program}; the session has none and waits for work")
     return config.terminal and not missing
 
 
@@ -283,7 +284,7 @@ def _enter(context: CommandContext, session: Session) -> None:
     if not attachment:
         message = f"`{name}` is {session.state} and has no terminal"
         raise city_error("no-terminal", message, "run `city session logs` to see its log")
-    where = "opened in a new tmux window; " if attachment.in_window else ""
+    where = "opened in a new window; " if attachment.in_window else ""
     keys = f"press {attachment.detach} to detach; " if attachment.detach else ""
     print_stderr(f"{name}: {where}{keys}it keeps running")
     sys.stdout.flush()
