@@ -19,7 +19,7 @@ from gascity.mcp.types import AgentServers, McpServer
 from gascity.model.city import Agent, City
 from gascity.model.problems import Place, Problem
 from gascity.model.provider import Provider
-from gascity.model.secrets import HIDDEN, mask_secrets
+from gascity.model.secrets import HIDDEN, is_reference, mask_secrets
 
 if TYPE_CHECKING:
     from gascity.mcp.probe import ProbeResult
@@ -123,7 +123,7 @@ def _target_lines(delivery: Delivery, files: Sequence[str]) -> Iterator[str]:
 
 
 def _columns(delivery: Delivery, root: str, reveal: bool) -> tuple[Column[McpServer], ...]:
-    """Return the columns of a list of servers: of variables and headers only the names."""
+    """Return the columns of a list of servers: of variables and headers no literal values."""
     reasons = {skipped.name: skipped.reason for skipped in delivery.skipped}
 
     def reason(server: McpServer) -> str | None:
@@ -142,11 +142,11 @@ def _columns(delivery: Delivery, root: str, reveal: bool) -> tuple[Column[McpSer
         return "projected" if reason(server) is None else "skipped"
 
     def details(server: McpServer) -> str:
-        """Return the command or URL, arguments, variable names and the file of a server."""
+        """Return the command or URL, arguments, variables, headers and the file of a server."""
         quoted = (text if text and " " not in text else f"'{text}'" for text in arguments(server))
         words = [masked(server, display_path(root, server.command or server.url)), *quoted]
-        words += [f"{key}={HIDDEN}" for key in server.env]
-        words += [f"{key}: {HIDDEN}" for key in server.headers]
+        words += [f"{key}={_shown(value)}" for key, value in server.env.items()]
+        words += [f"{key}: {_shown(value)}" for key, value in server.headers.items()]
         words.append(f"({server.origin}: {server.file})")
         words += ["behind the gateway"] if server.gateway else []
         if reason(server):
@@ -181,6 +181,11 @@ class _Probe(NamedTuple):
     environ: Mapping[str, str]
     cwd: str
     agents: list[str]
+
+
+def _shown(value: str) -> str:
+    """Return a reference to a variable as it is, and hide any other value."""
+    return value if is_reference(value) else HIDDEN
 
 
 def _seconds(context: click.Context, parameter: click.Parameter, value: str) -> float:

@@ -53,7 +53,8 @@ def project_lines(
         return item.name.rpartition("/")[2] if is_file else item.name
 
     if items:
-        yield f"From the project {context.pack_names()(project.root)}:"
+        root = "" if project.root == "." else f" {context.pack_names()(project.root)}"
+        yield f"From the project{root} itself:"
         columns: tuple[Column[ProjectItem], ...] = (
             Column("", lambda item: item.kind, "KIND"),
             Column("", name, "NAME", shrink=True),

@@ -4,9 +4,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 
 from gascity.cli.output import BOLD, CYAN, GREEN, RED, styled, verbatim
-from gascity.model.secrets import HIDDEN, is_secret, masked_line
+from gascity.model.secrets import HIDDEN, is_reference, is_secret, masked_line
 
-_PAIR = re.compile(r'("(?P<key>(?:[^"\\]|\\.)+)"\s*:\s*)"(?:[^"\\]|\\.)*"')
+_PAIR = re.compile(r'("(?P<key>(?:[^"\\]|\\.)+)"\s*:\s*)"(?P<value>(?:[^"\\]|\\.)*)"')
 _COLOURS = {"+": GREEN, "-": RED, "@": CYAN}
 
 
@@ -52,10 +52,11 @@ def text_lines(data: bytes, hide: Callable[[str], str]) -> list[str] | None:
 
 
 def _masked(line: str) -> str:
-    pairs = _PAIR.sub(
-        lambda m: f'{m[1]}"{HIDDEN}"' if is_secret(m["key"]) and "${" not in m[0] else m[0], line
-    )
-    return masked_line(pairs)
+    def pair(match: re.Match[str]) -> str:
+        secret = is_secret(match["key"]) and not is_reference(match["value"])
+        return f'{match[1]}"{HIDDEN}"' if secret else match[0]
+
+    return masked_line(_PAIR.sub(pair, line))
 
 
 def _unified(before: list[str], after: list[str]) -> Iterator[str]:

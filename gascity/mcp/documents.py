@@ -12,9 +12,9 @@ from gascity.jsonc.tree import tree
 from gascity.model.document_text import BOM, position, same
 from gascity.model.document_text import DocumentError as DocumentError
 from gascity.model.plan import Shape
+from gascity.model.secrets import HIDDEN, is_reference
 from gascity.toml.read import parse_text
 
-HIDDEN = "…"
 NOT_SHOWN = "(not shown: the content cannot be parsed)\n"
 
 _JSON = "json"
@@ -75,7 +75,8 @@ def edit_servers(text: str, shape: Shape, puts: Mapping[str, object], drops: Ite
 def hide(text: str, shape: Shape, names: Iterable[str] | None = None) -> str:
     """Return the text with the values of its servers' environments and headers hidden.
 
-    `names` selects the servers, None all. A text that cannot be parsed is hidden entirely.
+    References to variables stay. `names` selects the servers, None all. A text that cannot be
+    parsed is hidden entirely.
     """
     try:
         document = read(text, shape.format)
@@ -85,7 +86,8 @@ def hide(text: str, shape: Shape, names: Iterable[str] | None = None) -> str:
     if shape.format == _JSON:
         leaves = [leaf for leaf in edit.leaves(text) if secret(leaf[0])]
         for _, start, end in reversed(leaves):
-            text = f'{text[:start]}"{HIDDEN}"{text[end:]}'
+            if not is_reference(text[start + 1 : end - 1]):
+                text = f'{text[:start]}"{HIDDEN}"{text[end:]}'
         return text
     from gascity.toml import edit as toml_edit
     from gascity.toml.positions import marks, outermost
@@ -228,4 +230,4 @@ def _hidden(path: _Path, value: Any, secret: Callable[[_Path], bool]) -> Any:
             return {key: _hidden((*path, key), inner, secret) for key, inner in value.items()}
         case list():
             return [_hidden((*path, i), inner, secret) for i, inner in enumerate(value)]
-    return HIDDEN if secret(path) else value
+    return HIDDEN if secret(path) and not is_reference(str(value)) else value

@@ -114,7 +114,7 @@ def _masked(value: object, secret: bool) -> object:
             return {name: _masked(item, secret or is_secret(str(name))) for name, item in pairs}
         case list() | tuple():
             return [_masked_entry(item, secret) for item in value]
-        case str() if secret and not _is_reference(value):
+        case str() if secret and not is_reference(value):
             return HIDDEN
         case str() | None:
             return value
@@ -129,8 +129,19 @@ def _masked_entry(item: object, secret: bool) -> object:
     return shown
 
 
-def _is_reference(value: str) -> bool:
-    return value.startswith("${") and value.endswith("}") and value.count("${") == 1
+def is_reference(value: str) -> bool:
+    """Return whether a value is one reference, in any provider's syntax, and nothing secret.
+
+    Before it there may be the scheme of an Authorization header. A reference with a default, such
+    as `${NAME:-text}`, does not count: the default may be a secret.
+    """
+    scheme, _, reference = value.rpartition(" ")
+    if scheme and scheme.lower() not in _SCHEMES:
+        return False
+    for opening in ("${env:", "{env:", "${"):
+        if reference.startswith(opening):
+            return _name_at("${" + reference[len(opening) :], 0) + "}" == reference[len(opening) :]
+    return False
 
 
 def agent_secrets(env: Mapping[str, str]) -> dict[str, str]:
@@ -249,8 +260,10 @@ def masked_line(line: str) -> str:
     while (equals := line.find("=", start)) >= 0:
         words = line[:equals].rstrip().rstrip("\"'").replace("{", " ").replace(",", " ").split()
         key = words[-1].strip("\"'") if words else ""
-        table = key in ("env", "headers") and line[equals + 1 :].lstrip().startswith("{")
-        if (is_secret(key) or table) and line[equals + 1 :].strip():
+        value = line[equals + 1 :].strip()
+        table = key in ("env", "headers") and value.startswith("{")
+        secret = is_secret(key) and not is_reference(value.strip("\"'"))
+        if (secret or table) and value:
             return f"{line[: equals + 1]} {HIDDEN}"
         start = equals + 1
     strings = [text for quote in "\"'" for text in line.split(quote)[1::2]]

@@ -319,6 +319,13 @@ def test_secrets_of_servers_are_hidden_in_lists() -> None:
     assert hide(items, LIST, names=["a"]) == items.replace("s1", "…")
 
 
+def test_references_of_servers_are_shown_beside_hidden_values() -> None:
+    text = '{"mcpServers": {"a": {"env": {"T": "${HOST}", "U": "s1", "V": "${X:-s2}"}}}}'
+    assert hide(text, CLAUDE) == text.replace("s1", "…").replace("${X:-s2}", "…")
+    text = 'mcp_servers.a.env = { T = "{env:HOST}", U = "s1" }\n'
+    assert hide(text, CODEX) == text.replace("s1", "…")
+
+
 @pytest.mark.parametrize(
     "text", ['{"mcpServers": {"a": {"env": {"T": "s1"', '{"mcpServers": ["s1"]}']
 )

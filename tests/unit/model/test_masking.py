@@ -39,6 +39,12 @@ def test_a_word_that_only_holds_one_is_none(key: str) -> None:
         pytest.param({"API_KEY": "abc"}, {"API_KEY": HIDDEN}, id="hidden"),
         pytest.param({"HALL": "town"}, {"HALL": "town"}, id="not-a-secret"),
         pytest.param({"API_KEY": "${HOST_KEY}"}, {"API_KEY": "${HOST_KEY}"}, id="a-reference"),
+        pytest.param(
+            {"API_KEY": "Bearer ${env:A}"}, {"API_KEY": "Bearer ${env:A}"}, id="after-a-scheme"
+        ),
+        pytest.param({"API_KEY": "{env:A}"}, {"API_KEY": "{env:A}"}, id="in-braces"),
+        pytest.param({"API_KEY": "${A:-x}"}, {"API_KEY": HIDDEN}, id="a-reference-with-a-default"),
+        pytest.param({"API_KEY": "sk ${A}"}, {"API_KEY": HIDDEN}, id="after-another-word"),
         pytest.param({"API_KEY": "${A}x${B}"}, {"API_KEY": HIDDEN}, id="more-than-a-reference"),
         pytest.param({"API_KEY": "x${A}"}, {"API_KEY": HIDDEN}, id="text-before-a-reference"),
         pytest.param({"API_KEY": ""}, {"API_KEY": HIDDEN}, id="empty"),
@@ -96,3 +102,16 @@ def test_a_line_beside_a_problem_shows_no_secret(line: str, shown: str) -> None:
 )
 def test_no_line_beside_a_problem_shows_a_secret_in_an_inline_table(line: str) -> None:
     assert "hunter2" not in masked_line(line.splitlines()[-1])
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ('TOKEN = "${HOST_TOKEN}"', 'TOKEN = "${HOST_TOKEN}"'),
+        ('TOKEN = "abc"', "TOKEN = …"),
+        ('TOKEN = "${A:-abc}"', "TOKEN = …"),
+        ('env = { TOKEN = "${A}" }', "env = …"),
+    ],
+)
+def test_a_line_shows_a_reference_but_no_literal_secret(line: str, shown: str) -> None:
+    assert masked_line(line) == shown
