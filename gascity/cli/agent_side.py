@@ -306,7 +306,7 @@ def drain_check(context: CommandContext) -> int:
 def drain_ack(context: CommandContext) -> int:
     """Acknowledge a drain: stop this session.
 
-    A headless run ends by itself, and its item with the run's own result.
+    A headless run ends by itself; its item gets the run's result.
     """
     who, session = own_session(context)
     work = held_work(context, who)

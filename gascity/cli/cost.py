@@ -68,8 +68,7 @@ def _start(ctx: click.Context, _: click.Parameter, value: str | None) -> float:
 def cost(context: CommandContext, by: str, since: float, as_csv: bool) -> int:
     """Show tokens and cost of runs.
 
-    Counts the runs in the store that have ended; those of deleted sessions are gone. The cost is
-    what providers report.
+    Counts ended runs, except those of deleted sessions. The cost is what providers report.
     """
     if as_csv and context.as_json:
         raise click.UsageError("--csv and --json exclude each other")

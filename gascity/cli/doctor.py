@@ -19,7 +19,7 @@ _COLUMNS: tuple[Column[DoctorResult], ...] = (
 @json_command("doctor", examples=("city doctor", "city doctor --fix"), page="how-to/doctor")
 @click.option("--fix", is_flag=True, help="Make the repairs that are safe.")
 def doctor(context: CommandContext, fix: bool) -> int:
-    """Find and fix problems of the city's state.
+    """Find and fix problems with the city's state.
 
     Checks programs and logins of providers, the store and its backups, the
     controller and its environment, sessions, processes, locks, branches, packs,

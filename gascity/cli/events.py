@@ -13,7 +13,7 @@ import click
 from gascity.cli.command import json_command
 from gascity.cli.context import CommandContext
 from gascity.cli.identity import access
-from gascity.cli.lists import NEWEST, list_options, more_line, row_limit
+from gascity.cli.lists import MOST, NEWEST, RecordNumber, list_options, more_line, row_limit
 from gascity.cli.mail import addresses
 from gascity.cli.output import DIM, escape, print_json, print_stdout, styled, timestamp, truncate
 from gascity.cli.terminal import write_json
@@ -23,8 +23,8 @@ from gascity.store.port import Store, Wakeups
 
 _PAGE = 1000
 _POLL = 0.2  # seconds between two reads
-_LAST = (1 << 63) - 1  # no event has this number
-_NUMBER = click.IntRange(0, _LAST)
+_LAST = MOST  # no event has this number
+_NUMBER = RecordNumber()
 _HIDDEN = ("alias", "status", "session", "generation")  # implied by the type, or for programs
 
 

@@ -37,7 +37,7 @@ OPTIONS = (
         "Session: latest, create, latest-or-create, or a session's name or id.",
     ),
     ("rig", TEXT, "RIG", "Rig to work in."),
-    ("priority", PRIORITY, "", "Priority: 0 (highest) to 4 (lowest)."),
+    ("priority", PRIORITY, "N", "Priority: 0 (highest) to 4 (lowest)."),
     ("after", LIST, "WORK", "Start after this work item is done."),
     ("on", START, "WORK|BRANCH", "Start from the branch of this work item, or from this branch."),
     ("context", PAIRS, "KEY=VALUE", "Write a context line before the text; repeatable."),

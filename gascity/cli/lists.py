@@ -17,9 +17,22 @@ from gascity.cli.terminal import write_json
 
 NEWEST = 50  # rows of a table without --limit
 PAGE = 500  # records that are read at once
-_MOST = (1 << 63) - 1
+MOST = (1 << 63) - 1  # that a record can store
 
 T = TypeVar("T")
+
+
+class RecordNumber(click.ParamType):
+    """A number that a record can store. Help does not show its limits, unlike an IntRange's."""
+
+    name = "integer"
+
+    def __init__(self, lowest: int = 0) -> None:
+        self._range = click.IntRange(lowest, MOST)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        number: int = self._range.convert(value, param, ctx)
+        return number
 
 
 def list_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -35,7 +48,7 @@ def list_options(function: Callable[..., Any]) -> Callable[..., Any]:
     limit = click.option(
         "--limit",
         metavar="N",
-        type=click.IntRange(0, _MOST),
+        type=RecordNumber(),
         help=f"Show at most N, 0 for all (default: {NEWEST}; with JSON output all).",
     )
     return limit(lines(function))

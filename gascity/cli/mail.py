@@ -10,7 +10,7 @@ from gascity.cli.command import LazyGroup, json_command
 from gascity.cli.context import CommandContext
 from gascity.cli.hook_output import PROMPT_SUBMIT, hook_format_option, print_for_hook
 from gascity.cli.identity import access, actor, caller, current_session
-from gascity.cli.lists import NEWEST, list_options, output_list, read_pages, row_limit
+from gascity.cli.lists import NEWEST, RecordNumber, list_options, output_list, read_pages, row_limit
 from gascity.cli.output import (
     BOLD,
     DIM,
@@ -30,7 +30,7 @@ from gascity.model.work import HUMAN, LIVE, Mail, Session
 
 _PAGE = "how-to/mail"
 _SUBJECT = 80  # characters of the first line that become the subject
-_ID = click.IntRange(1, (1 << 63) - 1)
+_ID = RecordNumber(lowest=1)
 _message_option = click.option(
     "-m", "--message", metavar="TEXT", help="Message text, instead of an argument."
 )

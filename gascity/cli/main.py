@@ -74,7 +74,7 @@ _SECTIONS = {
     },
     "Other": {
         "prune": (".prune", "prune", "Remove worktrees, branches and sessions no longer needed."),
-        "doctor": (".doctor", "doctor", "Find and fix problems of the city's state."),
+        "doctor": (".doctor", "doctor", "Find and fix problems with the city's state."),
         "completion": (".completion", "completion", "Print a shell completion script."),
         "help": (".help", "show_help", "Show the help of a command."),
     },

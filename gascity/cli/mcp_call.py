@@ -48,8 +48,8 @@ def call_tool(
 ) -> int:
     """Call a tool of an MCP server.
 
-    Inside a session, the server is one of its agent, and the agent's `[tools]` and
-    `[capabilities]` decide. Exits with 1 if the call is refused or fails.
+    Inside a session, calls a server of its agent, if the agent's `[tools]` and
+    `[capabilities]` allow the tool. Exits with 1 if the call is refused or fails.
     """
     values = _arguments(arguments, from_stdin)
     if caller(context) is not None:

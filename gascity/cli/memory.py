@@ -30,7 +30,7 @@ from gascity.model.problems import Problem
 from gascity.source.disk import Disk
 
 PAGE = "how-to/memory"
-_agent_option = agent_option("Agent whose notes are meant (default: the city's).")
+_agent_option = agent_option("Agent whose notes to use (default: the city's).")
 
 
 class _Owner(NamedTuple):

@@ -68,7 +68,7 @@ def new_skill(context: CommandContext, name: str, description: str, agent: str |
 )
 @click.argument("name")
 @click.option("--command", "command_line", metavar="COMMAND", help="Program and its arguments.")
-@click.option("--url", metavar="URL", help="Address of a server that runs already.")
+@click.option("--url", metavar="URL", help="URL of a running server.")
 @_description
 @agent_option("Agent of this city that gets it (default: all agents).")
 def new_server(

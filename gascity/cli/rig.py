@@ -75,7 +75,7 @@ def _columns(city: City) -> tuple[Column[Rig], ...]:
 @click.option("--name", metavar="NAME", help="Rig name (default: the directory name).")
 @click.option("--prefix", metavar="WORD", help="Prefix of the ids of its work items.")
 @click.option("--default-branch", metavar="BRANCH", help="Branch that worktrees start from.")
-@click.option("--select", is_flag=True, help="Commands inside the rig use this city from now on.")
+@click.option("--select", is_flag=True, help="Use this city for commands inside the rig.")
 def add_rig(
     context: CommandContext,
     path: str,

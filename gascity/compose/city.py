@@ -35,7 +35,7 @@ _PLACING_KEYS = frozenset(("scope", "dir", "rigs", "rigs_append", "rigs_remove")
 
 
 class _Shared(NamedTuple):
-    """What all agents of the city have in common."""
+    """Values that all agents of the city share."""
 
     providers: Mapping[str, Provider]
     known: frozenset[str]  # names of all providers, loaded or not

@@ -31,7 +31,7 @@ class BlockedDirectory(NamedTuple):
 
     @property
     def message(self) -> str:
-        """What blocks the directory, and how to free it."""
+        """Message that names what blocks the directory, and how to free it."""
         named = ", ".join(f"{left.pid} ({left.name or '?'})" for left in self.processes)
         return f"{self.path} is not used: process {named} of an ended run cannot be killed"
 

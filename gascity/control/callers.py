@@ -1,4 +1,4 @@
-"""Who calls: a user, or a session that proves it with the secret of its run.
+"""The caller of a command: a user, or a session that proves it with the secret of its run.
 
 A session is identified by its id, its generation (the number of its start) and a secret that each
 run gets in its environment; the store has only the hash. A process that belongs to a run but has no

@@ -33,7 +33,7 @@ _ABOUT = "city work merge"  # in the reflog
 
 
 class MergeOptions(NamedTuple):
-    """How to merge, and what to do then."""
+    """Options of a merge, and what to do after it."""
 
     squash: bool = False
     ff_only: bool = False
@@ -53,7 +53,7 @@ class PreparedMerge(NamedTuple):
 
 
 class CompletedMerge(NamedTuple):
-    """What was done. `kept` says why the branch was not deleted."""
+    """Result of a merge. `kept` says why the branch was not deleted."""
 
     pushed: bool
     deleted: bool = False

@@ -49,7 +49,7 @@ class Notice(NamedTuple):
 
 
 class NotifyConfig(NamedTuple):
-    """Where to send notifications, with references resolved."""
+    """Channels of notifications, with references resolved."""
 
     types: tuple[str, ...] = ()
     command: tuple[str, ...] = ()

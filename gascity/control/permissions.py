@@ -1,4 +1,4 @@
-"""What a session may call: one table of all commands, and how far each reaches.
+"""Permissions of sessions: one table of all commands, and how far each reaches.
 
 A user may do everything. A session acts for itself: for a command it may reach nothing (NONE), its
 own work, mail and session (OWN), also what belongs to agents that its `[agents_filter]` lets it see
@@ -35,7 +35,7 @@ NONE, OWN, SEEN, FREE = "none", "own", "seen", "free"
 
 
 class Rule(NamedTuple):
-    """How far a command reaches when a session calls it, and the word that lifts the limit."""
+    """Reach of a command that a session calls, and the capability that lifts the limit."""
 
     reach: str
     word: str
@@ -189,7 +189,7 @@ def rule_of(command: str) -> Rule:
 
 
 class Access:
-    """What one caller may reach with one command. `load` returns the city when it is needed.
+    """Reach of one caller with one command. `load` returns the city when it is needed.
 
     `agents` are those that are already known by their qualified names.
     """

@@ -53,7 +53,7 @@ class Prunable(NamedTuple):
 
 
 class PruneResult(NamedTuple):
-    """What can be removed, and for each worktree that is kept the reason."""
+    """Everything that can be removed, and the reason for each worktree that is kept."""
 
     items: list[Prunable]
     kept: list[str]

@@ -1,4 +1,4 @@
-"""How much of the model's context a session uses, from the output of its runs."""
+"""Reads from the output of runs how much of the model's context a session uses."""
 
 import os
 from typing import TYPE_CHECKING, Any

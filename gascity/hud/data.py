@@ -48,7 +48,7 @@ class SectionValues(NamedTuple):
 
 
 class _Answer(NamedTuple):
-    """What a source answered: values with their age, and why it failed, if it did."""
+    """Answer of a source: values with their age, and the error if it failed."""
 
     values: Values
     age: float = 0.0
@@ -94,7 +94,7 @@ class LiveData:
 
     @property
     def percentage(self) -> int | None:
-        """How much of the context is used; None if it is not known or no section needs it."""
+        """Return how much of the context is used; None if it is unknown or no section needs it."""
         context = self._answers.get("context", _Answer({})).values.get("Context", {})
         percentage: int | None = context.get("Percentage")
         return percentage

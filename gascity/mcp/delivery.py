@@ -49,7 +49,7 @@ class SkippedServer(NamedTuple):
 
 
 class Delivery(NamedTuple):
-    """How one agent gets its servers.
+    """The way one agent gets its servers.
 
     `file`: by `targets`. `launch`: by `content`, the JSON for each launch. `none`: it conflicts
     with another agent, and nothing is written for either. `references` are the variables that
@@ -77,7 +77,7 @@ class _FileContent(NamedTuple):
 
     @property
     def payload(self) -> tuple[Shape, dict[str, object]]:
-        """What has to be equal for two agents to share the file."""
+        """Key that is equal for agents that can share the file."""
         entries = {name: native.entry for name, native in self.natives.items() if native.entry}
         return self.shape._replace(provider=""), dict(entries)
 

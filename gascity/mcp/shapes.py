@@ -1,4 +1,4 @@
-"""How providers' files store MCP servers, and in which files a provider looks for them."""
+"""Formats in which providers' files store MCP servers, and the files a provider reads."""
 
 from gascity.model.plan import Shape
 from gascity.model.provider import Provider

@@ -1,1 +1,1 @@
-"""What agents remember: their notes, and the starter knowledge that new agents get."""
+"""Memory of agents: their notes, and the starter knowledge that new agents get."""

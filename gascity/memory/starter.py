@@ -166,7 +166,7 @@ CURRENT, UPDATED, MERGED, CONFLICT = "current", "updated", "merged", "conflict"
 
 
 class StarterUpdate(NamedTuple):
-    """What an update does with one copied file, and the text to write; empty: none."""
+    """Effect of an update on one copied file, and the text to write; empty: none."""
 
     file: StarterFile
     status: str

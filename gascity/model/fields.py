@@ -12,7 +12,7 @@ PLAIN_WORK = "mol-do-work"  # the formula that means: the text is the work
 
 
 class Merge(Enum):
-    """How the value of a layer combines with the values of the layers below it."""
+    """Rule that combines a layer's value with the values of the layers below it."""
 
     REPLACE = "replaces"
     OVERLAY = "merges by key"
@@ -53,7 +53,7 @@ class Field(NamedTuple):
 
 
 class Edit(Enum):
-    """What a key in a file does to its field: `args_append` appends to `args`."""
+    """Effect of a key in a file on its field: `args_append` appends to `args`."""
 
     SET = ""
     APPEND = "_append"

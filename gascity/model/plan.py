@@ -49,7 +49,7 @@ class ServerEntry(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """How a provider's file stores its MCP servers."""
+    """Format in which a provider's file stores its MCP servers."""
 
     provider: str
     format: str  # json or toml
@@ -85,7 +85,7 @@ class WantedPath(NamedTuple):
 
 
 class PathRecord(NamedTuple):
-    """What apply wrote at one path, as stored in the ledger. Hashes are of the written bytes.
+    """Record of the ledger: what apply wrote at one path. Hashes are of the written bytes.
 
     The field names are the JSON keys of a ledger record: renaming one changes the format on disk.
     """
@@ -111,7 +111,7 @@ class PathRecord(NamedTuple):
 
 
 class PathState(NamedTuple):
-    """What exists at a path now. If BLOCKED, `target` is the path that is no directory."""
+    """State of a path on disk now. If BLOCKED, `target` is the path that is no directory."""
 
     kind: str
     mode: int = 0

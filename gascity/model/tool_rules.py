@@ -29,7 +29,7 @@ class Refusal(NamedTuple):
 
 
 class ToolRules(NamedTuple):
-    """What the settings of one agent say about the tools of one server.
+    """Rules of one agent's settings for the tools of one server.
 
     `capabilities` are those of the server's tools, `own_capabilities` of single tools instead.
     """

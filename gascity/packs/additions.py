@@ -1,4 +1,4 @@
-"""What each import of a city adds to agents of other packs."""
+"""Assets that each import of a city adds to agents of other packs."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -24,7 +24,7 @@ class AddedEntry(NamedTuple):
 
 
 class ImportAdditions(NamedTuple):
-    """What one import provides to agents of other packs."""
+    """Assets that one import provides to agents of other packs."""
 
     binding: str
     adds: list[AddedEntry]

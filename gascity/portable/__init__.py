@@ -1,4 +1,4 @@
-"""What runs sessions on every Unix: processes, exits, locks, file changes and polling.
+"""The portable adapter for every Unix: processes, exits, locks, file changes and polling.
 
 `gascity.host` decides whether this package or the Linux code is used. Only this package imports
 psutil and filelock.

@@ -84,7 +84,7 @@ class Invocation(NamedTuple):
 
 
 class _InputMode(NamedTuple):
-    """How a program takes a text: `arg flag stdin file none`, with which flag or separator."""
+    """The way a program takes a text: `arg flag stdin file none`, with which flag or separator."""
 
     mode: str
     flag: str = ""

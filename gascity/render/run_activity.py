@@ -21,7 +21,7 @@ class ToolUse(NamedTuple):
 
 
 class RunActivity(NamedTuple):
-    """What the model did before it answered. `total` is None if the format does not report it."""
+    """Tool calls and thinking of the model before its answer. `total` is None if not reported."""
 
     calls: tuple[ToolUse, ...] = ()
     total: int | None = None
@@ -29,7 +29,7 @@ class RunActivity(NamedTuple):
 
 
 class _CallRule(NamedTuple):
-    """Where messages that match `when` have tool calls.
+    """Position of tool calls in messages that match `when`.
 
     `items` is the path of a list of calls; without it, the message is a call. `name` and `id` are
     paths in a call, `start` and `end` paths in the message. A rule without `name` is about the end

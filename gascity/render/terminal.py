@@ -29,7 +29,7 @@ _PARTS = ("before", "after", "above", "below", "below2", "below3")
 
 
 class ScreenState(NamedTuple):
-    """What a terminal shows; `name` names the dialog."""
+    """State that a terminal shows; `name` names the dialog."""
 
     kind: str
     name: str = ""

@@ -25,7 +25,7 @@ class RunState:
 
 
 class RunSpec(NamedTuple):
-    """What to run, and where. All paths are absolute; `env` is the complete environment."""
+    """Command to run, and its files. All paths are absolute; `env` is the complete environment."""
 
     session: str
     generation: int

@@ -26,7 +26,7 @@ class TmuxError(OSError):
 
 
 class Reply(NamedTuple):
-    """What tmux printed on standard output and on standard error."""
+    """Standard output and standard error of tmux."""
 
     output: str
     error: str

@@ -77,7 +77,7 @@ class Executable(NamedTuple):
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """What the user accepts; moving a line is no change."""
+        """Identity that the user accepts; a moved line is the same one."""
         return (self.kind, self.name, self.value, self.path, self.sha256)
 
 

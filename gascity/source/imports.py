@@ -47,7 +47,7 @@ class ImportingPack(NamedTuple):
 
 
 class PackLocation(NamedTuple):
-    """Where an imported pack is. `pack` is None if it was not found; the problem is recorded."""
+    """Location of an imported pack. `pack` is None if it was not found; the problem is recorded."""
 
     pack: ImportingPack | None = None
     remote: "Remote | None" = None

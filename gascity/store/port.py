@@ -54,7 +54,7 @@ class Activity(NamedTuple):
 
 
 class SessionKey(NamedTuple):
-    """What selects a session for a list, without the rest of its record."""
+    """Keys that select a session for a list, without the rest of its record."""
 
     id: str
     agent: str

@@ -1,4 +1,4 @@
-"""Who may use the page: links that work once, cookies, form tokens, and the request headers.
+"""Access to the page: links that work once, cookies, form tokens and request headers.
 
 A page on loopback is reachable by every program on the machine and, through the user's browser, by
 every web site. So a visitor needs a cookie, which only the link that `city web` prints or opens, or

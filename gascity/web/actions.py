@@ -1,4 +1,4 @@
-"""What a visitor can do: each action is a form that runs the command it shows.
+"""Actions of a visitor: each is a form that runs the command it shows.
 
 The command makes the checks and records the events, as if the user had typed it.
 """
@@ -21,7 +21,7 @@ _LONGEST_NAME = 500
 
 
 class Outcome(NamedTuple):
-    """What an action did: the command, whether it succeeded, and its output in lines."""
+    """Result of an action: the command, whether it succeeded, and its output in lines."""
 
     command: str
     ok: bool

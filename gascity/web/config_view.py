@@ -12,7 +12,7 @@ _FRESH = 3.0  # seconds for which a page shows what was read before
 
 
 class Config(NamedTuple):
-    """What is known about the city's files. `read` is false before they were first read."""
+    """Current knowledge of the city's files. `read` is false before they were first read."""
 
     name: str
     agents: Mapping[str, Mapping[str, Any]] = {}

@@ -83,7 +83,7 @@ class LogFollower:
 
     @property
     def resume_offset(self) -> int:
-        """Where a reader continues that has all the text so far: at what is kept here."""
+        """Position at which a reader continues that has all the text so far."""
         if self._source.form:
             return self.offset - len(self._rest)
         return self.offset - len(self._held.encode()) - len(self._decoder.getstate()[0])

@@ -23,7 +23,7 @@ _BACKLOG = 128
 
 
 class WebOptions(NamedTuple):
-    """Where to listen, and how visitors get in."""
+    """Address to listen on, and how visitors log in."""
 
     host: str
     port: int | None  # None: the default, or any other that is free

@@ -1,4 +1,4 @@
-"""What the pages of one server share, and how a page becomes a response."""
+"""State that the pages of one server share; turns a page into a response."""
 
 from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from typing import Any, NamedTuple

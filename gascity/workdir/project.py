@@ -1,4 +1,4 @@
-"""What a project provides to an agent by itself, and what of it hides the city's or is hidden.
+"""Assets that a project provides to an agent itself, and which of them hide the city's.
 
 An agent of a rig works in a checkout, or in a worktree of it, whose own files its provider reads
 besides those that city writes. `Projects` lists them, from the files of the rig's checkout, and

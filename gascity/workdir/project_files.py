@@ -56,7 +56,7 @@ class ProjectItem(NamedTuple):
 
 
 class Project(NamedTuple):
-    """What a provider reads from one project, and warnings about it. `root` is as shown."""
+    """Files that a provider reads from one project, and warnings about them. `root` is as shown."""
 
     root: str = ""
     items: tuple[ProjectItem, ...] = ()
@@ -67,7 +67,7 @@ class Project(NamedTuple):
 
 
 class ProjectPlace(NamedTuple):
-    """Where the files are: `root` is the checkout, `workdir` where sessions of the agent run.
+    """Location of the files: `root` is the checkout, `workdir` where sessions of the agent run.
 
     `managed` returns the paths of the checkout that city wrote itself.
     """

@@ -54,7 +54,7 @@ class _CitySkill(NamedTuple):
 
 
 class _Overlap:
-    """What of a project and what of the city's has the same name, for one agent."""
+    """Assets of a project and of the city that have the same name, for one agent."""
 
     def __init__(
         self, city: City, disk: Disk, site: Site, provider: Provider, requirements: Requirements

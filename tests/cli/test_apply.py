@@ -427,7 +427,7 @@ class TestInGit:
         town.agent("pilot", 'scope = "rig"', **FILES)
         done = town.fine("apply")
         assert "worktree ." in done.out
-        assert "covers the tracked file" in done.out
+        assert "replaces the tracked file" in done.out
         worktree = town.root / ".gc/worktrees/dock/pilot"
         assert (worktree / "notes.md").read_text() == "ours\n"
         assert git(worktree, "branch", "--show-current") == "city/pilot/prepared"

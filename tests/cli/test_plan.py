@@ -157,7 +157,7 @@ class TestWorktrees:
         assert [(step["op"], step["path"], step["reason"]) for step in row["steps"]] == [
             ("worktree", ".", "on branch city/pilot/prepared"),
             ("write", "new", ""),
-            ("write", "notes.md", "covers the tracked file"),
+            ("write", "notes.md", "replaces the tracked file"),
         ]
         assert not (town.root / ".gc").exists()
         assert status(rig) == []

@@ -206,6 +206,23 @@ def test_the_rule_sees_the_environment() -> None:
     assert list(reads_environment(ast.parse("os.environ['A']\nos.getenv('B')"))) == [1, 2]
 
 
+def docstrings(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield ast.get_docstring(node) or ""
+
+
+def test_a_docstring_says_what_the_thing_is() -> None:
+    """ "What …" and "How …" describe the thing from outside; the noun or the verb comes first."""
+    questions = [
+        f"{relative(path)}: {text.splitlines()[0]}"
+        for path in modules()
+        for text in docstrings(parsed(path))
+        if text.startswith(("What ", "Who ", "Whoever ", "How ", "Where "))
+    ]
+    assert not questions, f"start with the thing itself: {questions}"
+
+
 def test_each_public_class_name_is_used_once() -> None:
     files = defaultdict(list)
     for path in sorted((ROOT / "gascity").rglob("*.py")):

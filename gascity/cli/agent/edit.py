@@ -129,9 +129,9 @@ def new_agent(
 ) -> int:
     """Create an agent.
 
-    With --type, it gets starter knowledge (such as coding, code-review or qa), and
-    its prompt includes its notes. With --from, it gets the prompt and settings of an
-    agent file, such as one for Claude Code, OpenCode or Copilot, or a profile.md.
+    --type adds the starter knowledge of a type, such as coding, code-review or qa, and
+    a prompt that includes the agent's notes. --from takes prompt and settings from an
+    agent file, such as one for Claude Code, OpenCode or Copilot, or from a profile.md.
     """
     root = context.root
     directory = _check_new_name(root, name)
@@ -442,7 +442,7 @@ def _move_work(context: CommandContext, city: City, old: str, new: str) -> list[
 def remove_agent(context: CommandContext, agent: str, yes: bool) -> int:
     """Remove an agent of this city.
 
-    Refused while other files name it or it has unfinished work. A copy of its
+    Refuses while other files name it or it has unfinished work. A copy of its
     directory stays in .gc/backup.
     """
     from gascity.workdir.write.transaction import PathEdit, backup_name, run_transaction

@@ -43,7 +43,7 @@ class _Target(NamedTuple):
 
 
 class _Export(NamedTuple):
-    """What is exported where; `named` if the user named the agents."""
+    """Agents, format and target of an export; `named` if the user named the agents."""
 
     city: City
     format: str

@@ -26,7 +26,7 @@ class LostKey(NamedTuple):
 
 
 class AgentFileContent(NamedTuple):
-    """What a reader found in one agent file: its format, and the files of the new directory."""
+    """Content of one agent file: its format, and the files of the new directory."""
 
     format: str
     files: Mapping[str, bytes]

@@ -95,7 +95,9 @@ def _subagent_lines(subagents: "Sequence[Subagent]") -> Iterator[str]:
 @click.option(
     "--budget", is_flag=True, help="Show the size of the prompt against the provider's limits."
 )
-@click.option("--peers", is_flag=True, help="Show which agents it may message, and which it.")
+@click.option(
+    "--peers", is_flag=True, help="Show which agents it may message, and which may message it."
+)
 @reveal_option
 def show_agent(
     context: CommandContext, agent: str, rendered: bool, budget: bool, peers: bool, reveal: bool

@@ -1,4 +1,4 @@
-"""What packs provide: `city pack show`, and `list` of `city formula` and `city order`."""
+"""Contents of packs: `city pack show`, and `list` of `city formula` and `city order`."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple

@@ -12,7 +12,7 @@ _COMMANDS = {
     "back": (
         "gascity.cli.session.back",
         "back",
-        "Send a summary to the session that this one was started or attached from.",
+        "Send a summary to the session that started or attached this one.",
     ),
     "peek": ("gascity.cli.session.logs", "peek", "Show the last lines of a session's output."),
     "logs": ("gascity.cli.session.logs", "logs", "Show a session's log."),

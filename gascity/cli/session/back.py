@@ -30,7 +30,7 @@ def remember_origin(context: CommandContext, session: Session, origin: Session) 
 @session_command("back", "city session back", "city session back reviewer-1 -m 'we keep the API'")
 @click.option("-m", "--message", metavar="TEXT", default="", help="Summary (default: last output).")
 def back(context: CommandContext, session: Session, message: str) -> int:
-    """Send a summary to the session that this one was started or attached from."""
+    """Send a summary to the session that started or attached this one."""
     origin = _origin(context, session)
     require_typing(context, origin)
     text = summary_of(context, session, message)

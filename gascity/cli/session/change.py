@@ -299,7 +299,7 @@ def wake(context: CommandContext, session: Session) -> int:
 def delete(context: CommandContext, session: Session, force: bool, branch: bool) -> int:
     """Delete a session, its directory and its logs.
 
-    Refused for a live session, and if the directory holds work that exists nowhere
+    Refuses if the session is live, or if its directory holds work that exists nowhere
     else. Branches stay unless you pass --branch.
     """
     name = session_name(session)

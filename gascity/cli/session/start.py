@@ -57,8 +57,8 @@ def new_session(
 ) -> int:
     """Start a session.
 
-    It is started in addition to those of the agent's pool. It runs in a terminal if
-    the provider is interactive and tmux is installed; detach with Ctrl-b d.
+    Starts one in addition to the agent's pool. It runs in a terminal if the provider is
+    interactive and tmux is installed; detach with Ctrl-b d.
     Otherwise it waits for work from `city sling --session`.
     """
     run_config, config = _agent_config(context, agent, rig)

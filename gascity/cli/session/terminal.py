@@ -1,4 +1,4 @@
-"""What a session's terminal shows, and what its provider can do in a terminal."""
+"""The state of a session's terminal, and what its provider can do in a terminal."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""What the keys of the live view do: each runs the command of `city` that a user would type."""
+"""Actions of the live view's keys: each runs the command of `city` that a user would type."""
 
 import os
 import subprocess

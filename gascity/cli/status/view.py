@@ -87,7 +87,7 @@ def contains(text: str, words: Sequence[str]) -> bool:
 
 
 class View:
-    """What the user selected, filters and is being asked."""
+    """The user's selection and filter, and the question that is open."""
 
     def __init__(self) -> None:
         self.selected: tuple[str, str] | None = None

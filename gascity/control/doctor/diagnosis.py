@@ -49,7 +49,7 @@ class DoctorContext:
 
 
 class Diagnosis(NamedTuple):
-    """What a check found: the state in one line, its problems, and how to repair them.
+    """Finding of one check: the state in one line, its problems, and how to repair them.
 
     `fix` is a command, for `--fix` or for the user. `repair` is None if only the user can do it.
     """

@@ -1,4 +1,4 @@
-"""What interrupted programs leave behind: locks of git, branches, worktrees and processes."""
+"""Leftovers of interrupted programs: locks of git, branches, worktrees and processes."""
 
 import os
 import time

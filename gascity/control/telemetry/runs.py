@@ -26,7 +26,7 @@ _NOTE = "telemetry"
 
 
 class ExportProgress(NamedTuple):
-    """What was exported so far, with totals that outlive deleted runs."""
+    """Progress of the export, with totals that outlive deleted runs."""
 
     city: str  # random, so that two cities with a w-1 have two traces
     since: float  # when the totals started

@@ -1,4 +1,4 @@
-"""Who calls a city tool, and what its agent's rules allow.
+"""The caller of a city tool, and what its agent's rules allow.
 
 The controller answers both: it has the city in memory and sees changes of the files at once. While
 no controller runs, this process identifies the caller and loads the city itself. In either case the
@@ -36,7 +36,7 @@ class CallerScope(NamedTuple):
 
 
 class CityServer(NamedTuple):
-    """What a server process knows: its city, its environment, and whom it serves."""
+    """Context of a server process: its city, its environment, and whom it serves."""
 
     root: str
     environ: Mapping[str, str]

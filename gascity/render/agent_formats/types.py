@@ -1,4 +1,4 @@
-"""What a writer of an agent format gets, and the files it returns."""
+"""Types of the writers of agent formats: the agents they get, and the files they return."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple

@@ -36,7 +36,7 @@ class PoolRow(NamedTuple):
 
 
 class CityNow(NamedTuple):
-    """What the store has about the whole city."""
+    """Records of the store about the whole city."""
 
     counts: Mapping[str, int]
     live: Counter[str]

@@ -33,7 +33,7 @@ MODIFIED = "modified locally"
 TRACKED = "tracked by git"
 SOURCE_CHANGED = "source changed since you adopted this file"
 NO_LONGER_NEEDED = "no longer needed"
-COVERS = "covers the tracked file"
+COVERS = "replaces the tracked file"
 SAME = "same as the project's own"  # the city's version is not written
 _OBSTACLES = {
     LINK: "a symlink is in the way",

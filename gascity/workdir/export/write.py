@@ -21,7 +21,7 @@ _CHANGED = "changed during the export; run it again"
 
 
 class ExportPlace(NamedTuple):
-    """Where an export goes: a directory, and the name of its ledger."""
+    """Target of an export: a directory, and the name of its ledger."""
 
     city: str
     use: str  # such as `export-copilot`
@@ -29,7 +29,7 @@ class ExportPlace(NamedTuple):
 
 
 class ExportScope(NamedTuple):
-    """What an export may change: records of other agents are left alone."""
+    """Scope of an export: records of other agents stay unchanged."""
 
     selected: frozenset[str] | None = None  # None: all agents
     broken: frozenset[str] = frozenset()  # agents whose files stay until they can be exported

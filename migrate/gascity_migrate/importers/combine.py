@@ -25,7 +25,7 @@ _Definition = TypeVar("_Definition", ImportedAgent, ImportedServer, ImportedSkil
 
 
 class Choices(NamedTuple):
-    """What the user decided: preferred files, and new names by old name or by file."""
+    """The user's choices: preferred files, and new names by old name or by file."""
 
     prefer: tuple[str, ...] = ()
     rename: Mapping[str, str] = {}

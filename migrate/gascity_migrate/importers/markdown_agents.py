@@ -34,7 +34,7 @@ Take = Callable[[Keys, str], object]
 
 
 class AgentKeys(NamedTuple):
-    """How one tool writes an agent: its provider, file suffix, and the setting of each key."""
+    """Format of one tool's agent files: its provider, file suffix, and the setting of each key."""
 
     provider: str
     suffix: str

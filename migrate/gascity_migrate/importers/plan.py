@@ -28,7 +28,7 @@ _ALREADY_THERE = "already-there"
 
 
 class ImportRequest(NamedTuple):
-    """Where an import goes, and what the user decided."""
+    """Target of an import, and the user's choices."""
 
     root: str
     choices: Choices = Choices()

@@ -18,7 +18,7 @@ _SHOWN_DIFFS = 20  # new files; more are only listed
 
 
 class FoundRow(NamedTuple):
-    """What one reader found of one kind."""
+    """Definitions of one kind that one reader found."""
 
     dialect: str
     kind: str

@@ -1,4 +1,4 @@
-"""What a reader gets, the files of a source, and what it returns: agents, servers, skills, files.
+"""Types of readers: the files of a source; the agents, servers, skills and files they return.
 
 A reader is a function `read(tree: SourceTree) -> Imported`. It reads nothing but the tree and
 writes nothing. `plan.py` turns what all readers return into one set of changes to the city.
@@ -72,7 +72,7 @@ class ImportedFile(NamedTuple):
 
 
 class Imported(NamedTuple):
-    """What a reader found. If one of the problems is an error, nothing is imported."""
+    """Result of a reader. If one of the problems is an error, nothing is imported."""
 
     agents: tuple[ImportedAgent, ...] = ()
     servers: tuple[ImportedServer, ...] = ()

@@ -40,7 +40,7 @@ class TestFiles:
 
     def test_another_content_still_covers_it(self) -> None:
         directory = project({"a": "theirs"})
-        assert directory.apply(file("a", "ours")) == ["write a: covers the tracked file"]
+        assert directory.apply(file("a", "ours")) == ["write a: replaces the tracked file"]
 
     def test_a_managed_file_that_becomes_equal_stays_managed(self) -> None:
         directory = project({"a": "theirs"})

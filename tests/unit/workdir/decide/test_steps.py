@@ -314,7 +314,7 @@ class TestCovering:
 
     def test_it_is_said_and_remembered(self) -> None:
         directory = self.directory()
-        assert directory.apply(file("a", "ours")) == ["write a: covers the tracked file"]
+        assert directory.apply(file("a", "ours")) == ["write a: replaces the tracked file"]
         assert directory.held["a"].covers
 
     def test_a_covered_file_stays_covered_when_it_is_written_again(self) -> None:
