@@ -22,10 +22,8 @@ MOST = (1 << 63) - 1  # that a record can store
 T = TypeVar("T")
 
 
-class RecordNumber(click.ParamType):
+class RecordNumber(click.types.IntParamType):
     """A number that a record can store. Help does not show its limits, unlike an IntRange's."""
-
-    name = "integer"
 
     def __init__(self, lowest: int = 0) -> None:
         self._range = click.IntRange(lowest, MOST)
