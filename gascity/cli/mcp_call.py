@@ -4,9 +4,9 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,6 +16,7 @@ from gascity.cli.context import CommandContext, agent_option, machine
 from gascity.cli.identity import caller
 from gascity.cli.output import print_stderr
 from gascity.cli.problems import city_error, require_accepted
+from gascity.model.values import JsonObject, TableView, as_table
 
 if TYPE_CHECKING:
     from gascity.control.gateway import GatewaySpec
@@ -61,12 +62,12 @@ def call_tool(
         spec = partial(user_server, context, server, agent)
         result = _call(context, server, tool, values, spec)
     failed = bool(result.get("isError"))
-    content = [block for block in result.get("content") or () if isinstance(block, dict)]
+    content = TableView(result).tables("content")
     answer = {
         "server": server,
         "tool": tool,
         "is_error": failed,
-        "content": content,
+        "content": [block.values for block in content],
         "structured": result.get("structuredContent"),
         "problems": [],
     }
@@ -78,7 +79,7 @@ def call_tool(
     return int(failed)
 
 
-def _arguments(text: str | None, from_stdin: bool) -> dict[str, Any]:
+def _arguments(text: str | None, from_stdin: bool) -> JsonObject:
     if text is not None and from_stdin:
         raise click.UsageError("pass the arguments as JSON or with --stdin, not both")
     if from_stdin:
@@ -92,14 +93,14 @@ def _arguments(text: str | None, from_stdin: bool) -> dict[str, Any]:
     return values
 
 
-def _lines(content: list[dict[str, Any]]) -> Iterator[str]:
+def _lines(content: Sequence[TableView]) -> Iterator[str]:
     """Yield the texts of a result; anything else as JSON."""
     for block in content:
-        text = block.get("text")
-        if block.get("type") == "text" and isinstance(text, str):
-            yield from text.split("\n")
-        else:
-            yield json.dumps(block, ensure_ascii=False)
+        match block.values:
+            case {"type": "text", "text": str(text)}:
+                yield from text.split("\n")
+            case other:
+                yield json.dumps(other, ensure_ascii=False)
 
 
 def user_server(context: CommandContext, name: str, reference: str | None) -> "GatewaySpec":
@@ -140,9 +141,9 @@ def _call(
     context: CommandContext,
     name: str,
     tool: str,
-    arguments: Mapping[str, Any],
+    arguments: Mapping[str, object],
     user_spec: "Callable[[], GatewaySpec] | None",
-) -> Mapping[str, Any]:
+) -> Mapping[str, object]:
     """Return the result of a call, through a gateway in a thread of this process."""
     from gascity.cli.fast_mcp_serve import gateway_server, line_finder
     from gascity.control.gateway import serve_server, session_server
@@ -164,8 +165,8 @@ def _call(
 
 
 def _exchange(
-    name: str, input: int, output: int, tool: str, arguments: Mapping[str, Any]
-) -> Mapping[str, Any]:
+    name: str, input: int, output: int, tool: str, arguments: Mapping[str, object]
+) -> Mapping[str, object]:
     """Complete the handshake with a server and call a tool; CityError if that fails."""
     from gascity.mcp.jsonrpc import METHOD_NOT_FOUND, ClosedError, RpcConnection, RpcError
     from gascity.mcp.service import LATEST
@@ -186,4 +187,4 @@ def _exchange(
         raise city_error("server-failed", error.message) from None
     except ClosedError:
         raise city_error("server-failed", f"server `{name}` did not answer") from None
-    return result if isinstance(result, dict) else {}
+    return as_table(result)

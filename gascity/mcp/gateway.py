@@ -10,11 +10,11 @@ import select
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
 
 from gascity.mcp.jsonrpc import MAX_BYTES, PARSE_ERROR, Lines
-from gascity.mcp.relay import INVALID, CallRecord, Message, Relay, error
+from gascity.mcp.relay import INVALID, CallRecord, Relay, error
 from gascity.mcp.upstream import FailedRequest, Outgoing, Received, Upstream
+from gascity.model.values import JsonObject, as_integer
 
 _CHUNK = 1 << 16
 _FULL = 2 * MAX_BYTES  # bytes for the client before the server has to wait
@@ -140,9 +140,10 @@ class Gateway:
         to_server, relay.to_server = relay.to_server, []
         for message in to_server:
             data = _encoded(message)
-            if len(data) > MAX_BYTES and isinstance(message.get("id"), int):
+            own = as_integer(message.get("id"))
+            if len(data) > MAX_BYTES and own is not None:
                 text = f"the message is larger than {MAX_BYTES:,} bytes"
-                relay.fail_request(message["id"], text, time.monotonic())
+                relay.fail_request(own, text, time.monotonic())
             elif not self._failed:
                 upstream.send(message, data)
         if self._failed:
@@ -164,7 +165,7 @@ class Gateway:
             self.keep_tools(tools)
 
 
-def _parsed(line: bytes) -> Any:
+def _parsed(line: bytes) -> object:
     return json.loads(line, parse_constant=_no_constant)
 
 
@@ -173,7 +174,7 @@ def _no_constant(name: str) -> object:
     raise ValueError(name)
 
 
-def _encoded(message: Message) -> bytes:
+def _encoded(message: JsonObject) -> bytes:
     try:
         text = json.dumps(message, ensure_ascii=False, separators=(",", ":"))
         return text.encode() + b"\n"

@@ -14,10 +14,13 @@ import json
 import os
 import threading
 
+from gascity.model.values import TableView, as_integer
+
 TYPE_CHECKING = False  # importing `typing` takes as long as the rest of this module
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import Any
+
+    from gascity.model.values import JsonObject
 
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND = -32700, -32600, -32601
 INVALID_PARAMS, INTERNAL_ERROR = -32602, -32603
@@ -41,7 +44,7 @@ class RpcError(Exception):
         self.message = message
         self.data = data
 
-    def as_object(self) -> dict[str, object]:
+    def as_object(self) -> JsonObject:
         more = {} if self.data is None else {"data": self.data}
         return {"code": self.code, "message": self.message, **more}
 
@@ -54,7 +57,7 @@ class RpcRequest:
     """A request of the other side while it is answered."""
 
     def __init__(
-        self, connection: RpcConnection, id: str | int, method: str, params: Mapping[str, Any]
+        self, connection: RpcConnection, id: str | int, method: str, params: Mapping[str, object]
     ) -> None:
         self.connection = connection
         self.id = id
@@ -66,9 +69,7 @@ class RpcRequest:
         self._previous: threading.Event | None = None  # set when it is this request's turn
         self._turn: threading.Event | None = None
         self._lock = threading.Lock()
-        meta = params.get("_meta")
-        token = meta.get("progressToken") if isinstance(meta, dict) else None
-        self.progress_token = token if isinstance(token, (str, int)) else None
+        self.progress_token = as_id(TableView(params).inner("_meta").values.get("progressToken"))
 
     def join_queue(self, previous: threading.Event | None) -> threading.Event:
         """Make the request wait for its turn; return the event that ends the turn."""
@@ -119,28 +120,27 @@ class PendingReply:
         self.id = id
         self._connection = connection
         self._arrived = threading.Event()
-        self._answer: Mapping[str, Any] | None = None
+        self._answer: Mapping[str, object] | None = None
 
-    def set(self, answer: Mapping[str, Any] | None) -> None:
+    def set(self, answer: Mapping[str, object] | None) -> None:
         """Store the answer; None: the connection was closed."""
         self._answer = answer
         self._arrived.set()
 
-    def wait(self, timeout: float | None = None) -> Any:
+    def wait(self, timeout: float | None = None) -> object:
         """Return the result. RpcError, ClosedError, or TimeoutError (the request stays open)."""
         if not self._arrived.wait(timeout):
             raise TimeoutError
         if self._answer is None:
             raise ClosedError
-        error = self._answer.get("error")
-        if error is None:
+        if self._answer.get("error") is None:
             return self._answer.get("result")
-        details = error if isinstance(error, dict) else {}
-        code, message = details.get("code"), details.get("message")
+        error = TableView(self._answer).inner("error")
+        code = as_integer(error.values.get("code"))
         raise RpcError(
-            code if isinstance(code, int) else INTERNAL_ERROR,
-            message if isinstance(message, str) else "the answer is an error without a message",
-            details.get("data"),
+            INTERNAL_ERROR if code is None else code,
+            error.text("message", "the answer is an error without a message"),
+            error.values.get("data"),
         )
 
     def cancel(self, reason: str) -> None:
@@ -163,7 +163,7 @@ class RpcConnection:
         input: int,
         output: int,
         answer: Callable[[RpcRequest], object],
-        notified: Callable[[str, Mapping[str, Any]], None] | None = None,
+        notified: Callable[[str, Mapping[str, object]], None] | None = None,
         *,
         queued: Callable[[RpcRequest], bool] | None = None,
         max_bytes: int = MAX_BYTES,
@@ -223,16 +223,16 @@ class RpcConnection:
         else:
             self._receive_call(message)
 
-    def _receive_reply(self, message: Mapping[str, Any]) -> None:
-        id = message.get("id")
+    def _receive_reply(self, message: Mapping[str, object]) -> None:
+        id = as_integer(message.get("id"))
         with self._state:
-            pending = self._pending.pop(id, None) if isinstance(id, int) else None
+            pending = self._pending.pop(id, None) if id is not None else None
         if pending is not None:
             pending.set(message)
 
-    def _receive_call(self, message: Mapping[str, Any]) -> None:
-        method, params, id = message.get("method"), message.get("params", {}), message.get("id")
-        known_id = id if isinstance(id, (str, int)) and not isinstance(id, bool) else None
+    def _receive_call(self, message: Mapping[str, object]) -> None:
+        method, params = message.get("method"), message.get("params", {})
+        known_id = as_id(message.get("id"))
         if message.get("jsonrpc") != "2.0" or not isinstance(method, str):
             self._send_error(known_id, RpcError(INVALID_REQUEST, "not a JSON-RPC 2.0 request"))
         elif "id" in message and known_id is None:
@@ -247,10 +247,10 @@ class RpcConnection:
         elif self._notified is not None:
             self._notified(method, params)
 
-    def _cancel(self, params: Mapping[str, Any]) -> None:
-        id = params.get("requestId")
+    def _cancel(self, params: Mapping[str, object]) -> None:
+        id = as_id(params.get("requestId"))
         with self._state:
-            request = self._requests.get(id) if isinstance(id, (str, int)) else None
+            request = self._requests.get(id) if id is not None else None
         if request is not None:
             request.cancel(str(params.get("reason") or ""))
 
@@ -275,7 +275,7 @@ class RpcConnection:
 
     def _run(self, request: RpcRequest) -> None:
         try:
-            reply: dict[str, object] = {"result": self._answer(request)}
+            reply: JsonObject = {"result": self._answer(request)}
         except RpcError as error:
             reply = {"error": error.as_object()}
         except Exception as error:  # one broken request must not end the server of a session
@@ -308,7 +308,7 @@ class RpcConnection:
 
     # Sending
 
-    def request(self, method: str, params: Mapping[str, Any]) -> PendingReply:
+    def request(self, method: str, params: Mapping[str, object]) -> PendingReply:
         """Send a request; ClosedError if the other side is gone."""
         with self._state:
             if self._closed:
@@ -323,7 +323,7 @@ class RpcConnection:
         with self._state:
             self._pending.pop(id, None)
 
-    def notify(self, method: str, params: Mapping[str, Any]) -> None:
+    def notify(self, method: str, params: Mapping[str, object]) -> None:
         """Send a notification; the other side may be gone."""
         self._send({"jsonrpc": "2.0", "method": method, "params": params})
 
@@ -372,6 +372,11 @@ class Lines:
             self._parts, self._dropping = [], True
         elif part:
             self._parts.append(part)
+
+
+def as_id(value: object) -> str | int | None:
+    """Return the id of a request; None for a value that is none."""
+    return value if isinstance(value, (str, int)) and not isinstance(value, bool) else None
 
 
 def _is_closed(output: int) -> bool:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gascity.mcp.http_client import http_events, http_request, time_left
 from gascity.mcp.server_call import (
@@ -27,6 +27,7 @@ from gascity.mcp.server_call import (
 from gascity.mcp.service import LATEST
 from gascity.mcp.types import SSE, STDIO
 from gascity.model.secrets import mask_secrets
+from gascity.model.values import JsonObject, TableView, as_table
 
 _MAX_BYTES = 4 * 1024 * 1024  # of all answers; a server that sends more is given up
 _GRACE = 0.5  # seconds for ending an HTTP session
@@ -41,7 +42,7 @@ class ProbeResult(NamedTuple):
     error: str = ""
     name: str = ""
     version: str = ""
-    tools: tuple[Mapping[str, Any], ...] | None = None
+    tools: tuple[Mapping[str, object], ...] | None = None
 
 
 class ProbeTimeoutError(TimeoutError):
@@ -76,7 +77,7 @@ def probe(call: ServerCall, environ: Mapping[str, str], cwd: str, limit: float) 
 
 
 def _message(method: str, number: int | None = None, **params: object) -> bytes:
-    message: dict[str, object] = {"jsonrpc": "2.0", "method": method}
+    message: JsonObject = {"jsonrpc": "2.0", "method": method}
     message |= {} if number is None else {"id": number}
     message |= {"params": params} if params else {}
     return json.dumps(message).encode() + b"\n"
@@ -93,23 +94,17 @@ def _handshake(request: _Request) -> ProbeResult:
     if "protocolVersion" not in answer:
         raise ServerError("it answered, but not as an MCP server")
     request(_message("notifications/initialized"), None)
-    info = _table(answer, "serverInfo")
-    tools = tuple(_tools(request)) if "tools" in _table(answer, "capabilities") else ()
+    info = as_table(answer.get("serverInfo"))
+    tools = tuple(_tools(request)) if "tools" in as_table(answer.get("capabilities")) else ()
     return ProbeResult("", str(info.get("name", "")), str(info.get("version", "")), tools)
 
 
-def _table(value: Mapping[str, object], key: str) -> Mapping[str, object]:
-    table = value.get(key)
-    return table if isinstance(table, Mapping) else {}
-
-
-def _tools(request: _Request) -> Iterator[Mapping[str, Any]]:
+def _tools(request: _Request) -> Iterator[Mapping[str, object]]:
     """Yield the tools on each page of the list."""
-    cursor: dict[str, object] = {}
+    cursor: JsonObject = {}
     for number in range(2, 2 + _MAX_PAGES):
         page = request(_message("tools/list", number, **cursor), number)
-        tools = page.get("tools")
-        yield from (t for t in (tools if isinstance(tools, list) else ()) if isinstance(t, Mapping))
+        yield from (tool.values for tool in TableView(page).tables("tools"))
         cursor = {"cursor": page.get("nextCursor")}
         if not cursor["cursor"]:
             return
@@ -118,14 +113,15 @@ def _tools(request: _Request) -> Iterator[Mapping[str, Any]]:
 def _result(text: bytes, number: int) -> Mapping[str, object] | None:
     """Return the result in a message; None if it is not the answer with this number."""
     try:
-        message = json.loads(text)
+        message = as_table(json.loads(text))
     except (ValueError, RecursionError):
         return None
-    if not isinstance(message, Mapping) or message.get("id") != number or "method" in message:
+    if message.get("id") != number or "method" in message:
         return None
     if "error" in message:
-        raise ServerError("it returned an error", str(_table(message, "error").get("message", "")))
-    return _table(message, "result")
+        error = as_table(message["error"])
+        raise ServerError("it returned an error", str(error.get("message", "")))
+    return as_table(message.get("result"))
 
 
 # Over stdio

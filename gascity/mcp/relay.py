@@ -10,16 +10,16 @@ and written again, so the server gets what was checked and no other reading of t
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypeGuard
+from typing import NamedTuple
 
+from gascity.mcp.jsonrpc import as_id
 from gascity.model.tool_rules import Refusal, ToolRules
+from gascity.model.values import JsonObject, TableView, as_integer
 
 INVALID, BAD_PARAMS, FAILED = -32600, -32602, -32000
 _MOST_REQUESTS = 256  # in flight from one side
 _MOST_TOOLS = 10_000  # kept for the cache
 START_LIMIT, CALL_LIMIT = 60.0, 600.0  # seconds for `initialize`, and for other requests
-
-Message = dict[str, Any]
 
 
 class CallRecord(NamedTuple):
@@ -44,7 +44,7 @@ class _Request(NamedTuple):
 
 
 class Relay:
-    """The state of one connection. Messages for both sides are collected in lists."""
+    """The state of one connection. JsonObjects for both sides are collected in lists."""
 
     def __init__(
         self,
@@ -61,11 +61,11 @@ class Relay:
         self.explain = explain
         self.can_ask = can_ask
         self.limit = limit
-        self.to_client: list[Message] = []
-        self.to_server: list[Message] = []
+        self.to_client: list[JsonObject] = []
+        self.to_server: list[JsonObject] = []
         self.records: list[CallRecord] = []
-        self.tools: list[Message] | None = None  # the server's whole list, once it is known
-        self._listed: list[Message] = []
+        self.tools: list[Mapping[str, object]] | None = None  # the whole list, once it is known
+        self._listed: list[Mapping[str, object]] = []
         self._last_id = 0
         self._requests: dict[int, _Request] = {}
         self._ids: dict[str | int, int] = {}  # of the client's requests
@@ -88,14 +88,22 @@ class Relay:
             what = "batches are not supported" if isinstance(message, list) else "not an object"
             self.to_client.append(error(None, INVALID, f"invalid request: {what}"))
             return
-        method, id = message.get("method"), message.get("id")
-        if "method" not in message:
-            self._answer_to_server(message)
-        elif not isinstance(method, str):
-            self.to_client.append(error(None, INVALID, "invalid request: `method` is no string"))
-        elif "id" not in message:
-            self._notify_server(method, message)
-        elif not _is_id(id):
+        match message:
+            case {"method": str(method), "id": id}:
+                self._receive_request(id, method, message, now)
+            case {"method": str(method)}:
+                self._notify_server(method, message)
+            case {"method": _}:
+                text = "invalid request: `method` is no string"
+                self.to_client.append(error(None, INVALID, text))
+            case _:
+                self._answer_to_server(message)
+
+    def _receive_request(
+        self, written_id: object, method: str, message: JsonObject, now: float
+    ) -> None:
+        id = as_id(written_id)
+        if id is None:
             text = "invalid request: `id` is not a string or an integer"
             self.to_client.append(error(None, INVALID, text))
         elif id in self._ids:
@@ -107,11 +115,11 @@ class Relay:
         else:
             self._request(id, method, message, now)
 
-    def _request(self, id: str | int, method: str, message: Message, now: float) -> None:
-        params = _table(message.get("params"))
+    def _request(self, id: str | int, method: str, message: JsonObject, now: float) -> None:
+        params = TableView(message).inner("params")
         tool = ""
         if method == "tools/call":
-            name = params.get("name")
+            name = params.values.get("name")
             if not isinstance(name, str):
                 self.to_client.append(error(id, BAD_PARAMS, "`name` of the tool is missing"))
                 return
@@ -122,31 +130,31 @@ class Relay:
                 self.records.append(CallRecord(name, 0, False, refusal))
                 return
             tool = name
-        if method == "tools/list" and not params.get("cursor"):
+        if method == "tools/list" and not params.values.get("cursor"):
             self._listed = []
         limit = self.limit or (START_LIMIT if method == "initialize" else CALL_LIMIT)
         own = self._new_id()
-        token = _table(params.get("_meta")).get("progressToken")
+        token = params.inner("_meta").values.get("progressToken")
         self._requests[own] = _Request(id, method, tool, now, limit, now + limit, token)
         self._ids[id] = own
         self.to_server.append({**message, "id": own})
 
-    def _notify_server(self, method: str, message: Message) -> None:
+    def _notify_server(self, method: str, message: JsonObject) -> None:
         if method != "notifications/cancelled":
             # A request without an id, such as a call of a tool, must not pass as a notification.
             self.to_server += [message] if method.startswith("notifications/") else []
             return
-        params = _table(message.get("params"))
-        id = params.get("requestId")
-        own = self._ids.get(id) if _is_id(id) else None
+        params = TableView(message).inner("params").values
+        id = as_id(params.get("requestId"))
+        own = self._ids.get(id) if id is not None else None
         if own is None or self._requests[own].method == "initialize":
             return  # answered meanwhile, never sent, or refused here
         self._take(own)
         self.to_server.append({**message, "params": {**params, "requestId": own}})
 
-    def _answer_to_server(self, message: Message) -> None:
-        own = message.get("id")
-        id = self._server_requests.pop(own, None) if isinstance(own, int) else None
+    def _answer_to_server(self, message: JsonObject) -> None:
+        own = as_integer(message.get("id"))
+        id = self._server_requests.pop(own, None) if own is not None else None
         if id is not None:
             self.to_server.append({**message, "id": id})
 
@@ -154,27 +162,27 @@ class Relay:
 
     def from_server(self, message: object, now: float) -> None:
         """Take a parsed message of the server; anything that is no message is dropped."""
-        if isinstance(message, list):
-            for each in message:
-                if not isinstance(each, list):
-                    self.from_server(each, now)
-            return
-        if not isinstance(message, dict):
-            return
-        method, id = message.get("method"), message.get("id")
-        if "method" not in message:
-            self._answer_to_client(message, now)
-        elif not isinstance(method, str):
-            return
-        elif "id" not in message:
-            self._notify_client(method, message, now)
-        elif _is_id(id) and len(self._server_requests) < _MOST_REQUESTS:
-            own = self._new_id()
-            self._server_requests[own] = id
-            self.to_client.append({**message, "id": own})
+        for each in message if isinstance(message, list) else [message]:
+            if isinstance(each, dict):
+                self._from_server(each, now)
 
-    def _notify_client(self, method: str, message: Message, now: float) -> None:
-        table = _table(message.get("params"))
+    def _from_server(self, message: JsonObject, now: float) -> None:
+        match message:
+            case {"method": str(), "id": written_id}:
+                id = as_id(written_id)
+                if id is not None and len(self._server_requests) < _MOST_REQUESTS:
+                    own = self._new_id()
+                    self._server_requests[own] = id
+                    self.to_client.append({**message, "id": own})
+            case {"method": str(method)}:
+                self._notify_client(method, message, now)
+            case {"method": _}:
+                pass
+            case _:
+                self._answer_to_client(message, now)
+
+    def _notify_client(self, method: str, message: JsonObject, now: float) -> None:
+        table = TableView(message).inner("params").values
         if method == "notifications/cancelled":
             id = table.get("requestId")
             own = next((own for own, known in self._server_requests.items() if known == id), None)
@@ -189,32 +197,31 @@ class Relay:
         if method.startswith("notifications/"):
             self.to_client.append(message)
 
-    def _answer_to_client(self, message: Message, now: float) -> None:
-        own = message.get("id")
-        request = self._take(own) if type(own) is int else None
+    def _answer_to_client(self, message: JsonObject, now: float) -> None:
+        own = as_integer(message.get("id"))
+        request = self._take(own) if own is not None else None
         if request is None:
             return
-        if request.method == "tools/list" and isinstance(message.get("result"), dict):
-            message = {**message, "result": self._without_refused(message["result"])}
+        result = TableView(message).table("result")
+        if request.method == "tools/list" and result is not None:
+            message = {**message, "result": self._without_refused(result)}
         if request.tool:
-            result = message.get("result")
-            ok = isinstance(result, dict) and not result.get("isError")
+            ok = result is not None and not result.values.get("isError")
             self._record(request, ok, now)
         self.to_client.append({**message, "id": request.id})
 
-    def _without_refused(self, page: Message) -> Message:
+    def _without_refused(self, page: TableView) -> JsonObject:
         """Return a page of the list of tools without those that the agent may not call."""
-        listed = page.get("tools")
-        tools = [tool for tool in listed if _tool_name(tool)] if isinstance(listed, list) else []
-        self._listed += tools[: _MOST_TOOLS - len(self._listed)]
-        if not page.get("nextCursor"):
+        tools = [tool for tool in page.tables("tools") if tool.text("name")]
+        self._listed += [tool.values for tool in tools][: _MOST_TOOLS - len(self._listed)]
+        if not page.values.get("nextCursor"):
             self.tools, self._listed = self._listed, []
         may_call = [
-            tool
+            tool.values
             for tool in tools
-            if self.rules.refusal(_tool_name(tool), can_ask=self.can_ask) is None
+            if self.rules.refusal(tool.text("name"), can_ask=self.can_ask) is None
         ]
-        return {**page, "tools": may_call}
+        return {**page.values, "tools": may_call}
 
     # Requests that the server does not answer
 
@@ -263,25 +270,12 @@ class Relay:
         return self._last_id
 
 
-def error(id: object, code: int, text: str) -> Message:
+def error(id: object, code: int, text: str) -> JsonObject:
     """Return the answer to a request that failed."""
     return {"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": text}}
 
 
-def failed_call(id: object, text: str) -> Message:
+def failed_call(id: object, text: str) -> JsonObject:
     """Return the answer to a call that failed, as the model sees it."""
     content = [{"type": "text", "text": text}]
     return {"jsonrpc": "2.0", "id": id, "result": {"content": content, "isError": True}}
-
-
-def _is_id(id: object) -> TypeGuard[str | int]:
-    return isinstance(id, (str, int)) and not isinstance(id, bool)
-
-
-def _table(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _tool_name(tool: object) -> str:
-    name = tool.get("name") if isinstance(tool, dict) else None
-    return name if isinstance(name, str) else ""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from gascity import __version__
 from gascity.mcp.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, RpcError
+from gascity.model.values import TableView
 
 TYPE_CHECKING = False  # importing `typing` would take longer than answering `initialize`
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from typing import Any
 
     from gascity.mcp.jsonrpc import RpcRequest
 
@@ -16,9 +16,9 @@ LATEST = "2025-06-18"
 VERSIONS = (LATEST, "2025-03-26", "2024-11-05")
 
 
-def negotiated(params: Mapping[str, Any]) -> str:
+def negotiated(params: Mapping[str, object]) -> str:
     """Return the protocol version to use: the client's, or the latest that this server knows."""
-    wanted = params.get("protocolVersion")
+    wanted = TableView(params).text("protocolVersion")
     return wanted if wanted in VERSIONS else LATEST
 
 
@@ -34,7 +34,7 @@ class ToolService:
         name: str,
         instructions: str,
         tools: Callable[[], Sequence[Mapping[str, object]]],
-        call: Callable[[RpcRequest, str, Mapping[str, Any]], Mapping[str, object]],
+        call: Callable[[RpcRequest, str, Mapping[str, object]], Mapping[str, object]],
     ) -> None:
         self.name = name
         self.instructions = instructions
@@ -60,9 +60,11 @@ class ToolService:
         raise RpcError(METHOD_NOT_FOUND, f"there is no method `{request.method}`")
 
     def _call(self, request: RpcRequest) -> Mapping[str, object]:
-        name, arguments = request.params.get("name"), request.params.get("arguments")
-        if not isinstance(name, str):
-            raise RpcError(INVALID_PARAMS, "`name` is missing")
-        if arguments is not None and not isinstance(arguments, dict):
-            raise RpcError(INVALID_PARAMS, "`arguments` is not an object")
-        return self.call(request, name, arguments or {})
+        match request.params:
+            case {"name": str(name), "arguments": dict(arguments)}:
+                return self.call(request, name, arguments)
+            case {"name": str(), "arguments": value} if value is not None:
+                raise RpcError(INVALID_PARAMS, "`arguments` is not an object")
+            case {"name": str(name)}:
+                return self.call(request, name, {})
+        raise RpcError(INVALID_PARAMS, "`name` is missing")

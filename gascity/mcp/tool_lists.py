@@ -6,14 +6,15 @@ the server is seen again.
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from gascity.mcp.types import McpServer
+from gascity.model.values import TableView
 
 _DIRECTORY = ".gc/mcp-tools"
+_KEPT = ("name", "title", "description", "inputSchema")
 MAX_BYTES = 4 << 20  # of one list; a longer one is not kept
 
-ToolList = Sequence[Mapping[str, Any]]
+ToolList = Sequence[Mapping[str, object]]
 
 
 def tool_list_file(server: McpServer) -> str:
@@ -29,9 +30,9 @@ def tool_list_file(server: McpServer) -> str:
 def encode_tools(tools: Sequence[object]) -> bytes:
     """Return a list as it is kept: names, descriptions and arguments; empty if it is too long."""
     kept = [
-        {key: tool[key] for key in ("name", "title", "description", "inputSchema") if key in tool}
-        for tool in tools
-        if isinstance(tool, Mapping) and isinstance(tool.get("name"), str)
+        {key: tool.values[key] for key in _KEPT if key in tool.values}
+        for tool in map(TableView, tools)
+        if isinstance(tool.values.get("name"), str)
     ]
     data = json.dumps({"schema": 1, "tools": kept}).encode()  # escapes: a server may send anything
     return data if len(data) <= MAX_BYTES else b""
@@ -43,8 +44,10 @@ def decode_tools(data: bytes | None) -> ToolList | None:
         value = json.loads(data or b"")
     except (ValueError, RecursionError):
         return None
-    tools = value.get("tools") if isinstance(value, dict) else None
-    return [tool for tool in tools if isinstance(tool, dict)] if isinstance(tools, list) else None
+    match value:
+        case {"tools": list()}:
+            return [tool.values for tool in TableView(value).tables("tools")]
+    return None
 
 
 def keep_tools(root: str, file: str, tools: Sequence[object]) -> None:

@@ -10,9 +10,9 @@ import os
 import select
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Protocol
 
 from gascity.mcp.jsonrpc import MAX_BYTES, Lines
 from gascity.mcp.server_call import (
@@ -24,6 +24,7 @@ from gascity.mcp.server_call import (
     start_program,
     stop_program,
 )
+from gascity.model.values import as_integer
 
 _CHUNK = 1 << 16
 _FULL = 2 * MAX_BYTES  # bytes that wait for a slow reader before its writer has to wait, too
@@ -56,7 +57,7 @@ class Upstream(Protocol):
         """Return what arrived; called when one of the descriptors is ready."""
         ...
 
-    def send(self, message: Mapping[str, Any], data: bytes) -> None: ...
+    def send(self, message: Mapping[str, object], data: bytes) -> None: ...
 
     def close(self) -> None: ...
 
@@ -140,7 +141,7 @@ class StdioUpstream:
         self.failure = error.message + quoted_output(error.output, self.call)
         return list(self._lines.rest())
 
-    def send(self, message: Mapping[str, Any], data: bytes) -> None:  # noqa: ARG002
+    def send(self, message: Mapping[str, object], data: bytes) -> None:  # noqa: ARG002
         self._outgoing.add(data)
 
     def close(self) -> None:
@@ -162,10 +163,10 @@ class HttpUpstream:
         os.set_blocking(self._wake_write, False)
         self._headers: dict[str, str] = {}  # of the session
         self._closed = threading.Event()
-        self._to_send: SimpleQueue[tuple[Mapping[str, Any], bytes] | None] = SimpleQueue()
+        self._to_send: SimpleQueue[tuple[Mapping[str, object], bytes] | None] = SimpleQueue()
         self._run(self._send_all)
 
-    def _run(self, target: Any, *args: object) -> None:
+    def _run(self, target: Callable[..., object], *args: object) -> None:
         import threading
 
         threading.Thread(target=target, args=args, daemon=True).start()
@@ -185,7 +186,7 @@ class HttpUpstream:
         with suppress(OSError):  # full: the loop will wake up anyway
             os.write(self._wake_write, b"x")
 
-    def send(self, message: Mapping[str, Any], data: bytes) -> None:
+    def send(self, message: Mapping[str, object], data: bytes) -> None:
         self._to_send.put((message, data))
 
     def _send_all(self) -> None:
@@ -200,10 +201,10 @@ class HttpUpstream:
             if message.get("method") == "notifications/initialized":
                 self._run(self._listen)
 
-    def _post(self, message: Mapping[str, Any], data: bytes) -> None:
+    def _post(self, message: Mapping[str, object], data: bytes) -> None:
         from gascity.mcp.http_client import http_events, http_request
 
-        own = message.get("id") if "method" in message else None
+        own = as_integer(message.get("id")) if "method" in message else None
         headers = {"Content-Type": "application/json", **self._headers}
         deadline = time.monotonic() + _STREAM
         failure = "it closed the connection before it answered"
@@ -218,10 +219,10 @@ class HttpUpstream:
             failure = error.message + quoted_output(error.output, self.call)
         except (OSError, ValueError) as error:
             failure = f"the connection failed: {type(error).__name__}"
-        if isinstance(own, int):  # has no effect if it was answered
+        if own is not None:  # has no effect if it was answered
             self._deliver(FailedRequest(own, failure))
 
-    def _take_version(self, message: Mapping[str, Any], text: bytes) -> None:
+    def _take_version(self, message: Mapping[str, object], text: bytes) -> None:
         """Remember the protocol version of the answer to `initialize`: later requests name it."""
         if message.get("method") != "initialize" or "MCP-Protocol-Version" in self._headers:
             return

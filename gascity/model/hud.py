@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from gascity.model.front_matter import FrontMatter, read_front_matter
 from gascity.model.names import did_you_mean
 from gascity.model.problems import Place, Problem
-from gascity.model.values import parse_duration
+from gascity.model.values import as_flag, as_integer, as_texts, parse_duration
 
 POSITIONS = ("header", "inline", "sidebar", "footer")  # in the order of a prompt
 ONCE, ON_EVENT, PERIODIC, ON_DEMAND = "once", "on-event", "periodic", "on-demand"
@@ -147,9 +147,9 @@ class _Rule(NamedTuple):
 
 def _number(least: int, most: int | None = None) -> Callable[[object], object | None]:
     def read(value: object) -> object | None:
-        if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            return None
-        return value if most is None or value <= most else None
+        number = as_integer(value)
+        is_valid = number is not None and number >= least and (most is None or number <= most)
+        return number if is_valid else None
 
     return read
 
@@ -167,10 +167,6 @@ def _text(value: object) -> object | None:
     return value if isinstance(value, str) else None
 
 
-def _flag(value: object) -> object | None:
-    return value if isinstance(value, bool) else None
-
-
 def _period(value: object) -> object | None:
     length = parse_duration(value)
     return length if length is not None and length >= 1 else None
@@ -178,15 +174,17 @@ def _period(value: object) -> object | None:
 
 def _condition(value: object) -> object | None:
     """A pipeline; `true` and `false` are booleans in YAML."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return value if isinstance(value, str) and value.strip() else None
+    match value:
+        case bool():
+            return str(value).lower()
+        case str() if value.strip():
+            return value
+    return None
 
 
 def _texts(value: object) -> tuple[str, ...] | None:
-    listed = value if isinstance(value, list) else []
-    texts = tuple(each for each in listed if isinstance(each, str) and each)
-    return texts if isinstance(value, list) and len(texts) == len(listed) else None
+    texts = as_texts(value)
+    return texts if texts is not None and all(texts) else None
 
 
 def _sources(value: object) -> object | None:
@@ -215,7 +213,7 @@ _KEYS: Mapping[str, _Rule] = {
     ),
     "every": _Rule(_period, "a duration of at least 1s, such as 30s or 5m"),
     "collapse-threshold": _Rule(_number(0, 100), "a whole number from 0 to 100"),
-    "always-show": _Rule(_flag, "true or false"),
+    "always-show": _Rule(as_flag, "true or false"),
     "max-length": _Rule(_number(1), "a whole number, 1 or more"),
     "data-sources": _Rule(
         _sources,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Self
 
 # An object of JSON: output of a command, or a message to another program.
@@ -45,9 +45,9 @@ def as_flag(value: object) -> bool | None:
     return value if isinstance(value, bool) else None
 
 
-def as_list(value: object) -> list[object]:
+def as_list(value: object, default: Sequence[object] = ()) -> Sequence[object]:
     """Return a list; an empty one for any other value."""
-    return value if isinstance(value, list) else []
+    return value if isinstance(value, list) else default
 
 
 def as_table(value: object) -> Mapping[str, object]:

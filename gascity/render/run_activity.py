@@ -4,9 +4,11 @@
 there, the output is untrusted and each format is a table of rules.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
+from gascity.model.values import as_list, as_text
 from gascity.render.run_output import clean, matches, parse_object, read_lines, value_at
 
 MAX_CALLS = 100  # that are listed; all are counted
@@ -143,8 +145,8 @@ class _Calls:
         start, end = (_time(value_at(message, path)) for path in (rule.start, rule.end))
         for item in _items(message, rule.items):
             id = value_at(item, rule.id) if rule.id else None
-            name = value_at(item, rule.name) if rule.name else None
-            if isinstance(name, str) and name:
+            name = as_text(value_at(item, rule.name)) if rule.name else ""
+            if name:
                 self._begin(name, str(id or ""), start)
             if end is not None:
                 self._end(str(id or ""), end)
@@ -163,17 +165,14 @@ class _Calls:
             self.listed[number] = self.listed[number]._replace(milliseconds=milliseconds)
 
 
-def _items(message: Mapping[str, object], path: str) -> list[object]:
-    if not path:
-        return [message]
-    items = value_at(message, path)
-    return items if isinstance(items, list) else []
+def _items(message: Mapping[str, object], path: str) -> Sequence[object]:
+    return as_list(value_at(message, path)) if path else [message]
 
 
 def _texts(rules: _Format, message: Mapping[str, object]) -> Iterator[str]:
     for when, path in rules.thinking:
-        text = value_at(message, path) if matches(when, message) else None
-        if isinstance(text, str) and text.strip():
+        text = as_text(value_at(message, path)) if matches(when, message) else ""
+        if text.strip():
             yield text[: _MAX_THINKING * 4]
 
 
@@ -181,11 +180,10 @@ def _time(value: object) -> float | None:
     """Return a time in milliseconds: formats write that, or a date with a time zone."""
     from datetime import datetime
 
-    if isinstance(value, str):
-        try:
-            return datetime.fromisoformat(value).timestamp() * 1000
-        except (ValueError, OverflowError):
-            return None
-    if isinstance(value, (int, float)) and abs(value) < 1e15:
-        return float(value)
+    match value:
+        case str():
+            with suppress(ValueError, OverflowError):
+                return datetime.fromisoformat(value).timestamp() * 1000
+        case int() | float() if abs(value) < 1e15:
+            return float(value)
     return None

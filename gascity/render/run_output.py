@@ -8,8 +8,10 @@ import json
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import NamedTuple
 
+from gascity.model.values import TableView, as_list, as_table, as_text
 from gascity.render.run_output_formats import (
     FORMATS,
     TOKENS,
@@ -126,7 +128,7 @@ def readable(format: str, lines: Iterable[bytes]) -> Iterator[bytes]:
 def _texts(rules: Iterable[OutputRule], message: Mapping[str, object]) -> Iterator[tuple[str, str]]:
     for rule in rules:
         for key, path in rule.take.items() if matches(rule.when, message) else ():
-            text = _text(value_at(message, path)) if key in _SHOWN else ""
+            text = as_text(value_at(message, path)) if key in _SHOWN else ""
             if key == "fresh" or text:
                 yield key, text
 
@@ -222,7 +224,7 @@ class _Parser:
                 if isinstance(value, (str, int)) and value != "":
                     setattr(self, key, str(value))
             case "retry_error":
-                self.retry_error = _text(value)
+                self.retry_error = as_text(value)
             case "piece" | "fresh":
                 self.add_piece(key, value)
             case "failed" | "fine":
@@ -264,8 +266,8 @@ class _Parser:
 
 def _missing_servers(value: object) -> dict[str, str]:
     """Return the servers of a list that are not connected, by name with their state."""
-    servers = [item for item in value if isinstance(item, Mapping)] if type(value) is list else []
-    states = {_text(item.get("name")): _text(item.get("status")) for item in servers}
+    servers = [TableView(item) for item in as_list(value)]
+    states = {server.text("name"): server.text("status") for server in servers}
     missing = {name: state for name, state in states.items() if name and state not in _CONNECTED}
     return {clean(name, _MAX_NAME): clean(missing[name], _MAX_NAME) for name in missing}
 
@@ -283,16 +285,14 @@ def _rate_limit(parser: _Parser, text: str, pattern: str, now: float) -> float |
     return max(seconds, until - now if now and until else 0.0, parser.wait, 0.0)
 
 
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
-
-
 def _number(value: object) -> float:
-    try:
-        number = float(value) if isinstance(value, (str, int, float)) else 0.0
-    except (ValueError, OverflowError):
-        return 0.0
-    return number if abs(number) < 1e15 else 0.0  # rejects infinity and NaN too
+    """Return a number, also one that is written as text; 0 for any other value."""
+    match value:
+        case str() | int() | float():
+            with suppress(ValueError, OverflowError):
+                number = float(value)
+                return number if abs(number) < 1e15 else 0.0  # rejects infinity and NaN too
+    return 0.0
 
 
 def read_lines(chunks: Iterable[bytes]) -> Iterator[bytes | None]:
@@ -333,12 +333,18 @@ def parse_object(line: bytes) -> Mapping[str, object] | None:
 
 def matches(when: Mapping[str, str], message: object) -> bool:
     """Return whether a message has all values; an expected text that ends with `*` is a prefix."""
-    for path, expected in when.items():
-        value, prefix = value_at(message, path), expected.removesuffix("*")
-        is_prefix = isinstance(value, str) and prefix != expected and value.startswith(prefix)
-        if value != expected and not is_prefix:
+    for path, expected in when.items():  # noqa: SIM110 -- a generator takes twice as long
+        if not _fits(value_at(message, path), expected):
             return False
     return True
+
+
+def _fits(value: object, expected: str) -> bool:
+    match value:
+        case str(text):
+            prefix = expected.removesuffix("*")
+            return text == expected or (prefix != expected and text.startswith(prefix))
+    return False
 
 
 def value_at(value: object, path: str) -> object:
@@ -352,7 +358,8 @@ def value_at(value: object, path: str) -> object:
                 return _combine([value_at(item, rest) for item in value.values()])
             case list():
                 return _combine([value_at(item, rest) for item in value])
-    return value_at(value[key], rest) if isinstance(value, Mapping) and key in value else None
+    table = as_table(value)
+    return value_at(table[key], rest) if key in table else None
 
 
 def _combine(values: list[object]) -> object:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from gascity.model.problems import KeyPath
 from gascity.model.secrets import masked
+from gascity.model.values import TableView, as_table, as_text
 
 _HOOKS = frozenset(
     ("pre_start", "session_setup", "session_setup_script", "session_live", "on_boot", "on_death")
@@ -68,8 +69,8 @@ def in_provider(document: Mapping[str, object], name: str, at: KeyPath = ()) -> 
     for key, value in document.items():
         if any(word in key for word in _PROVIDER_WORDS):
             yield Found("provider", name, f"{key} = {_text(value, key)}", (*at, key))
-        elif isinstance(value, Mapping):
-            yield from in_provider(value, f"{name}.{key}", (*at, key))
+        else:
+            yield from in_provider(as_table(value), f"{name}.{key}", (*at, key))
 
 
 def in_server(document: Mapping[str, object], name: str) -> Iterator[Found]:
@@ -85,36 +86,36 @@ def in_server(document: Mapping[str, object], name: str) -> Iterator[Found]:
 
 def in_order(document: Mapping[str, object], name: str) -> Iterator[Found]:
     """Describe an order: what it runs, and when."""
-    table = document.get("order")
-    order = table if isinstance(table, Mapping) else document
+    order = TableView(document)
+    order = order.table("order") or order
     keys = ("trigger", "gate", "interval", "schedule", "on", "check", "exec", "formula")
-    parts = [f"{key} {_text(order[key])}" for key in keys if key in order]
+    parts = [f"{key} {_text(order.values[key])}" for key in keys if key in order.values]
     yield Found("order", name, ", ".join(parts) or "order", ())
 
 
 def in_tool_settings(value: object, path: KeyPath = ()) -> Iterator[Found]:
     """Search the settings of another tool, in JSON or TOML."""
-    if isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from _tool_member(str(key), item, (*path, str(key)))
-    elif isinstance(value, list):
-        for index, item in enumerate(value):
-            yield from in_tool_settings(item, (*path, index))
-    elif isinstance(value, str) and "://" in value and path and path[-1] != "$schema":
-        yield Found(_tool_kind(path, "url"), _tool_name(path), _text(value), path)
+    match value:
+        case Mapping():
+            for key, item in value.items():
+                yield from _tool_member(str(key), item, (*path, str(key)))
+        case list():
+            for index, item in enumerate(value):
+                yield from in_tool_settings(item, (*path, index))
+        case str() if "://" in value and path and path[-1] != "$schema":
+            yield Found(_tool_kind(path, "url"), _tool_name(path), _text(value), path)
 
 
 def _pack_table(table: Mapping[str, object], at: KeyPath, owner: str) -> Iterator[Found]:
-    name = table.get("name")
-    owner = name if at and isinstance(name, str) else owner
+    owner = as_text(table.get("name"), owner) if at else owner
     for key, value in table.items():
         path = (*at, key)
-        if at == () and key == "providers" and isinstance(value, Mapping):
-            for provider, facts in value.items():
-                if isinstance(facts, Mapping):
-                    yield from in_provider(facts, str(provider), (*path, str(provider)))
-        else:
-            yield from _pack_member(key, value, path, owner)
+        match path, value:
+            case ("providers",), Mapping():
+                for provider, facts in value.items():
+                    yield from in_provider(as_table(facts), str(provider), (*path, str(provider)))
+            case _:
+                yield from _pack_member(key, value, path, owner)
 
 
 def _pack_member(key: str, value: object, path: KeyPath, owner: str) -> Iterator[Found]:
@@ -140,11 +141,12 @@ def _pack_member(key: str, value: object, path: KeyPath, owner: str) -> Iterator
 
 
 def _below(value: object, path: KeyPath, owner: str) -> Iterator[Found]:
-    if isinstance(value, Mapping):
-        yield from _pack_table(value, path, owner)
-    elif isinstance(value, list):
-        for index, item in enumerate(value):
-            yield from _below(item, (*path, index), owner)
+    match value:
+        case Mapping():
+            yield from _pack_table(value, path, owner)
+        case list():
+            for index, item in enumerate(value):
+                yield from _below(item, (*path, index), owner)
 
 
 def _tool_member(key: str, value: object, path: KeyPath) -> Iterator[Found]:
@@ -152,16 +154,18 @@ def _tool_member(key: str, value: object, path: KeyPath) -> Iterator[Found]:
     is_program = plain in _TOOL_PROGRAMS or plain.endswith(_TOOL_PROGRAM_ENDINGS)
     if plain in _TOOL_PERMISSIONS:
         yield Found("permission", _tool_name(path), _text(value), path)
-    elif plain in _TOOL_ENV and isinstance(value, Mapping):
-        yield from _variables(value, _tool_name(path[:-1]) or key, path)
-    elif is_program and isinstance(value, str | list) and not _has_tables(value):
-        yield Found(_tool_kind(path, "settings"), _tool_name(path), _words(value), path)
-    else:
-        yield from in_tool_settings(value, path)
+        return
+    match value:
+        case Mapping() if plain in _TOOL_ENV:
+            yield from _variables(value, _tool_name(path[:-1]) or key, path)
+        case str() | list() if is_program and not _has_tables(value):
+            yield Found(_tool_kind(path, "settings"), _tool_name(path), _words(value), path)
+        case _:
+            yield from in_tool_settings(value, path)
 
 
-def _has_tables(value: object) -> bool:
-    return isinstance(value, list) and any(isinstance(item, Mapping | list) for item in value)
+def _has_tables(value: str | list[object]) -> bool:
+    return any(isinstance(item, Mapping | list) for item in value)
 
 
 def _tool_kind(path: KeyPath, otherwise: str) -> str:
@@ -176,9 +180,8 @@ def _tool_name(path: KeyPath) -> str:
 
 
 def _variables(value: object, owner: str, path: KeyPath) -> Iterator[Found]:
-    if isinstance(value, Mapping):
-        for key, item in value.items():
-            yield Found("env", owner, f"{key}={_text(item, str(key))}", (*path, str(key)))
+    for key, item in as_table(value).items():
+        yield Found("env", owner, f"{key}={_text(item, str(key))}", (*path, str(key)))
 
 
 def _words(value: object) -> str:

@@ -28,6 +28,7 @@ from gascity.model.tables import (
     PATCHES_NOT_ACTED_ON,
     RIG,
 )
+from gascity.model.values import as_flag, as_list, as_table, as_text, as_texts
 from gascity.source.agents import decode_agent, is_path
 from gascity.source.decode import Decoded, decode, decode_provider, for_others
 from gascity.source.disk import Disk
@@ -156,9 +157,9 @@ class _ManifestReader:
         """Break the agents that a table was for, if its name is misspelt."""
         if near(key, _CITY_WIDE):
             self.manifest.errors += self._take_errors(before)
-        elif near(key, ("patches",)) and isinstance(tables := self.raw.values[key], dict):
-            for kind in tables:
-                self._invalid_patches(tables[kind], (key, kind), self.problems[before])
+        elif near(key, ("patches",)):
+            for kind, entries in as_table(self.raw.values[key]).items():
+                self._invalid_patches(entries, (key, kind), self.problems[before])
 
     def _decode(
         self, table: Table, raw: TomlTable, handled: frozenset[str] = frozenset()
@@ -184,11 +185,10 @@ class _ManifestReader:
         """Report `[[agent]]`, and `[[agents]]` of early releases."""
         for key in ("agent", "agents"):
             entries = self.raw.values.get(key)
-            if key == "agent" and entries is not None and not isinstance(entries, list):
-                entries = [entries]
-            # A table `[agents]` has defaults.
-            for index, entry in enumerate(entries if isinstance(entries, list) else ()):
-                name = entry.get("name", "?") if isinstance(entry, dict) else "?"
+            # `[agent]` is an entry like `[[agent]]`, but `[agents]` has defaults.
+            only = [entries] if key == "agent" and entries is not None else []
+            for index, entry in enumerate(as_list(entries, only)):
+                name = as_table(entry).get("name", "?")
                 self.problems.append(
                     Problem(
                         "agent-table",
@@ -206,12 +206,11 @@ class _ManifestReader:
             ("workspace", ("workspace",), self.raw.values.get("workspace")),
             ("pack", ("pack",), self.raw.values.get("pack")),
         ]
-        rigs = self.raw.values.get("rigs")
-        for index, rig in enumerate(rigs if isinstance(rigs, list) else ()):
+        for index, rig in enumerate(as_list(self.raw.values.get("rigs"))):
             tables.append(("rig", ("rigs", index), rig))
         for name, at, table in tables:
             for key, new in _V1_INCLUDES[name].items():
-                if isinstance(table, dict) and table.get(key):
+                if as_table(table).get(key):
                     self.problems.append(
                         Problem(
                             "v1-includes",
@@ -247,8 +246,7 @@ class _ManifestReader:
             values |= decoded.values
             written |= {key: f"{name}.{decoded.written.get(key, key)}" for key in decoded.values}
         if fragments := self._global_fragments():
-            own = values.get("append_fragments", ())
-            assert isinstance(own, tuple)
+            own = as_texts(values.get("append_fragments")) or ()
             values["append_fragments"] = tuple(dict.fromkeys((*fragments, *own)))
             written.setdefault("append_fragments", f"workspace.{_GLOBAL_FRAGMENTS}")
         errors = self._take_errors(before)
@@ -290,9 +288,9 @@ class _ManifestReader:
     def _invalid_patches(self, entries: object, at: KeyPath, problem: Problem) -> None:
         """Break the agents that patches under an invalid key name."""
         problem = problem if self.pack == self.disk.root else for_others(problem)
-        for index, entry in enumerate(entries if isinstance(entries, list) else ()):
-            name = entry.get("name") if isinstance(entry, dict) else None
-            if problem.is_error and isinstance(name, str) and name:
+        for index, entry in enumerate(as_list(entries)):
+            name = as_text(as_table(entry).get("name"))
+            if problem.is_error and name:
                 layer = Layer(self._patch_kind(), self.file, {}, (*at, index), errors=(problem,))
                 place = Place(self.file, (*at, index, "name"), of_value=True)
                 self.manifest.patches.append(Patch(name, None, layer, place))
@@ -471,9 +469,9 @@ class _ManifestReader:
         return [*older, *self._patch_list(entry, "patches", kind, "agent")]
 
     def _implicit(self) -> None:
-        value = self.raw.values.get("implicit_agents")
-        if isinstance(value, bool):
-            self.manifest.implicit = value
-        else:
+        implicit = as_flag(self.raw.values.get("implicit_agents"))
+        if implicit is None:
             expected = "true, false or a list of names"
             self.manifest.implicit = self.raw.texts("implicit_agents", expected)
+        else:
+            self.manifest.implicit = implicit

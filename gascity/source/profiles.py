@@ -29,6 +29,7 @@ from gascity.model.profile import (
     profile_prompt,
     read_profile,
 )
+from gascity.model.values import JsonObject, as_text
 
 _MATTER = {"id": "", "name": "display_name", "description": "description", "tags": ""}
 _TOOL_LISTS = {"allowed": "tools.allow", "denied": "tools.deny", "ask": "tools.ask"}
@@ -37,14 +38,13 @@ _MODES = {"auto": "auto-edit"}
 # Keys of Config that agents have under other names, or not at all.
 _CONFIG_KEYS = ("permission_mode", "max_tokens_per_task", "runtime", "agent_name")
 _SERVER_TOOL = re.compile(r"mcp__([\w-]+?)__([\w*-]+)")
-_Json = dict[str, object]
 _SECTIONS = (*JSON_SECTIONS, REFLECTION)
 
 
 class ProfileSettings(NamedTuple):
     """The settings of a profile as a table of agent.toml, where each is written, and problems."""
 
-    table: _Json
+    table: JsonObject
     written: Mapping[str, str]
     problems: tuple[Problem, ...]
     has_prompt: bool
@@ -66,7 +66,7 @@ class _ProfileReader:
         self.text = text
         self.file = file
         self.name = name
-        self.table: _Json = {}
+        self.table: JsonObject = {}
         self.written: dict[str, str] = {}
         self.problems: list[Problem] = []
 
@@ -160,18 +160,15 @@ class _ProfileReader:
             return
         self._put("mcp_filter.allow", names, SERVERS)
 
-    def _add_tools(self, value: _Json) -> None:
+    def _add_tools(self, value: JsonObject) -> None:
         for key, words in value.items():
             if key not in _TOOL_LISTS:
                 hint = did_you_mean(key, _TOOL_LISTS)
                 self._refuse("unknown-key", f"unknown key `{key}`", (TOOLS, key), hint)
             else:
-                listed = words if isinstance(words, list) else [words]
-                translated = [_tool(word) if isinstance(word, str) else word for word in listed]
-                value_of = translated if isinstance(words, list) else words
-                self._put(_TOOL_LISTS[key], value_of, f"{TOOLS}.{key}")
+                self._put(_TOOL_LISTS[key], _tools(words), f"{TOOLS}.{key}")
 
-    def _add_config(self, value: _Json) -> None:
+    def _add_config(self, value: JsonObject) -> None:
         for key, setting in value.items():
             if key not in _CONFIG_KEYS:
                 self.table[key] = setting
@@ -191,7 +188,7 @@ class _ProfileReader:
             self.problems.append(warning("not-acted-on", message, place, hint))
         self._add_runtime(value)
 
-    def _add_runtime(self, value: _Json) -> None:
+    def _add_runtime(self, value: JsonObject) -> None:
         runtime = value.get("runtime")
         if runtime is None or "provider" in value:
             return
@@ -246,17 +243,25 @@ class _ProfileReader:
 
 def _names_in(key: str, value: object) -> Iterator[str]:
     """Yield the settings that a key of Config sets: itself, or those of its table."""
-    if key in AGENT.keys or not isinstance(value, dict):
-        yield key
-        return
-    for name, inner in value.items():
-        yield from _names_in(f"{key}.{name}", inner)
+    match value:
+        case dict() if key not in AGENT.keys:
+            for name, inner in value.items():
+                yield from _names_in(f"{key}.{name}", inner)
+        case _:
+            yield key
 
 
-def _tool(word: str) -> str:
-    """Return a tool of a server as `server/tool`."""
-    match = _SERVER_TOOL.fullmatch(word)
-    return f"{match[1]}/{match[2]}" if match else word
+def _tools(value: object) -> object:
+    """Return a list with each tool of a server as `server/tool`; other values unchanged."""
+    match value:
+        case list():
+            return [_tool(word) for word in value]
+    return value
+
+
+def _tool(word: object) -> object:
+    found = _SERVER_TOOL.fullmatch(as_text(word))
+    return f"{found[1]}/{found[2]}" if found else word
 
 
 def _repeated_keys(node: JsonNode) -> Iterator[tuple[str, int]]:

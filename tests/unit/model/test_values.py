@@ -27,7 +27,7 @@ VALUES: list[object] = ["a", 2, 2.5, True, ["a"], ["a", 2], {"key": "b"}, None]
         (as_integer, [None, 2, None, None, None, None, None, None]),
         (as_number, [None, 2, 2.5, None, None, None, None, None]),
         (as_flag, [None, None, None, True, None, None, None, None]),
-        (as_list, [[], [], [], [], ["a"], ["a", 2], [], []]),
+        (as_list, [(), (), (), (), ["a"], ["a", 2], (), ()]),
         (as_texts, [None, None, None, None, ("a",), None, None, None]),
         (as_table, [{}, {}, {}, {}, {}, {}, {"key": "b"}, {}]),
     ],
