@@ -226,7 +226,7 @@ def cancel(context: CommandContext, id: str, reason: str, whole_tree: bool) -> i
     """Cancel a work item and stop it if it runs."""
     if not whole_tree:
         return _finish(context, id, CANCELLED, None, reason)
-    from gascity.cli.work_tree import descendants
+    from gascity.control.delegation import descendants
 
     item, store, now = find_work(context, id), context.store(), time.time()
     access(context).check_owner(item.agent, "", item.id)

@@ -1,4 +1,4 @@
-"""`city work tree`, and the descendants of a work item: what was delegated while working on it."""
+"""`city work tree`: a work item and everything that was delegated while working on it."""
 
 import time
 from collections.abc import Iterator
@@ -11,9 +11,8 @@ from gascity.cli.completers import complete_work
 from gascity.cli.context import CommandContext
 from gascity.cli.identity import access
 from gascity.cli.records import find_work
-from gascity.control.permissions import Access
-from gascity.model.work import Work, status_word
-from gascity.store.port import Store
+from gascity.control.delegation import DelegatedItem, read_tree
+from gascity.model.work import status_word
 
 
 @json_command(
@@ -25,42 +24,27 @@ from gascity.store.port import Store
 def tree(context: CommandContext, id: str) -> int:
     """Show a work item and everything that was delegated from it."""
     item = find_work(context, id)
-    root = _node(context.store(), item, access(context), time.time())
-    return context.output(root, lambda: _lines(root))
+    root = read_tree(context.store(), item, time.time(), sees=access(context).sees)
+    return context.output(lambda: _node(root), lambda: _lines(root))
 
 
-def descendants(store: Store, work: Work) -> Iterator[Work]:
-    """Yield everything that was delegated from an item, the nearest first."""
-    level = [work]
-    while level:
-        level = store.children([parent.id for parent in level])
-        yield from level
-
-
-def _node(store: Store, work: Work, seen: Access, now: float) -> dict[str, Any]:
-    """Return an item with its descendants; those that the caller may not see are left out."""
-    runs = store.runs(work=work.id)
-    costs = [run.cost for run in runs if run.cost is not None]
+def _node(item: DelegatedItem) -> dict[str, Any]:
     return {
-        "work": work.id,
-        "title": work.title,
-        "agent": work.agent,
-        "depth": work.depth,
-        "status": work.status,
-        "seconds": round(sum((run.ended or now) - run.started for run in runs), 3),
-        "cost": sum(costs) if costs else None,
-        "children": [
-            _node(store, child, seen, now)
-            for child in store.children([work.id])
-            if seen.sees(child.agent)
-        ],
+        "work": item.work.id,
+        "title": item.work.title,
+        "agent": item.work.agent,
+        "depth": item.work.depth,
+        "status": item.work.status,
+        "seconds": round(item.seconds, 3),
+        "cost": item.cost,
+        "children": [_node(child) for child in item.children],
     }
 
 
-def _lines(node: dict[str, Any], indent: str = "") -> Iterator[str]:
+def _lines(item: DelegatedItem, indent: str = "") -> Iterator[str]:
     """Yield a line per item, indented by its depth below the first."""
-    facts = [status_word(node["status"]), f"{node['seconds']:.0f} s"]
-    facts += [f"${node['cost']:.2f}"] if node["cost"] is not None else []
-    yield f"{indent}{node['work']}  {node['agent']}  {', '.join(facts)}  {node['title']}"
-    for child in node["children"]:
+    facts = [status_word(item.work.status), f"{item.seconds:.0f} s"]
+    facts += [f"${item.cost:.2f}"] if item.cost is not None else []
+    yield f"{indent}{item.work.id}  {item.work.agent}  {', '.join(facts)}  {item.work.title}"
+    for child in item.children:
         yield from _lines(child, indent + "  ")

@@ -6,15 +6,15 @@ because this package reads no files. What a file cannot carry is returned with i
 """
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from gascity.model.city import Agent
 from gascity.model.fields import AGENT
 from gascity.model.provider import Provider
-from gascity.render.agent_tools import Lost, native_tools
-from gascity.render.flags import INTERACTIVE, UNRESTRICTED
+from gascity.render.agent_tools import FileTarget, Lost, native_tools
+from gascity.render.flags import UNRESTRICTED
 
 if TYPE_CHECKING:
     import jinja2
@@ -70,38 +70,15 @@ def has_agent_files(provider: Provider) -> bool:
     return bool(provider.facts.agents.format and provider.facts.agents.file)
 
 
-def render_agent_file(
-    agent: Agent,
-    prompt: str,
-    provider: Provider,
-    template: str,
-    *,
-    prefix: str = "",
-    kind: str = INTERACTIVE,
-    providers: Collection[str] = (),
-    own: bool = False,
-    words_of: Provider | None = None,
-    gateways: Sequence[str] = (),
-) -> AgentFile:
-    """Return the file of an agent for a provider, which need not be the agent's own.
+def render_agent_file(agent: Agent, prompt: str, target: FileTarget, template: str) -> AgentFile:
+    """Return the file of an agent for a provider.
 
-    `words_of` is the agent's own provider: words of its grammar in `[tools]` are translated.
-    `template` is the text for `provider.facts.agents.format`, see `gascity.agent_files`. The
-    prompt is never changed; a final newline is added if it has none.
+    `template` is the text for the provider's format, see `gascity.agent_files`. The prompt is never
+    changed; a final newline is added if it has none.
     """
-    facts = provider.facts.agents
-    name = agent_file_name(str(agent.name), prefix)
-    keys = agent_keys(
-        agent,
-        provider,
-        name,
-        prefix=prefix,
-        kind=kind,
-        providers=providers,
-        own=own,
-        words_of=words_of,
-        gateways=gateways,
-    )
+    facts = target.provider.facts.agents
+    name = agent_file_name(str(agent.name), target.prefix)
+    keys = agent_keys(agent, target, name)
     values = dict(keys.values)
     if facts.format != "markdown":
         values[facts.body or "prompt"] = prompt
@@ -109,34 +86,19 @@ def render_agent_file(
     return AgentFile(name, (facts.file or "").replace("{name}", name), text, keys.lost)
 
 
-def agent_keys(
-    agent: Agent,
-    provider: Provider,
-    name: str,
-    *,
-    prefix: str = "",
-    kind: str = INTERACTIVE,
-    providers: Collection[str] = (),
-    own: bool = False,
-    words_of: Provider | None = None,
-    gateways: Sequence[str] = (),
-) -> AgentKeys:
-    """Return the keys of an agent's file, without the prompt.
-
-    `providers` are the names for which `options` may have a table of their own. `own`: for the
-    agent's own sessions. It then has no mode and is not hidden, because a provider may start
-    another agent in place of a subagent.
-    """
+def agent_keys(agent: Agent, target: FileTarget, name: str) -> AgentKeys:
+    """Return the keys of an agent's file, without the prompt."""
+    provider = target.provider
     facts = provider.facts.agents
-    fields = _Fields(agent, provider, name, prefix)
-    skipped = _FOR_OTHERS if own else ()
+    fields = _Fields(agent, provider, name, target.prefix)
+    skipped = _FOR_OTHERS if target.own else ()
     values = {key: fields.value(field) for field, key in facts.keys.items() if field not in skipped}
     values = {key: value for key, value in values.items() if value is not None}
-    tools = native_tools(provider, agent, kind, own=own, words_of=words_of, gateways=gateways)
+    tools = native_tools(agent, target)
     values |= tools.keys
     lost = [*fields.lost(), *tools.lost]
     reason = f"agent files of {fields.product} have no such key"
-    for key, value in _free_options(agent, provider, providers).items():
+    for key, value in _free_options(agent, target).items():
         if facts.free_keys or key in facts.option_keys:
             values.setdefault(key, value)
         else:
@@ -145,15 +107,13 @@ def agent_keys(
     return AgentKeys(_in_order(values | defaults, facts.keys), tuple(lost))
 
 
-def _free_options(
-    agent: Agent, provider: Provider, providers: Collection[str]
-) -> dict[str, object]:
-    """Return the agent's `options`: those of this provider's own table, then the general ones."""
+def _free_options(agent: Agent, target: FileTarget) -> dict[str, object]:
+    """Return the agent's `options`: those of the provider's own table, then the general ones."""
     options = agent.setting("options").value
     if not isinstance(options, Mapping):
         return {}
-    own = options.get(provider.name)
-    general = {key: value for key, value in options.items() if key not in providers}
+    own = options.get(target.provider.name)
+    general = {key: value for key, value in options.items() if key not in target.option_tables}
     return {**own, **general} if isinstance(own, Mapping) else general
 
 

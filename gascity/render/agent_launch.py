@@ -11,6 +11,7 @@ from gascity.model.city import Agent
 from gascity.model.problems import Problem
 from gascity.model.provider import Provider
 from gascity.render.agent_files import agent_file_name, agent_keys
+from gascity.render.agent_tools import FileTarget
 from gascity.render.argv import LaunchExtra, OwnAgent
 from gascity.render.flags import is_restricted, own_delivery, permission_mode
 
@@ -35,7 +36,7 @@ def own_agent(
     name = extra.agent_name or agent_file_name(str(agent.name))
     if own_delivery(provider, agent) == FILE:
         return _by_file(provider, agent, name, prompt, extra)
-    keys = dict(agent_keys(agent, provider, name, kind=kind, own=True).values)
+    keys = dict(agent_keys(agent, FileTarget(provider, kind, own=True), name).values)
     _add_mode_rules(provider, agent, kind, keys)
     environments = (environ, extra.env)
     with_prompt = {**keys, provider.facts.agents.body or "prompt": prompt} if prompt else keys

@@ -5,13 +5,13 @@ allowed and reported as lost.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from gascity.model.city import Agent
 from gascity.model.provider import Provider
-from gascity.render.flags import HEADLESS, allowed_tools, is_restricted
+from gascity.render.flags import HEADLESS, INTERACTIVE, allowed_tools, is_restricted
 from gascity.render.own_words import OwnWords, file_names
 from gascity.render.tool_words import (
     ALL,
@@ -21,12 +21,31 @@ from gascity.render.tool_words import (
     is_glob,
     neutral_names,
     split_server_tool,
+    whole_servers,
 )
 
 _WITH_PATTERN = re.compile(r"(?P<name>[\w-]+)\((?P<pattern>.*)\)", re.DOTALL)
 _ANY_WORD, _ANY_PATTERN = r"[\w-]+", r"[\w*?-]+"
 _ALLOW, _DENY = "allow", "deny"
 _RULES = "permission"
+
+
+class FileTarget(NamedTuple):
+    """The provider that an agent file is for, which need not be the agent's own, and its use.
+
+    A file for the agent's `own` sessions has no mode and is not hidden, because a provider may
+    start another agent in place of a subagent. `words_of` is the agent's own provider, whose words
+    in `[tools]` are translated. `gateways` are servers behind the gateway: a file that allows a
+    part of one allows all of it, because the gateway offers only the tools that `[tools]` allows.
+    """
+
+    provider: Provider
+    kind: str = INTERACTIVE
+    own: bool = False
+    words_of: Provider | None = None
+    gateways: Sequence[str] = ()
+    prefix: str = ""  # of the agent's name
+    option_tables: Collection[str] = ()  # providers for which `options` may have a table
 
 
 class Lost(NamedTuple):
@@ -51,49 +70,26 @@ class _Tool(NamedTuple):
     pattern: str = ""
 
 
-def native_tools(
-    provider: Provider,
-    agent: Agent,
-    kind: str,
-    *,
-    own: bool = False,
-    words_of: Provider | None = None,
-    gateways: Sequence[str] = (),
-) -> NativeTools:
-    """Return the tools of an agent for one kind of run. A headless run cannot ask, so it denies.
+def native_tools(agent: Agent, target: FileTarget) -> NativeTools:
+    """Return the tools of an agent in its file. A headless run cannot ask, so it denies.
 
-    `words_of`: the agent's own provider, if it may be another one. Words in its grammar are
-    translated.
-
-    `own`: the file of a session's own agent, whose command line also has the flags for tools. They
-    limit the parts of a tool that a list cannot express.
-
-    `gateways` are servers behind the gateway: a file that allows a part of one allows all of it,
-    because the gateway offers only the tools that `[tools]` allows.
+    In a file of the agent's own sessions, flags limit the parts of a tool that a list cannot
+    express.
     """
     if not is_restricted(agent):
         return NativeTools()
-    flags = ToolSyntax(provider, kind) if own else None
-    scope = _Scope(provider, agent, kind, flags, _own_words(words_of, provider))
-    if gateways and scope.allow is not None:
-        scope.allow = _with_whole_servers(ToolSyntax(provider, kind), scope.allow, gateways)
+    provider = target.provider
+    syntax = ToolSyntax(provider, target.kind)
+    own_words = _own_words(target.words_of, provider)
+    scope = _Scope(provider, agent, target.kind, syntax if target.own else None, own_words)
+    if scope.allow is not None:
+        scope.allow = whole_servers(syntax, scope.allow, target.gateways)
     style = provider.facts.agents.tools.style
     if not style:
         reason = f"agent files of {scope.product} cannot limit tools"
         return NativeTools({}, tuple(scope.all_lost(reason)))
     keys = scope.rules() if style == _RULES else scope.lists()
     return NativeTools(keys, tuple(sorted(dict.fromkeys(scope.lost), key=_position)))
-
-
-def _with_whole_servers(
-    syntax: ToolSyntax, words: Sequence[str], gateways: Sequence[str]
-) -> tuple[str, ...]:
-    """Return allowed words, those for tools of servers behind the gateway as whole servers."""
-    whole: list[str] = []
-    for word in words:
-        servers = [name for name in gateways if word != ALL and syntax.tool_of(word, name)]
-        whole += [f"{name}/{ALL}" for name in servers] or [word]
-    return tuple(dict.fromkeys(whole))
 
 
 def _own_words(own: Provider | None, provider: Provider) -> OwnWords | None:

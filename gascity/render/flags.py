@@ -14,6 +14,7 @@ from gascity.render.tool_words import (
     ToolSyntax,
     neutral_names,
     server_tool,
+    whole_servers,
 )
 
 HEADLESS, INTERACTIVE = "headless", "interactive"
@@ -148,9 +149,10 @@ def _not_in_file(
     provider: Provider, agent: Agent, kind: str, words: Mapping[str, Sequence[str]]
 ) -> dict[str, list[str]]:
     """Return the words that neither flags nor the session's own agent file enforce."""
-    from gascity.render.agent_tools import native_tools
+    from gascity.render.agent_tools import FileTarget, native_tools
 
-    lost = {(each.field, each.value) for each in native_tools(provider, agent, kind, own=True).lost}
+    tools = native_tools(agent, FileTarget(provider, kind, own=True))
+    lost = {(each.field, each.value) for each in tools.lost}
     everything = ("tools.allow", "[]") in lost
     return {
         key: [w for w in of_key if (f"tools.{key}", w) in lost or (w == ALL and everything)]
@@ -179,8 +181,7 @@ def _provider_words(
         return tuple(word for word in words if meant(word, others) or not meant(word, gateways))
 
     if allow is not None:
-        whole = [f"{name}/{ALL}" for word in allow for name in meant(word, gateways)]
-        allow = tuple(dict.fromkeys((*left(allow), *whole)))
+        allow = whole_servers(syntax, allow, gateways, others)
     return allow, left(tools.deny), left(tools.ask) if kind == HEADLESS else tools.ask
 
 

@@ -115,6 +115,22 @@ class ToolSyntax:
         return list(dict.fromkeys(natives)), lost
 
 
+def whole_servers(
+    syntax: ToolSyntax, words: Iterable[str], gateways: Sequence[str], others: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """Return allowed words; those for tools of servers behind the gateway become whole servers.
+
+    A word that also means tools of the `others`, which are not behind the gateway, stays, too.
+    """
+    allowed: list[str] = []
+    for word in words:
+        behind = [name for name in gateways if word != ALL and syntax.tool_of(word, name)]
+        if not behind or any(syntax.tool_of(word, name) for name in others):
+            allowed.append(word)
+        allowed += (f"{name}/{ALL}" for name in behind)
+    return tuple(dict.fromkeys(allowed))
+
+
 def split_server_tool(word: str) -> tuple[str, str] | None:
     """Return the server and the tool of `server/tool`; None for any other word."""
     match = _SERVER_TOOL.fullmatch(word)

@@ -17,7 +17,7 @@ from gascity.model.problems import Problem, warning
 from gascity.model.provider import Provider
 from gascity.prompts import Prompts
 from gascity.render.agent_files import AgentFile, agent_file_name, has_agent_files
-from gascity.render.agent_tools import Lost
+from gascity.render.agent_tools import FileTarget, Lost
 from gascity.render.flags import (
     HEADLESS,
     INTERACTIVE,
@@ -93,9 +93,8 @@ def _collect_own(
     prefix = _PREFIX if free_agent_name(provider, agent, site.workdir, home) else ""
     delivery = requirements.deliveries.get(name)
     gateways = delivery.gateways if delivery is not None else ()
-    file = agent_file(
-        agent, prompt.text, provider, prefix=prefix, kind=kind, own=True, gateways=gateways
-    )
+    target = FileTarget(provider, kind, own=True, gateways=gateways, prefix=prefix)
+    file = agent_file(agent, prompt.text, target)
     path = _path(provider, file)
     requirements.agent_files[name] = OwnFile(path, prompt.text)
     _add(requirements, site, agent, path, file.text)
@@ -171,7 +170,7 @@ def _subagent(prompts: Prompts, provider: Provider, other: Agent) -> Subagent:
     if any(problem.is_error for problem in prompt.problems):
         return Subagent(other, left_out=(Lost("agent", "", "its prompt cannot be rendered"),))
     own = prompts.city.provider_of(other)
-    file = agent_file(other, prompt.text, provider, words_of=own)
+    file = agent_file(other, prompt.text, FileTarget(provider, words_of=own))
     return Subagent(other, _path(provider, file), file.text, file.lost)
 
 

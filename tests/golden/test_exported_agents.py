@@ -4,6 +4,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from gascity.agent_files import agent_file
+from gascity.render.agent_tools import FileTarget
 from tests.golden.test_cities import golden as golden
 from tests.support.city import CityBuilder, agent_of
 
@@ -46,7 +47,7 @@ def test_an_agent_file_comes_to_its_golden(
         }
     )
     town = city.open(all_providers=True)
-    file = agent_file(agent_of(town, "clerk"), PROMPT, town.providers[provider])
+    file = agent_file(agent_of(town, "clerk"), PROMPT, FileTarget(town.providers[provider]))
     lost = [f"lost: {field} {value} ({reason})" for field, value, reason in file.lost]
     assert "\n".join((file.path, file.text, *lost)) == golden
 

@@ -17,6 +17,7 @@ from gascity.agent_files import agent_file
 from gascity.cli.context import machine
 from gascity.mcp.delivery import FILE, Delivery
 from gascity.mcp.launch import LaunchArguments, launch_arguments
+from gascity.render.agent_tools import FileTarget
 from gascity.render.argv import Invocation, Message, build_invocation
 from gascity.render.flags import HEADLESS, own_delivery
 from gascity.render.run_output import RunOutput, parse
@@ -83,7 +84,7 @@ class Harbour(NamedTuple):
         args = tuple(word.replace("{url}", self.model.url) for word in setup.args)
         by_file = own_delivery(provider, agent) == "file"
         if by_file:
-            file = agent_file(agent, PROMPT, provider, own=True)
+            file = agent_file(agent, PROMPT, FileTarget(provider, own=True))
             path = self.box / (provider.facts.agents.directory or "") / file.path
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(file.text)

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from gascity.control.client import ControllerState
+from gascity.control.delegation import delegation_root, read_tree
 from gascity.model.work import DONE, FAILED, POOL, RUNNING, ClaimToken, Run, Session
 from gascity.store.port import Store
-from gascity.web.pages.delegation import read_tree
 from tests.support.git import commit, git
 from tests.web.conftest import FILES, Browser, sling
 
@@ -197,14 +197,12 @@ def test_a_delegation_is_a_tree_with_durations_and_costs(browser: Browser, store
     now = time.time()
     run_of(store, child.id, started=now - 90, ended=now, cost=0.5)
     run_of(store, below.id, started=now - 30, ended=now, cost=0.25)
-    nodes = read_tree(store, below.id, now)
-    assert nodes is not None
-    assert [(node.work.id, node.depth) for node in nodes] == [
-        (root.id, 0),
-        (child.id, 1),
-        (below.id, 2),
-    ]
-    assert [node.total_cost for node in nodes] == [0.75, 0.75, 0.25]
+    tree = read_tree(store, delegation_root(store, below), now)
+    [node] = tree.children
+    [leaf] = node.children
+    assert [tree.work.id, node.work.id, leaf.work.id] == [root.id, child.id, below.id]
+    assert [each.total_cost for each in (tree, node, leaf)] == [0.75, 0.75, 0.25]
+    assert len(read_tree(store, root, now, most=2).children[0].children) == 0
     page = browser.get(f"/delegation/{child.id}").text
     assert "$0.75" in page
     assert f"/delegation/{root.id}" in browser.get("/delegation").text

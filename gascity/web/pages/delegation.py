@@ -1,70 +1,18 @@
 """Delegation: the items that agents slung to others, as trees with durations and costs."""
 
 import time
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator
 
 from starlette.requests import Request
 
 from gascity.cli.context import CommandContext
-from gascity.model.work import FINISHED, Run, Work
+from gascity.control.delegation import DelegatedItem, delegation_root, read_tree
+from gascity.model.work import FINISHED, Work
 from gascity.store.port import Store
 from gascity.web.commands import shown_command
 from gascity.web.site import PAGE, CitySite, Page, matches, not_found, words_of
 
 _MOST = 500  # items of one tree
-
-
-class DelegatedItem(NamedTuple):
-    """One item of a tree, with the time and the cost of its runs, and of all below it."""
-
-    work: Work
-    depth: int
-    seconds: float
-    cost: float
-    total_cost: float
-    children: int
-
-
-def read_tree(store: Store, id: str, now: float) -> list[DelegatedItem] | None:
-    """Return the whole tree that an item belongs to, parents before children; None if unknown."""
-    root = store.work(id)
-    seen = set()
-    while root is not None and root.parent and root.id not in seen:
-        seen.add(root.id)
-        above = store.work(root.parent)
-        if above is None:  # its record was deleted
-            break
-        root = above
-    if root is None:
-        return None
-    children: dict[str, list[Work]] = {}
-    level, count = [root.id], 1
-    while level and count < _MOST:
-        found = store.children(level)[: _MOST - count]
-        for work in found:
-            children.setdefault(work.parent, []).append(work)
-        level = [work.id for work in found]
-        count += len(found)
-    return list(_nodes(store, root, children, 0, now))
-
-
-def _nodes(
-    store: Store, work: Work, children: dict[str, list[Work]], depth: int, now: float
-) -> Iterator[DelegatedItem]:
-    runs = store.runs(work=work.id)
-    below = [
-        list(_nodes(store, child, children, depth + 1, now)) for child in children.get(work.id, ())
-    ]
-    cost = sum(run.cost or 0.0 for run in runs)
-    total = cost + sum(nodes[0].total_cost for nodes in below)
-    yield DelegatedItem(work, depth, _seconds(runs, now), cost, total, len(below))
-    for nodes in below:
-        yield from nodes
-
-
-def _seconds(runs: Sequence[Run], now: float) -> float:
-    return sum(max(0.0, (run.ended or now) - run.started) for run in runs)
 
 
 async def delegation_list(site: CitySite, request: Request) -> Page:
@@ -85,18 +33,31 @@ async def delegation_list(site: CitySite, request: Request) -> Page:
 async def delegation_page(site: CitySite, request: Request) -> Page:
     """Return the tree that an item belongs to."""
     id = request.path_params["id"]
-    nodes = await site.reader.read(lambda _, store: read_tree(store, id, time.time()), None)
-    if nodes is None:
+
+    def read(_: CommandContext, store: Store) -> DelegatedItem | None:
+        work = store.work(id)
+        root = delegation_root(store, work) if work is not None else None
+        return read_tree(store, root, time.time(), most=_MOST) if root is not None else None
+
+    tree = await site.reader.read(read, None)
+    if tree is None:
         message = f"There is no work item {id}."
         return not_found("Unknown work item", message, "delegation", "city work list")
-    root = nodes[0].work
+    nodes = list(_with_depth(tree))
     values = {
         "nodes": nodes,
         "id": id,
-        "root": root,
-        "unfinished": sum(node.work.status not in FINISHED for node in nodes),
-        "seconds": sum(node.seconds for node in nodes),
-        "cost": nodes[0].total_cost,
+        "root": tree.work,
+        "unfinished": sum(item.work.status not in FINISHED for item, _ in nodes),
+        "seconds": sum(item.seconds for item, _ in nodes),
+        "cost": tree.total_cost,
     }
-    command = shown_command("work", "tree", root.id)
-    return Page("delegation.html", f"Delegation of {root.id}", "delegation", command, values)
+    command = shown_command("work", "tree", tree.work.id)
+    return Page("delegation.html", f"Delegation of {tree.work.id}", "delegation", command, values)
+
+
+def _with_depth(item: DelegatedItem, depth: int = 0) -> Iterator[tuple[DelegatedItem, int]]:
+    """Yield an item and all below it, parents before children, with their depth."""
+    yield item, depth
+    for child in item.children:
+        yield from _with_depth(child, depth + 1)

@@ -22,7 +22,7 @@ from gascity.render.agent_formats.types import (
     exported_agent,
     lost_settings,
 )
-from gascity.render.agent_tools import Lost
+from gascity.render.agent_tools import FileTarget, Lost
 from gascity.render.prompt_text import RenderedPrompt
 from gascity.render.variables import SessionContext
 from gascity.source.agents import is_profile
@@ -180,7 +180,7 @@ def provider_file(
 
     `words_of` is the agent's own provider, whose words for tools are translated.
     """
-    file = agent_file(agent, prompt, provider, prefix=prefix, words_of=words_of)
+    file = agent_file(agent, prompt, FileTarget(provider, words_of=words_of, prefix=prefix))
     exported = exported_agent(agent, file.name, prompt)
     product = provider.facts.display_name or provider.name
     reason = f"agent files of {product} have no key for it"

@@ -13,7 +13,7 @@ from gascity.model.city import City
 from gascity.model.front_matter import read_front_matter
 from gascity.render.agent_files import AgentFile, agent_file_name
 from gascity.render.agent_text import toml_text, yaml_text
-from gascity.render.agent_tools import native_tools
+from gascity.render.agent_tools import FileTarget, native_tools
 from gascity.render.flags import HEADLESS, INTERACTIVE
 from tests.support.city import CityBuilder, agent_of
 
@@ -26,7 +26,9 @@ def written(city: CityBuilder) -> Make:
 
     def build(provider: str, settings: str = "", prompt: str = "Hi.\n", **more: str) -> AgentFile:
         town = town_with(city, settings)
-        return agent_file(agent_of(town, "clerk"), prompt, town.providers[provider], **more)
+        return agent_file(
+            agent_of(town, "clerk"), prompt, FileTarget(town.providers[provider], **more)
+        )
 
     return build
 
@@ -48,12 +50,12 @@ def tools_of(
     city: CityBuilder, provider: str, tools: str, kind: str = INTERACTIVE
 ) -> Mapping[str, object]:
     town = town_with(city, f"[tools]\n{tools}\n")
-    return native_tools(town.providers[provider], agent_of(town, "clerk"), kind).keys
+    return native_tools(agent_of(town, "clerk"), FileTarget(town.providers[provider], kind)).keys
 
 
 def lost_of(city: CityBuilder, provider: str, tools: str, kind: str = INTERACTIVE) -> list[str]:
     town = town_with(city, f"[tools]\n{tools}\n")
-    lost = native_tools(town.providers[provider], agent_of(town, "clerk"), kind).lost
+    lost = native_tools(agent_of(town, "clerk"), FileTarget(town.providers[provider], kind)).lost
     return [f"{each.field} {each.value}" for each in lost]
 
 

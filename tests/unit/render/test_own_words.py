@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from gascity.model.city import City
-from gascity.render.agent_tools import native_tools
+from gascity.render.agent_tools import FileTarget, native_tools
 from gascity.render.flags import INTERACTIVE
 from gascity.render.own_words import OwnWords
 from gascity.render.tool_words import NEUTRAL, ToolSyntax
@@ -26,7 +26,7 @@ def written(
     city.write({"city.toml": "", "agents/a/prompt.md": "Hi.\n", "agents/a/agent.toml": settings})
     town = city.open(all_providers=True)
     agent, providers = agent_of(town, "a"), town.providers
-    made = native_tools(providers[target], agent, INTERACTIVE, words_of=providers[own])
+    made = native_tools(agent, FileTarget(providers[target], words_of=providers[own]))
     return made.keys, [f"{each.field} {each.value}" for each in made.lost]
 
 
