@@ -6,6 +6,7 @@ With `--portable`, everything runs as on a system that is not Linux.
 import os
 import signal
 import socket
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -49,6 +50,11 @@ def pytest_xdist_auto_num_workers() -> int:
     """One worker more than cores: tests of processes and terminals mostly wait."""
     return (os.cpu_count() or 1) + 1
 
+
+# Hundreds of tests start Python: each process would compile what it imports, and each worker of
+# pytest-xdist all tests. Workers and processes inherit this environment.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 _OURS = ("CITY_", "GC_", "XDG_", "GIT_", "_CITY_COMPLETE")
 
