@@ -27,14 +27,18 @@ import difflib
 import functools
 import os
 import re
+import select
+import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from io import FileIO
 from pathlib import Path
 
+from tests.support.forkserver import ForkServer
 from tests.support.running import RunningCity
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -50,9 +54,12 @@ _GIT = {
     # Fixed dates, so that commits have the same id on every run.
     **{f"GIT_{who}_DATE": "2026-01-02T03:04:05+00:00" for who in ("AUTHOR", "COMMITTER")},
 }
+_LONGEST = 60.0  # seconds
 _FENCE = re.compile(r"^(\s*)```(\S*)\s*$")
 _FILE = re.compile(r"^# ([\w./-]+\.toml)(, at the end)?$")
 _NEEDS = re.compile(r"<!-- needs: (\S+) -->")
+# One `city` command in which a shell would find nothing to do but to split it into words.
+_PLAIN = re.compile(r"""city(?: +(?:[\w./:@=,+%-]|'[^']*'|"[^"$`\\]*")+)*""")
 _START = re.compile(r"<!-- city: (new|example|none)(, each section)? -->")
 
 
@@ -111,7 +118,7 @@ class Page:
         return next((name for name in needed if shutil.which(name) is None), "")
 
     def blocks(self) -> list[Block]:
-        return list(_blocks(self.text.splitlines()))
+        return _blocks(self.text)
 
     def sections(self) -> list[str]:
         """Return the sections to run; a single empty name if the page runs as a whole."""
@@ -126,7 +133,12 @@ def all_pages() -> list[Page]:
     return [Page(path, path.read_text()) for path in paths]
 
 
-def _blocks(lines: list[str]) -> Iterator[Block]:
+@functools.cache
+def _blocks(text: str) -> list[Block]:
+    return list(_each_block(text.splitlines()))
+
+
+def _each_block(lines: list[str]) -> Iterator[Block]:
     section, last, at = "", "", 0
     while at < len(lines):
         line = lines[at]
@@ -211,25 +223,47 @@ class Sandbox:
 
     def run(self, command: str) -> list[str]:
         """Run a command; return its output lines with `/home/you` as the home directory."""
+        environ = {
+            "HOME": str(self.home),
+            "PATH": str(self.bin),
+            "PWD": str(self.here),
+            "PYTHONPATH": str(ROOT),
+            "LC_ALL": "C.UTF-8",
+            "NO_COLOR": "1",
+            **_GIT,
+        }
+        plain = _PLAIN.fullmatch(command)
+        output = (self._run_city if plain else self._run_shell)(command, environ)
+        text = output.decode().replace(str(self.home), HOME)
+        return [line.rstrip() for line in text.splitlines()]
+
+    def _run_shell(self, command: str, environ: Mapping[str, str]) -> bytes:
         done = subprocess.run(
             ["sh", "-c", f'{command}\nstatus=$?; pwd >"{self._directory_file}"; exit $status'],
             cwd=self.here,
-            env={
-                "HOME": str(self.home),
-                "PATH": str(self.bin),
-                "PYTHONPATH": str(ROOT),
-                "LC_ALL": "C.UTF-8",
-                "NO_COLOR": "1",
-                **_GIT,
-            },
+            env=environ,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
-            timeout=60,
+            timeout=_LONGEST,
         )
         self.here = Path(self._directory_file.read_text().rstrip("\n"))
-        text = done.stdout.decode().replace(str(self.home), HOME)
-        return [line.rstrip() for line in text.splitlines()]
+        return done.stdout
+
+    def _run_city(self, command: str, environ: Mapping[str, str]) -> bytes:
+        """Run one command without a shell, in a process that starts ten times as fast."""
+        reading, writing = os.pipe()
+        with open(os.devnull, "rb") as nothing, open(reading, "rb", buffering=0) as output:
+            with open(writing, "wb") as out:
+                streams = [nothing.fileno(), out.fileno(), out.fileno()]
+                words = shlex.split(command)[1:]
+                forked = ForkServer(self.here).start(words, streams, self.here, environ)
+            printed = []
+            # To the end of the pipe: nothing that the command leaves running may keep it open.
+            while part := _next_part(output, command):
+                printed.append(part)
+            forked.wait()
+        return b"".join(printed)
 
     def wait_until_idle(self) -> None:
         """Wait until no session works and no work item can be claimed."""
@@ -246,6 +280,11 @@ class Sandbox:
     def _cities(self) -> list[RunningCity]:
         found = self.home.rglob(".gc/city.db")
         return [RunningCity(database.parent.parent) for database in found]
+
+
+def _next_part(output: FileIO, command: str) -> bytes:
+    assert select.select([output], [], [], _LONGEST)[0], f"`{command}` leaves its output open"
+    return output.read(1 << 16)
 
 
 @functools.cache

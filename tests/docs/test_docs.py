@@ -1,6 +1,7 @@
 """Checks that the documentation matches the program and is complete."""
 
 import ast
+import functools
 import os
 import re
 import shlex
@@ -61,10 +62,11 @@ def blocked_codes() -> set[str]:
     return {code for node in nodes for code in _made(node, {"Blocked"}, {})} | _CAPS
 
 
-def _program() -> Iterator[ast.Module]:
-    for package in ("gascity", "migrate/gascity_migrate"):
-        for path in sorted((ROOT / package).rglob("*.py")):
-            yield ast.parse(path.read_text())
+@functools.cache
+def _program() -> list[ast.Module]:
+    packages = ("gascity", "migrate/gascity_migrate")
+    paths = [path for package in packages for path in sorted((ROOT / package).rglob("*.py"))]
+    return [ast.parse(path.read_text()) for path in paths]
 
 
 def _constants(tree: ast.Module) -> dict[str, str]:
