@@ -95,14 +95,15 @@ def prints(tree: ast.AST) -> Iterator[int]:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             if node.func.id in ("print", "input"):
                 yield node.lineno
-        if isinstance(node, ast.Attribute):
+        if isinstance(node, ast.Attribute) and node.attr in _CLICK_PRINTS | _STREAM_WRITES:
             owner = ast.unparse(node.value)
             if (owner == "click" and node.attr in _CLICK_PRINTS) or (
                 owner in ("sys.stdout", "sys.stderr", "stream") and node.attr in _STREAM_WRITES
             ):
                 yield node.lineno
-        if isinstance(node, ast.Call) and ast.unparse(node).startswith("os.write(sys.std"):
-            yield node.lineno
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            if node.func.attr == "write" and ast.unparse(node).startswith("os.write(sys.std"):
+                yield node.lineno
 
 
 def test_only_the_writer_prints() -> None:
