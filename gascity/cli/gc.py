@@ -54,10 +54,11 @@ def translated(arguments: Sequence[str], context: CommandContext) -> list[str]:
     """Return the arguments for `city`; for a command it lacks, print what to use and exit."""
     options, words = _split_options(arguments)
     if words[:2] == ["hook", "run"]:
-        from gascity.cli.hook_run import parse_hook_run, run_hook
+        from gascity.cli.hook_run import hook_argv, parse_hook_run, run_hook
 
-        run = parse_hook_run(words[2:])
-        raise click.exceptions.Exit(run_hook(run._replace(command=(*options, *run.command))))
+        hook = parse_hook_run(words[2:])
+        commands = {*_our_commands(), *(words.split()[0] for words in _INSTEAD)}
+        raise click.exceptions.Exit(run_hook(hook, hook_argv(hook, options, commands)))
     return [*options, *_translated_command(words, context)]
 
 

@@ -5,10 +5,11 @@ output is printed only when it is complete: half of a text would become part of 
 """
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import click
@@ -22,9 +23,10 @@ _PROGRAM = 'import sys; sys.argv[0] = "gc"; import gascity.__main__ as m; m.main
 
 
 class HookRun(NamedTuple):
-    """A command line of `gc hook run`."""
+    """A command line of `gc hook run`. `prefixed`: the command was written with `gc` before it."""
 
     command: tuple[str, ...]
+    prefixed: bool = False
     timeout: float = _SECONDS
     timeout_exit_code: int = _TIMED_OUT
 
@@ -52,15 +54,25 @@ def parse_hook_run(arguments: Sequence[str]) -> HookRun:
             raise click.UsageError(f"no such option of `gc hook run`: {name}")
     if words[:1] in (["gc"], ["city"]):
         del words[0]
+        parsed = parsed._replace(prefixed=True)
     if not words:
         raise click.UsageError("`gc hook run` needs a command after `--`")
     return parsed._replace(command=tuple(words))
 
 
-def run_hook(hook: HookRun) -> int:
+def hook_argv(hook: HookRun, options: Sequence[str], commands: Collection[str]) -> list[str]:
+    """Return what to execute: a command of `gc` with these options, or any other program."""
+    name = hook.command[0]
+    program = None if hook.prefixed or name in commands else shutil.which(name)
+    if program is not None:
+        return [program, *hook.command[1:]]
+    return [sys.executable, "-P", "-c", _PROGRAM, *options, *hook.command]
+
+
+def run_hook(hook: HookRun, argv: Sequence[str]) -> int:
     """Run the command and return its exit code, or that for a timeout."""
     child = subprocess.Popen(
-        [sys.executable, "-P", "-c", _PROGRAM, *hook.command],
+        argv,
         stdout=subprocess.PIPE,
         start_new_session=True,  # so that what it starts is killed with it
     )

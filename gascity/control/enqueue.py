@@ -370,8 +370,9 @@ def _delegated(
 ) -> int:
     """Return the depth of work that a session slings; CityError if it may not."""
     mine = run_config.agent_of_caller(caller.agent)
-    _check_filter(mine, config)
     parent = store.work(caller.work) if caller.work else None
+    _check_cycle(store, mine, config, parent, request.wait)  # no setting would allow it
+    _check_filter(mine, config)
     depth = parent.depth + 1 if parent else 1
     most = mine.agent.settings.limits.delegation_depth
     if depth > most:
@@ -385,7 +386,6 @@ def _delegated(
         words = f"{slung} items were already delegated from {origin}"
         hint = f"raise limits.delegation_budget of `{caller.agent}` ({budget})"
         raise _refuse("delegation-budget", words, hint)
-    _check_cycle(store, mine, config, parent, request.wait)
     return depth
 
 

@@ -5,7 +5,7 @@ imports are pinned and installed, and it is loaded again, until nothing new appe
 """
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from gascity.model.pack import Import, Sources
@@ -43,8 +43,8 @@ class Resolution(NamedTuple):
 
     `problems` are those of imports that could not be resolved; their old pins stay. `text` is the
     new content of packs.lock, None if it does not change. `fetched` are the packs that were missing
-    or damaged in the cache. `unread` counts imports that fetching cannot fix. `paths` are the
-    accepted packs outside the city.
+    or damaged in the cache. `unread` are the problems of imports that fetching cannot fix. `paths`
+    are the accepted packs outside the city.
     """
 
     locks: tuple[LockedPack, ...]
@@ -52,7 +52,7 @@ class Resolution(NamedTuple):
     fetched: tuple[LockedPack, ...]
     changes: tuple[PinChange, ...]
     problems: tuple[Problem, ...]
-    unread: int = 0
+    unread: tuple[Problem, ...] = ()
     paths: tuple[AcceptedPath, ...] = ()
 
 
@@ -216,9 +216,18 @@ class _Run:
             tuple(self.fetched),
             tuple(pin_changes(self.before, locks)),
             tuple(failed),
-            sum(target.pack is None for target in targets),
+            tuple(dict.fromkeys(self._unread(targets, sources.problems))),
             paths,
         )
+
+    def _unread(self, targets: Iterable[Import], problems: Sequence[Problem]) -> Iterator[Problem]:
+        """Yield why imports cannot be read, except those that could not be fetched."""
+        for target in targets:
+            if target.pack is not None or (target.remote and key_of(target) in self.failed):
+                continue
+            errors = [p for p in problems if p.is_error and p.place == target.place]
+            unknown = f"the pack of `{target.binding}` cannot be read"
+            yield from errors or [Problem("import-missing", unknown, target.place)]
 
 
 def _problem(target: Import, error: PackError) -> Problem:

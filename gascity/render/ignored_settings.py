@@ -7,7 +7,7 @@ from gascity.model.capabilities import GRANTS, WORDS
 from gascity.model.city import Agent, City
 from gascity.model.fields import AGENT
 from gascity.model.ignored_keys import AGENT_IGNORED, PROVIDER_IGNORED
-from gascity.model.layers import DEFAULT, PACK_DEFAULTS, PACK_PATCH, PROVIDER_LAYER, Layer, Setting
+from gascity.model.layers import DEFAULT, PACK_DEFAULTS, PACK_PATCH, PROVIDER_LAYER, Setting
 from gascity.model.names import did_you_mean, near
 from gascity.model.problems import Place, Problem, warning
 from gascity.model.provider import Provider
@@ -173,25 +173,6 @@ def ignored_provider_settings(city: City) -> Iterator[Problem]:
             for name, reason in PROVIDER_IGNORED.items():
                 if name in layer.values:
                     yield _not_acted_on(name, reason, layer.place(name))
-        yield from _headless_args(provider)
-
-
-def _headless_args(provider: Provider) -> Iterator[Problem]:
-    """Yield `args` of the city's table if headless runs use other ones of a layer below."""
-    layers = [layer for layer in provider.layers if _writes_args(layer)]
-    if not provider.headless or not provider.facts.headless.args or not layers:
-        return
-    last = layers[-1]
-    if last.kind in ("city", "local") and "headless.args" not in last.values:
-        key = next(key for key in last.values if key in ("args", "args_append", "args_remove"))
-        message = f"`{key}` has no effect in headless runs: they use `headless.args`"
-        hint = f"set `headless.args` of [providers.{provider.name}] too"
-        yield warning("not-acted-on", message, last.place(key), hint)
-
-
-def _writes_args(layer: Layer) -> bool:
-    names = ("args", "args_append", "args_remove", "headless.args")
-    return any(name in layer.values for name in names)
 
 
 def dead_patterns(

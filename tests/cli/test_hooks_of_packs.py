@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from gascity.cli.hook_output import hook_object
+from tests.cli.conftest import REAL_PATH
 from tests.cli.kept import Kept, gc, kept
 from tests.support.command import Ran
 
@@ -109,6 +110,16 @@ def test_a_hook_that_times_out_exits_as_requested_and_prints_nothing_to_stdout(
     ran = gc("hook", "run", "--timeout", "1ms", *options, "--", "prime", as_=session)
     assert (ran.code, ran.out) == (code, "")
     assert "timed out after" in ran.err
+
+
+def test_hook_run_also_runs_a_program_that_is_no_command_of_gc(gc: Callable[..., Ran]) -> None:
+    ran = gc("hook", "run", "--", "sh", "-c", "echo tide; exit 3", PATH=REAL_PATH)
+    assert (ran.code, ran.out) == (3, "tide\n")
+    options = ("--timeout", "50ms", "--timeout-exit-code", "7")
+    ran = gc("hook", "run", *options, "--", "sleep", "600", PATH=REAL_PATH)
+    assert (ran.code, ran.out) == (7, "")
+    for words in (("gc", "sh"), ("no-such-program",), ("bd", "prime")):
+        assert gc("hook", "run", "--", *words, PATH=REAL_PATH).code == 1
 
 
 # --hook-format

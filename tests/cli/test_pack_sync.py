@@ -375,7 +375,7 @@ def test_an_import_that_no_fetching_mends_is_pointed_out(
     (place / "city.toml").write_text(imported(crew, "^1") + odd)
     ran = run("pack", "install", cwd=place)
     assert ran.code == 1
-    assert "city: cannot read 1 import; run `city pack check` to see why\n" in ran.err
+    assert "city.toml:6:1: error: `http://` is not followed [url-scheme]" in ran.err
     assert (place / "packs.lock").exists()
     ran = run("pack", "check", cwd=place)
     assert "city.toml:6:1: error: `http://` is not followed [url-scheme]" in ran.err
@@ -463,3 +463,28 @@ def test_on_a_terminal_a_failure_is_not_mixed_with_the_bar(place: Path, crew: Or
     code, text = on_terminal("pack", "install", cwd=place, without=("COLUMNS",))
     assert code == 1
     assert screen(text)[0].startswith("city.toml:2:1: error: ")
+
+
+@pytest.mark.parametrize("command", ["install", "update"])
+def test_a_refused_import_is_named_and_the_exit_code_is_1(
+    run: Command, town: Callable[..., Path], command: str
+) -> None:
+    root = town({"city.toml": '[imports.odd]\nsource = "ext::sh -c true"\n'})
+    ran = run("pack", command, cwd=root)
+    assert (ran.code, "city.toml:2:1: error:" in ran.err) == (1, True)
+    assert "[url-scheme]" in ran.err
+    ran = run("pack", command, "--json", cwd=root)
+    assert ran.code == 1
+    [problem] = ran.json["problems"]
+    assert (problem["code"], problem["line"]) == ("url-scheme", 2)
+
+
+def test_an_update_names_an_import_of_a_pack_that_is_refused(
+    run: Command, place: Path, crew: Origin
+) -> None:
+    assert run("pack", "install", cwd=place).code == 0
+    crew.commit(pack("crew", '[imports.out]\nsource = "../../out"\n'))
+    crew.tag("v1.1.0")
+    ran = run("pack", "update", cwd=place)
+    assert ran.code == 1
+    assert "`../../out` leads out of its repository [path-leaves-pack]" in ran.err

@@ -121,6 +121,13 @@ def test_a_session_cannot_sling_to_its_own_agent(town: RunningCity, wait: tuple[
     assert log.endswith("\n1\n")
 
 
+def test_a_session_of_an_agent_that_no_agent_may_sling_to_gets_the_cycle_as_the_reason(
+    awake: RunningCity,
+) -> None:
+    [work] = awake.settled(awake.sling("city sling shell true --wait; echo $?"))
+    assert "[delegation-cycle]" in awake.log(work.id)  # `agents_filter` would not help
+
+
 def test_an_agent_with_several_sessions_may_sling_to_itself_if_that_is_allowed(
     town: RunningCity,
 ) -> None:

@@ -93,6 +93,15 @@ def test_a_stop_prints_what_happened_to_the_work(town: RunningCity, how: tuple[s
     town.until(lambda: not town.leftovers())
 
 
+def test_a_stop_prints_how_to_cancel_an_item_that_another_session_took_at_once(
+    awake: RunningCity,
+) -> None:
+    id = awake.sling("sleep 60")
+    ran = awake.run("session", "stop", awake.running(id).id)
+    assert ran.code == 0
+    assert f"(to cancel it: `city work cancel {id}`)" in ran.out
+
+
 def test_clear_ends_the_run_of_a_live_session_and_its_conversation(
     awake: RunningCity,
 ) -> None:

@@ -20,7 +20,6 @@ from gascity.cli.pack.edit import accepted_text, resolved
 from gascity.cli.pack.list import (
     SEE_IMPORTS,
     complete_binding,
-    note_unread,
     read,
     row_json,
     rows_of,
@@ -74,10 +73,9 @@ def install(context: CommandContext, yes: bool) -> int:
     context.output(
         lambda: _installed(context, repositories, resolution, waiting),
         lambda: _install_lines(repositories, resolution),
-        waiting,
+        (*resolution.unread, *waiting),
     )
-    note_unread(resolution.unread)
-    return int(resolution.unread > 0 or not accepted)
+    return int(bool(resolution.unread) or not accepted)
 
 
 def _installed(
@@ -89,7 +87,7 @@ def _installed(
     sources = read(context)
     rows = rows_of(sources.pack, rigs_of(sources), sources.problems)
     errors = [problem for problem in sources.problems if problem.is_error]
-    errors += waiting
+    errors = list(dict.fromkeys((*errors, *resolution.unread, *waiting)))
     return {
         "imports": [row_json(row) for row in rows],
         "fetched": [_pin_json(repositories, lock) for lock in resolution.fetched],
@@ -123,7 +121,8 @@ def _install_lines(repositories: Repositories, resolution: Resolution) -> Iterat
     for lock in resolution.fetched:
         yield f"{lock.binding}: {shown(lock.source)} at {_pin_text(repositories, lock)}"
     if not resolution.locks:
-        yield "No imports from repositories."
+        if not resolution.unread:
+            yield "No imports from repositories."
     elif not resolution.fetched:
         yield f"{plural(len(resolution.locks), 'pack')} installed; nothing to fetch."
     if resolution.text is not None:
@@ -141,8 +140,8 @@ def update(context: CommandContext, names: tuple[str, ...], dry_run: bool, yes: 
     """Update pinned commits to the newest allowed.
 
     Updates all imports or the named ones, including imports of packs. Exits with 1
-    if one cannot be updated; it keeps its commit. Shows what the packs can newly
-    execute, and asks; nothing is written unless you accept it.
+    if one cannot be read, or cannot be updated, which keeps its commit. Shows what
+    the packs can newly execute, and asks; nothing is written unless you accept it.
     """
     _check_names(context, names)
     refresh: Callable[[str], bool] = names.__contains__ if names else lambda _: True
@@ -164,6 +163,7 @@ def update(context: CommandContext, names: tuple[str, ...], dry_run: bool, yes: 
     else:
         resolution = _lock(context, resolution, resolve_imports, reviews)
     written = resolution.text is not None and not dry_run
+    problems = (*resolution.problems, *resolution.unread)
     shown = Disk(context.root).shown
     context.output(
         lambda: {
@@ -175,14 +175,14 @@ def update(context: CommandContext, names: tuple[str, ...], dry_run: bool, yes: 
             ],
             "changed": [LOCK] if written else [],
             "dry_run": dry_run,
-            "problems": context.problems_json(resolution.problems),
+            "problems": context.problems_json(problems),
         },
         lambda: _update_lines(context, repositories, resolution, dry_run),
-        resolution.problems,
+        problems,
     )
     if written:
         context.note_errors(new_errors(before, context.city()))
-    return int(bool(resolution.problems))
+    return int(bool(problems))
 
 
 def _reviews_of_update(context: CommandContext, resolution: Resolution) -> list[Review]:
@@ -210,7 +210,7 @@ def _update_lines(
 ) -> Iterator[str]:
     if not resolution.changes:
         newest = "All packs are at the newest allowed commit."
-        if resolution.problems:
+        if resolution.problems or resolution.unread:
             yield f"{LOCK} unchanged"
         else:
             yield newest if resolution.locks else "No imports from repositories."

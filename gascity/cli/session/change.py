@@ -236,11 +236,11 @@ def _stopped(before: Session, after: Session, work: str | None) -> Iterator[str]
         yield f"{session_name(before)} is already {before.state}."
         return
     yield f"{session_name(after)} is {after.state}: {after.reason}".removesuffix(": ") + "."
+    cancel = f"to cancel it: `city work cancel {before.work}`"
     if work == OPEN:
-        cancel = f"to cancel it: `city work cancel {before.work}`"
         yield f"Its work item {before.work} is queued again ({cancel})."
     elif work == CLAIMED:
-        yield f"Another session is already working on {before.work}."
+        yield f"Another session is already working on {before.work} ({cancel})."
     elif work is not None:
         yield f"Its work item {before.work} is {work}."
 

@@ -161,12 +161,11 @@ def test_a_runtime_that_is_not_installed_is_an_error_once(
     assert problem.place.file == file
 
 
-def test_arguments_of_a_provider_that_headless_runs_do_not_get_are_reported(tmp_path: Path) -> None:
-    table = '[providers.claude]\nargs = ["--x"]\n'
-    [problem] = of_clerk(tmp_path, "", table)
-    assert problem.code == "not-acted-on"
-    assert "headless" in problem.message
-    assert of_clerk(tmp_path, "", table + 'headless.args = ["-p", "--x"]\n') == []
+@pytest.mark.parametrize("key", ["args", "args_append"])
+def test_arguments_of_a_provider_apply_to_headless_runs_so_nothing_is_reported(
+    tmp_path: Path, key: str
+) -> None:
+    assert of_clerk(tmp_path, "", f'[providers.claude]\n{key} = ["--x"]\n') == []
 
 
 @pytest.mark.parametrize(
