@@ -196,6 +196,7 @@ class ProviderHeadless(SettingsRecord):
     prompt_flag: str | None = None
     system_prompt_flag: str | None = None
     system_prompt_file_flag: str | None = None
+    system_prompt_args: tuple[str, ...]
     prompt_separator: str | None = None
     resume_flag: str | None = None
     session_id_flag: str | None = None
@@ -245,6 +246,7 @@ class ProviderAgents(SettingsRecord):
     also_reads: tuple[str, ...]
     modes: Mapping[str, object]
     subagents: bool = False
+    needs_approval: bool = False
     free_keys: bool = False
     option_keys: tuple[str, ...]
     keys: Mapping[str, str]
@@ -412,6 +414,7 @@ class ProviderListing(SettingsRecord):
     agents: tuple[str, ...]
     agents_pattern: str | None = None
     agents_builtin: tuple[str, ...]
+    agents_in_error: bool = False
     approve: tuple[str, ...]
 
 

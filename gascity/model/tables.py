@@ -240,6 +240,12 @@ _AGENTS = (
         Merge.OVERLAY,
     ),
     Field("agents.subagents", _B, "It offers the model the agents of that directory.", False),
+    Field(
+        "agents.needs_approval",
+        _B,
+        "It ignores a new file of that directory until the user approves it in a terminal.",
+        False,
+    ),
     Field("agents.free_keys", _B, "It takes other keys too, so `options` are added.", False),
     Field("agents.option_keys", _L, "Keys that it takes from `options`.", ()),
     Field(
@@ -288,7 +294,7 @@ _AGENTS = (
 
 def _listing(word: str, things: str) -> tuple[Field, ...]:
     """Return the fields of the command that lists one kind, and of how to read its output."""
-    groups = "`name`, and `off` if not loaded; without it, JSON"
+    groups = "`name` or `names` (with commas), and `off` if not loaded; without it, JSON"
     return (
         Field(f"listing.{word}", _L, f"Command that lists {things}.", ()),
         Field(f"listing.{word}_pattern", _S, f"Pattern of {things} in the output: {groups}."),
@@ -406,6 +412,12 @@ PROVIDER = table(
         Field("headless.prompt_flag", _S, "Flag for that prompt_mode."),
         Field("headless.system_prompt_flag", _S, "Flag to pass the prompt as a system prompt."),
         Field("headless.system_prompt_file_flag", _S, "Flag to pass the system prompt as a file."),
+        Field(
+            "headless.system_prompt_args",
+            _L,
+            "Arguments to pass the system prompt {prompt}, where there is no such flag.",
+            (),
+        ),
         Field("headless.prompt_separator", _S, "Argument before the prompt of a headless run."),
         Field("headless.resume_flag", _S, 'Flag to resume in a headless run; "": none.'),
         Field("headless.session_id_flag", _S, 'Flag to set the id of a headless run; "": none.'),
@@ -549,6 +561,12 @@ PROVIDER = table(
         *_listing("mcp", "MCP servers"),
         *_listing("skills", "skills"),
         *_listing("agents", "agents"),
+        Field(
+            "listing.agents_in_error",
+            _B,
+            "Whether that command fails and its error message has the agents.",
+            False,
+        ),
         Field("listing.approve", _L, "Command to approve the MCP server {name}.", ()),
     ),
     aliases={"print_args": "headless.args"},

@@ -41,7 +41,7 @@ class Listing(NamedTuple):
 
 
 class _Output(NamedTuple):
-    """Stdout and stderr of a command, or the error."""
+    """Stdout and stderr of a command, and the error if it failed."""
 
     out: str
     err: str
@@ -74,14 +74,19 @@ class ProviderCli:
 
     def of(self, kind: str) -> Listing:
         """Return what is loaded of one kind: `mcp`, `skills` or `agents`."""
-        command, pattern, own = _commands(self.provider.facts.listing)[kind]
+        facts = self.provider.facts.listing
+        command, pattern, own = _commands(facts)[kind]
         if not command:
             program = f"`{self.provider.facts.command or self.provider.name}`"
-            return Listing(None, f"{program} lists them only in a session", asked=False)
+            reason = f"{program} lists them only in a session"
+            if kind == AGENTS and self.provider.facts.agents.needs_approval:
+                reason += ", and ignores a new file until you approve it there"
+            return Listing(None, reason, asked=False)
         output = self._run(command, self.provider.facts.trust.args)
-        if output.error:
-            return Listing(None, output.error)
+        in_error = kind == AGENTS and facts.agents_in_error and bool(pattern)
         try:
+            if output.error and not (in_error and _search(output, pattern or "")):
+                return Listing(None, output.error)
             reasons = dict(
                 _names_by_pattern(output, pattern) if pattern else _json_names(output.out, kind)
             )
@@ -117,7 +122,7 @@ class ProviderCli:
             return _Output("", "", f"`{shown}` did not finish within {self.timeout:g} seconds")
         if code != 0:
             message = _last_line(err or out, env)
-            return _Output("", "", f"`{shown}` failed ({code}){message and ': '}{message}")
+            return _Output(out, err, f"`{shown}` failed ({code}){message and ': '}{message}")
         return _Output(out, err)
 
     def _environment(self) -> dict[str, str]:
@@ -166,11 +171,19 @@ def _agent_names(path: str, pattern: str) -> Iterator[str]:
         yield match[1].strip()
 
 
+def _search(output: _Output, pattern: str) -> list[re.Match[str]]:
+    """Return the matches of a pattern in what a program printed; some print lists to stderr."""
+    return [*re.finditer(pattern, f"{output.out}\n{output.err}", re.MULTILINE)]
+
+
 def _names_by_pattern(output: _Output, pattern: str) -> Iterator[tuple[str, str]]:
-    """Yield names, and reasons why they are disabled, from a text; some print it to stderr."""
-    for match in re.finditer(pattern, f"{output.out}\n{output.err}", re.MULTILINE):
+    """Yield names, and reasons why they are disabled, from a text."""
+    for match in _search(output, pattern):
         groups = match.groupdict()
-        yield groups.get("name") or match[0], groups.get("off") or ""
+        names = groups.get("names")
+        for name in (groups.get("name") or match[0],) if names is None else names.split(","):
+            if name.strip():
+                yield name.strip(), groups.get("off") or ""
 
 
 def _json_names(text: str, kind: str) -> Iterator[tuple[str, str]]:
@@ -181,6 +194,8 @@ def _json_names(text: str, kind: str) -> Iterator[tuple[str, str]]:
         value = next((value[key] for key in _KEYS[kind] if key in value), {})
     entries = value.items() if isinstance(value, Mapping) else ((None, item) for item in value)
     for key, entry in entries:
+        if key is None and isinstance(entry, str):
+            yield entry, ""
         if isinstance(entry, Mapping) and not _is_builtin(entry):
             yield str(key if key is not None else entry.get("name", "")), _disabled_reason(entry)
 

@@ -19,7 +19,7 @@ def fill_placeholders(text: str, values: Mapping[str, str]) -> str:
     def value(match: re.Match[str]) -> str:
         word = values[match[2]]
         if match[1] and match[3]:
-            return json.dumps(word, ensure_ascii=False)
+            return json.dumps(word, ensure_ascii=False).replace("\x7f", "\\u007f")  # not in TOML
         return match[1] + word + match[3]
 
     return re.sub(rf'("?)\{{({"|".join(values)})\}}("?)', value, text)

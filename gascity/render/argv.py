@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 from gascity.model.city import Agent
 from gascity.model.problems import Problem
 from gascity.model.provider import Provider
-from gascity.render.arguments import flag_args
+from gascity.render.arguments import fill_placeholders, flag_args
 from gascity.render.flags import (
     HEADLESS,
     base_args,
@@ -282,6 +282,10 @@ def _split_prompt(
             return system, message.text
         if text_flag and _arg_bytes(text_flag + message.prompt) < MAX_ARG_BYTES:
             return _Input(tuple(flag_args(text_flag, message.prompt))), message.text
+        pattern = provider.facts.headless.system_prompt_args
+        args = tuple(fill_placeholders(arg, {"prompt": message.prompt}) for arg in pattern)
+        if args and max(map(_arg_bytes, args)) < MAX_ARG_BYTES:
+            return _Input(args), message.text
     return _Input(), message.text if resumed else _joined(message)
 
 

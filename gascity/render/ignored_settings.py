@@ -100,6 +100,14 @@ def _not_in_agent_file(provider: Provider, agent: Agent) -> Iterator[Problem]:
     if not (facts.subagents and facts.file):
         reason = f"provider `{provider.name}` has no subagents"
         yield from _ignored(agent, "native_subagents", reason)
+    elif facts.needs_approval and agent.settings.native_subagents:
+        yield warning(
+            "not-acted-on",
+            f"`native_subagents` has no effect until you approve each new file: "
+            f"`{provider.name}` ignores it in {facts.directory}",
+            agent.setting("native_subagents").place,
+            f"after `city apply`, start `{provider.facts.command}` in the directory of the agent",
+        )
 
 
 def _saved_options(provider: Provider, agent: Agent) -> Iterator[Problem]:

@@ -181,6 +181,8 @@ def test_a_pattern_that_matches_no_agent_is_reported(town: Town) -> None:
         ("claude", 'variant = "high"\ncolor = "red"', []),
         ("claude", "options = { x = 1 }", ["options"]),
         ("amp", 'native_subagents = ["lead"]', ["native_subagents"]),
+        ("gemini", 'native_subagents = ["lead"]', ["native_subagents"]),  # until they are approved
+        ("claude", 'native_subagents = ["lead"]', []),
     ],
 )
 def test_a_setting_without_effect_is_reported(

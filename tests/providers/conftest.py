@@ -42,7 +42,8 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     report = yield
     marker = item.get_closest_marker("observes")
     if marker is not None and isinstance(item, pytest.Function):
-        name = str(item.callspec.params["harbour"])
+        params = item.callspec.params
+        name = str(params["harbour" if "harbour" in params else "name"])
         report.user_properties += [("observed", (name, column)) for column in marker.args]
     return report
 

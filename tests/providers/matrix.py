@@ -13,6 +13,10 @@ from pathlib import Path
 FILE = Path(__file__).parents[2] / "docs" / "templates" / "observed.toml"
 COLUMNS = (
     "prompt",
+    "system",
+    "listed",
+    "runs",
+    "stopped",
     "instructions",
     "skills",
     "stdio",

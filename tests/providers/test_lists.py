@@ -27,16 +27,17 @@ AGENT_FILES = {
         'name = "harbourmaster"\ndescription = "Keeps ships apart."\n'
         'developer_instructions = "Keep ships apart."\n',
     ),
+    "copilot": (".github/agents/harbourmaster.agent.md", MARKDOWN),
     "grok": (".grok/agents/harbourmaster.md", MARKDOWN),
     "kilo": (".kilo/agents/harbourmaster.md", MARKDOWN),
     "opencode": (".opencode/agents/harbourmaster.md", MARKDOWN),
+    "qwen": (".qwen/agents/harbourmaster.md", MARKDOWN),
 }
-EXPORTED = ("claude", "codex", "grok", "kilo", "opencode")
-LAUNCHED = ("kilo", "opencode")  # an agent of its own is part of each launch
+EXPORTED = ("claude", "codex", "copilot", "grok", "kilo", "opencode", "qwen")
+OWN_AGENT = ("copilot", "kilo", "opencode")  # a session's own agent is listed, too
 # amp, kilo and qwen get their servers at each launch.
 SHOWN_IN_A_SESSION_ONLY = {
     "amp": ["mcp"],
-    "copilot": ["agents"],
     "droid": ["skills"],
     "kilo": ["mcp"],
     "kimi": ["mcp", "skills"],
@@ -82,7 +83,7 @@ def test_it_lists_exactly_what_was_planned(
     ran = run("provider", "check", name, "--agent", "mayor", "--json", cwd=root, env=env)
     rows = {row["name"]: row for row in ran.json["results"]}
     wanted = {"mcp": "2 of 2 loaded", "skills": "2 of 2 loaded"}
-    count = 2 if name in LAUNCHED else 1
+    count = 2 if name in OWN_AGENT else 1
     wanted |= {"agents": f"{count} of {count} loaded"} if name in AGENT_FILES else {}
     for kind in SHOWN_IN_A_SESSION_ONLY.get(name, ()):
         assert told(rows.pop(kind)) == ["provider-silent"]
@@ -94,6 +95,7 @@ def test_it_lists_exactly_what_was_planned(
         pytest.skip(f"{name} lists nothing outside a session; it was only applied")
 
 
+@pytest.mark.observes("listed")
 @pytest.mark.parametrize("name", EXPORTED)
 def test_it_lists_an_exported_agent(
     name: str, city: CityBuilder, run: Command, equipped: Equipped
@@ -114,7 +116,7 @@ def test_it_lists_an_exported_agent(
     assert (workdir / AGENT_FILES[name][0]).exists()
     ran = run("provider", "check", name, "--agent", "mayor", "--json", cwd=root, env=env)
     [row] = [row for row in ran.json["results"] if row["name"] == "agents"]
-    count = 2 if name in LAUNCHED else 1
+    count = 2 if name in OWN_AGENT else 1
     assert (row["what"], row["problems"]) == (f"{count} of {count} loaded", [])
 
 

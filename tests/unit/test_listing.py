@@ -23,6 +23,8 @@ SERVERS, SHUT = frozenset(("probe", "web")), "shut"
 KNOWN = frozenset(("knots", "tides"))
 AGENT = frozenset(("harbourmaster",))
 
+COPILOT = "`copilot --agent ? -p list`"
+
 Asked = Callable[..., ProviderCli]
 
 
@@ -99,6 +101,7 @@ def test_servers_are_read_from_what_the_program_prints(
         ("kilo", AGENTS, "kilo-config"),
         ("opencode", SKILLS, "opencode-skills"),
         ("opencode", AGENTS, "opencode-config"),
+        ("qwen", AGENTS, "qwen-about"),
     ],
 )
 def test_skills_and_agents_of_the_project_are_read_and_built_in_ones_left_out(
@@ -106,6 +109,33 @@ def test_skills_and_agents_of_the_project_are_read_and_built_in_ones_left_out(
 ) -> None:
     listed = asked(name, f"cat '{SEEN}/{file}.txt'").of(kind)
     assert listed == Listing(AGENT if kind == AGENTS else KNOWN)
+
+
+@pytest.mark.parametrize(
+    ("said", "listed"),
+    [
+        (
+            "No such agent: ?, available: harbourmaster, Harbour Pilot",
+            Listing(frozenset(("harbourmaster", "Harbour Pilot"))),
+        ),
+        ("No such agent: ?, available: ", Listing(frozenset())),
+        ("Not logged in.", Listing(None, f"{COPILOT} failed (1): Not logged in.")),
+        ("", Listing(None, f"{COPILOT} failed (1)")),
+    ],
+)
+def test_an_error_message_may_be_the_list(asked: Asked, said: str, listed: Listing) -> None:
+    assert asked("copilot", f"echo '{said}' >&2; exit 1").of(AGENTS) == listed
+
+
+def test_the_list_is_only_in_the_error_message_of_a_provider_that_says_so(asked: Asked) -> None:
+    facts = "listing.agents_in_error = false\n"
+    cli = asked("copilot", "echo 'No such agent: ?, available: x' >&2; exit 1", facts)
+    assert cli.of(AGENTS).names is None
+
+
+def test_agents_that_wait_for_approval_are_said_to(asked: Asked) -> None:
+    reason = "`gemini` lists them only in a session, and ignores a new file until you approve it"
+    assert asked("gemini", "").of(AGENTS).reason == f"{reason} there"
 
 
 def test_a_list_that_goes_to_stderr_is_read_too(asked: Asked) -> None:

@@ -1,6 +1,7 @@
 """The command line of a run, from the facts of its provider and the settings of its agent."""
 
 import os
+import tomllib
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
@@ -12,6 +13,7 @@ from syrupy.assertion import SnapshotAssertion
 from gascity.model.city import Agent, City
 from gascity.model.provider import Provider
 from gascity.pipeline import open_city
+from gascity.render.arguments import fill_placeholders
 from gascity.render.argv import MAX_ARG_BYTES, Invocation, Message, build_invocation
 from gascity.render.flags import HEADLESS, INTERACTIVE, permission_mode
 from tests.support.city import CityBuilder, agent_of
@@ -164,6 +166,18 @@ def test_no_text_is_taken_for_a_flag(text: str) -> None:
 
 
 PRINT = ("claude", "-p", "--output-format", "stream-json", "--verbose")
+
+
+@given(prompt=st.text(min_size=1))
+def test_a_system_prompt_in_a_setting_is_a_string_of_toml(prompt: str) -> None:
+    arg = fill_placeholders('developer_instructions="{prompt}"', {"prompt": prompt})
+    assert tomllib.loads(arg) == {"developer_instructions": prompt}
+
+
+def test_a_system_prompt_that_no_argument_can_hold_is_part_of_the_message(dock: Docked) -> None:
+    made = dock("codex").run(Message("x" * MAX_ARG_BYTES, "Count the ships."))
+    assert made.stdin == "x" * MAX_ARG_BYTES + "\n\nCount the ships."
+    assert not any("developer_instructions" in arg for arg in made.argv)
 
 
 def test_an_agents_arguments_do_not_replace_those_that_make_a_run_headless(dock: Docked) -> None:

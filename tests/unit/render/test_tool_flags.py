@@ -159,8 +159,7 @@ def test_an_allowed_tool_is_never_denied_in_whatever_words_it_is_written(scoped:
         "--allow Bash(git*) --allow Read --deny Edit --deny Write --deny Grep --deny WebFetch"
     )
     assert scoped("qwen", 'allow = ["read_file"]').args() == (
-        "--allowed-tools read_file "
-        "--exclude-tools edit,write_file,run_shell_command,grep_search,web_fetch"
+        "--core-tools read_file --allowed-tools read_file"
     )
 
 
