@@ -20,7 +20,7 @@ from gascity.model.city import Agent, City
 from gascity.model.names import IMPLICIT, AgentName, did_you_mean
 from gascity.model.problems import Problem, once_each, warning
 from gascity.pipeline import KNOWLEDGE, agent_skills, knowledge_types, list_skills
-from gascity.prompts import Machine, Prompts
+from gascity.prompts import Machine, Prompts, is_template
 from gascity.providers.registry import provider_files
 from gascity.render.flags import (
     HEADLESS,
@@ -36,7 +36,6 @@ from gascity.render.ignored_settings import (
 from gascity.runtimes import headless_runtime, runtime_names
 from gascity.source.disk import Disk
 from gascity.source.pack_extras import read_pack_extras
-from gascity.workdir.check_prompts import PromptFindings, check_prompt, unused_fragments
 from gascity.workdir.wanted import CityContent, collect
 
 # A problem of this machine, which matters when something is planned.
@@ -54,6 +53,13 @@ class AgentFindings(NamedTuple):
 
     problems: tuple[Problem, ...]
     interface: str
+
+
+class PromptFindings(NamedTuple):
+    """The problems of one prompt, and the fragments it includes, also in branches not taken."""
+
+    problems: tuple[Problem, ...]
+    fragments: frozenset[str]
 
 
 class CityFindings(NamedTuple):
@@ -103,7 +109,10 @@ def check_city(city: City, disk: Disk, machine: Machine) -> CityFindings:
     for agent in agents:
         found[agent.home.directory] += prompt_findings[agent.name].problems
     included = {name for each in prompt_findings.values() for name in each.fragments}
-    shared += unused_fragments(prompts, agents, included)
+    if any(prompts.fragments(agent, agent.home.pack) for agent in agents):
+        from gascity.workdir.check_templates import unused_fragments
+
+        shared += unused_fragments(prompts, agents, included)
     for path, problem in _skill_problems(city, disk):
         found.get(agent_directory(path), shared).append(problem)
     if _has_hud(city, agents):
@@ -141,6 +150,30 @@ def check_city(city: City, disk: Disk, machine: Machine) -> CityFindings:
             for directory, problems in found.items()
         },
     )
+
+
+def check_prompt(prompts: Prompts, agent: Agent) -> PromptFindings:
+    """Render the prompt of an agent and return what is wrong with it."""
+    rendered = prompts.of(agent)
+    problems = [*rendered.problems, *rendered.unrelated]
+    fragments = rendered.fragments.union(agent.settings.append_fragments)
+    failed = any(problem.is_error for problem in rendered.problems)
+    if is_template(agent.settings.prompt):
+        from gascity.workdir.check_templates import included_by, undefined_variables
+
+        fragments |= included_by(prompts, agent)
+        problems += () if failed else undefined_variables(prompts, agent)
+    tools = agent.settings.tools
+    if not failed and "`" in rendered.text and (tools.deny or tools.allow is not None):
+        from gascity.workdir.check_denied_tools import denied_tools
+
+        problems += denied_tools(prompts.city, agent, rendered)
+    if rendered.hud or agent.settings.hud is not None:
+        from gascity.workdir.check_hud import check_selection, volatile_before_stable
+
+        problems += check_selection(prompts, agent, rendered)
+        problems += volatile_before_stable(rendered)
+    return PromptFindings(tuple(problems), fragments)
 
 
 def recheck(

@@ -11,7 +11,8 @@ from gascity.pipeline import open_city
 from gascity.prompts import Machine, Prompts
 from gascity.render.prompt_text import RenderedPrompt
 from gascity.source.disk import Disk
-from gascity.workdir.check_prompts import check_prompt, unused_fragments
+from gascity.workdir.check import check_prompt
+from gascity.workdir.check_templates import unused_fragments
 from tests.support.city import CityBuilder, agent_of
 
 TODAY = Machine("linux", "2026-02-03")

@@ -1,51 +1,22 @@
-"""Finds what is wrong with prompts and fragments, also in branches that are not taken."""
+"""Finds what is wrong with template prompts and fragments, also in branches that are not taken.
+
+Imports the template engine, so import this module only if there is a template.
+"""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
 
-from gascity.gotemplate import references
+from gascity.gotemplate import Template, references
 from gascity.model.city import Agent
 from gascity.model.names import did_you_mean
 from gascity.model.problems import Place, Problem, warning
-from gascity.prompts import Prompts, is_template, pack_of
+from gascity.prompts import Prompts, pack_of
 from gascity.render.templates import TemplateFile, parse_fragment
 from gascity.render.variables import SessionContext, functions, variables
 from gascity.source.catalogues import read_text
 
-if TYPE_CHECKING:
-    from gascity.gotemplate import Template
 
-
-class PromptFindings(NamedTuple):
-    """The problems of one prompt, and the fragments it includes, also in branches not taken."""
-
-    problems: tuple[Problem, ...]
-    fragments: frozenset[str]
-
-
-def check_prompt(prompts: Prompts, agent: Agent) -> PromptFindings:
-    """Render the prompt of an agent and return what is wrong with it."""
-    rendered = prompts.of(agent)
-    problems = [*rendered.problems, *rendered.unrelated]
-    failed = any(problem.is_error for problem in rendered.problems)
-    if is_template(agent.settings.prompt) and not failed:
-        problems += _undefined_variables(prompts, agent)
-    tools = agent.settings.tools
-    if not failed and (tools.deny or tools.allow is not None):
-        from gascity.workdir.check_denied_tools import denied_tools
-
-        problems += denied_tools(prompts.city, agent, rendered)
-    if rendered.hud or agent.settings.hud is not None:
-        from gascity.workdir.check_hud import check_selection, volatile_before_stable
-
-        problems += check_selection(prompts, agent, rendered)
-        problems += volatile_before_stable(rendered)
-    return PromptFindings(tuple(problems), rendered.fragments | _included_by(prompts, agent))
-
-
-def _undefined_variables(prompts: Prompts, agent: Agent) -> Iterator[Problem]:
+def undefined_variables(prompts: Prompts, agent: Agent) -> Iterator[Problem]:
     """Yield variables that no session defines, also in branches that were not taken."""
-
     if pack_of(agent.setting("prompt"), agent) in prompts.lenient:
         return
     template = _parsed_prompt(prompts, agent)
@@ -63,8 +34,7 @@ def _undefined_variable(name: str, place: Place, known: Mapping[str, str]) -> Pr
     return Problem("undefined-variable", f"`.{name}` is not defined", place, hint)
 
 
-def _parsed_prompt(prompts: Prompts, agent: Agent) -> "Template | None":
-
+def _parsed_prompt(prompts: Prompts, agent: Agent) -> Template | None:
     file = agent.settings.prompt or ""
     if file not in prompts.parsed:
         text = read_text(prompts.disk, file)
@@ -99,16 +69,14 @@ def unused_fragments(
                 )
 
 
-def _included_by(prompts: Prompts, agent: Agent) -> set[str]:
-    """Return the fragments that an agent's prompt includes or its settings append."""
-    names = set(agent.settings.append_fragments)
-    template = _parsed_prompt(prompts, agent) if is_template(agent.settings.prompt) else None
-    return names | _includes(template) if template else names
+def included_by(prompts: Prompts, agent: Agent) -> set[str]:
+    """Return the fragments that a template prompt includes."""
+    template = _parsed_prompt(prompts, agent)
+    return _includes(template) if template else set()
 
 
-def _own_fragments(prompts: Prompts, agent: Agent) -> dict[str, "Template"]:
+def _own_fragments(prompts: Prompts, agent: Agent) -> dict[str, Template]:
     """Return the parsed fragment files that the user can edit, by file."""
-
     found = {}
     for source in prompts.fragments(agent, agent.home.pack):
         if source.file not in prompts.parsed:
@@ -121,6 +89,5 @@ def _own_fragments(prompts: Prompts, agent: Agent) -> dict[str, "Template"]:
 
 def _includes(template: "Template") -> set[str]:
     """Return the fragments that a file includes, also in its definitions."""
-
     parts = (template, *template.defines.values())
     return {each.name for part in parts for each in references(part) if each.kind == "fragment"}
