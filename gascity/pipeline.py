@@ -60,17 +60,18 @@ def open_city(
     *,
     only: str | None = None,
     all_providers: bool = False,
+    provider: str = "",
     disk: Disk | None = None,
     dialects: bool = False,
 ) -> City:
     """Read and compose a city; with `only`, just the agents of that bare name.
 
-    With `dialects`, the city's own files may use another layout, such as v1's.
+    The shipped providers are those that the city mentions, and `provider`. With `dialects`, the
+    city's own files may use another layout, such as v1's.
     """
     external = external_paths(environ)
-    sources = load(
-        disk or Disk(root), external, only=only, all_providers=all_providers, dialects=dialects
-    )
+    providers = external.provider_files if all_providers else (provider,)
+    sources = load(disk or Disk(root), external, only=only, providers=providers, dialects=dialects)
     return compose(sources, external.provider_files)
 
 

@@ -4,7 +4,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import update_wrapper
+from functools import cached_property, update_wrapper
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -119,7 +119,7 @@ class CommandContext:
         """Return the absolute path that an argument names."""
         return os.path.normpath(os.path.join(self.cwd, os.path.expanduser(argument)))
 
-    @property
+    @cached_property
     def colour(self) -> bool:
         return use_colour(sys.stdout, self.environ)
 

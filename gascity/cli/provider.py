@@ -108,7 +108,9 @@ def show_provider(context: CommandContext, name: str, agent: str | None) -> int:
 
     A pack can change a provider for its own agents; --agent shows the result.
     """
-    city = context.city(all_providers=True)
+    city = context.city(provider=name)
+    if name not in city.providers:
+        city = context.city(all_providers=True)  # to suggest the one that was meant
     provider = _find_provider(city, name)
     if agent is not None:
         provider = _as_seen_by(city, name, _find_agent(context, city, agent))

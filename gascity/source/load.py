@@ -1,7 +1,7 @@
 """Loads a city: reads every file that defines it, once, and returns it as Sources."""
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from gascity.model.layers import Layer
@@ -45,24 +45,29 @@ def load(
     external: ExternalPaths,
     *,
     only: str | None = None,
-    all_providers: bool = False,
+    providers: Collection[str] = (),
     dialects: bool = False,
 ) -> Sources:
     """Read a city. With `only`, read just the agents of that bare name.
 
-    With `dialects`, the city's own files may have another layout than today's.
+    `providers` are shipped ones to read although the city does not mention them. With `dialects`,
+    the city's own files may have another layout than today's.
     """
-    sources = _load(disk, external, only, all_providers, dialects)
+    sources = _load(disk, external, only, providers, dialects)
     if any(disk.packs.get(name) for name in disk.awaited):
         # A path named a pack (`pack//file`) before that pack was read: read again, now it is known.
         disk.problems.clear()
         disk.awaited.clear()
-        return _load(disk, external, only, all_providers, dialects)
+        return _load(disk, external, only, providers, dialects)
     return sources
 
 
 def _load(
-    disk: Disk, external: ExternalPaths, only: str | None, all_providers: bool, dialects: bool
+    disk: Disk,
+    external: ExternalPaths,
+    only: str | None,
+    named_providers: Collection[str],
+    dialects: bool,
 ) -> Sources:
     reader = CityReader(disk, external, only, dialects)
     root = disk.root
@@ -99,7 +104,7 @@ def _load(
         problems=(),
         errors=(*reader.errors, *(error for m in manifests for error in m.errors)),
     )
-    shipped = stock(disk, external, sources, all_providers)
+    shipped = stock(disk, external, sources, named_providers)
     own_files = (problem for manifest in manifests for problem in manifest.problems)
     problems = [*disk.problems, *reader.finder.absences(), *reader.not_repeated(own_files, root)]
     problems += [problem for group in reader.once.values() for problem in once_each(group)]

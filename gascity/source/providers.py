@@ -1,6 +1,6 @@
 """Reads provider files and tables, and the implicit agents of providers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from gascity.model.layers import DEFINITION, Layer
@@ -89,14 +89,13 @@ def implicit_names(
 
 
 def stock(
-    disk: Disk, around: ExternalPaths, sources: Sources, everything: bool
+    disk: Disk, around: ExternalPaths, sources: Sources, named: Collection[str]
 ) -> dict[str, Layer]:
-    """Read the shipped providers that this city may need; the others are never opened."""
+    """Read the shipped providers that this city may need, and those named by the caller."""
     for directory in around.looked:
         disk.exists(directory)
-    wanted = set(around.provider_files) if everything else _mentioned(sources)
     layers: dict[str, Layer] = {}
-    for name in sorted(wanted & set(around.provider_files)):
+    for name in sorted(_mentioned(sources).union(named) & around.provider_files.keys()):
         layer = read_provider(disk, around.provider_files[name])
         if layer is not None:
             layers[name] = layer

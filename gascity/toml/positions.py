@@ -80,18 +80,21 @@ def value_position(text: str, path: Sequence[str | int]) -> tuple[int, int]:
 
 
 def _closest(text: str, path: Sequence[str | int]) -> Mark | None:
-    wanted, best = tuple(path), None
+    """Return the mark of the longest prefix of a path that has one."""
+    by_path, wanted = _marks_by_path(text), tuple(path)
+    while wanted and wanted not in by_path:
+        wanted = wanted[:-1]
+    return by_path.get(wanted)
+
+
+@lru_cache(maxsize=64)
+def _marks_by_path(text: str) -> dict[KeyPath, Mark]:
+    """Return the first mark of each path; one that is written itself before an implied one."""
+    by_path: dict[KeyPath, Mark] = {}
     for mark in marks(text):
-        if wanted[: len(mark.path)] == mark.path and (best is None or _is_closer(mark, best)):
-            best = mark
-    return best
-
-
-def _is_closer(mark: Mark, best: Mark) -> bool:
-    """Does it have a longer path, or is it written itself where the other is only implied?"""
-    if len(mark.path) != len(best.path):
-        return len(mark.path) > len(best.path)
-    return best.kind == "part" and mark.kind != "part"
+        if mark.path not in by_path or (by_path[mark.path].kind == "part" and mark.kind != "part"):
+            by_path[mark.path] = mark
+    return by_path
 
 
 @lru_cache(maxsize=64)  # callers ask for many places of few files in a row
