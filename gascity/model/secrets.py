@@ -254,8 +254,18 @@ def _is_literal(text: str) -> bool:
     return bool(text) and not names_in(text)
 
 
+# A pair of JSON or YAML, and how its value starts: numbers and inner tables are no secrets.
+_PAIR = (
+    r"""(?:^|[{,]|- )\s*["']?([\w-]+)["']?\s*:\s*"""
+    r"""(?![\d\s]|true|false|null|//)(?=(\{(?=\s*[^\s}])|[^\s{\[,]))"""
+)
+_TABLES = ("env", "environment", "headers", "http_headers")
+
+
 def masked_line(line: str) -> str:
     """Return a line of a user's file for a problem message: cut off after the key of a secret."""
+    import re  # most commands show no line
+
     start = 0
     while (equals := line.find("=", start)) >= 0:
         words = line[:equals].rstrip().rstrip("\"'").replace("{", " ").replace(",", " ").split()
@@ -266,5 +276,8 @@ def masked_line(line: str) -> str:
         if (secret or table) and value:
             return f"{line[: equals + 1]} {HIDDEN}"
         start = equals + 1
+    for pair in re.finditer(_PAIR, line):
+        if is_secret(pair[1]) or (pair[1] in _TABLES and pair[2] == "{"):
+            return f"{line[: pair.start(2)]}{HIDDEN}"
     strings = [text for quote in "\"'" for text in line.split(quote)[1::2]]
     return mask_secrets(line, secrets_of_arguments(strings))

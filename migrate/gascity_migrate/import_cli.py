@@ -11,6 +11,7 @@ from gascity.cli.command import json_command
 from gascity.cli.context import CommandContext, choose
 from gascity.cli.output import plural, print_stderr
 from gascity.cli.problems import city_error, problems_json
+from gascity.model.names import is_name
 from gascity.model.problems import CityError, Problem
 from gascity_migrate.cli import is_confirmed
 
@@ -97,24 +98,31 @@ def run_import(
     yes: bool = False,
 ) -> int:
     """Read a source, show what it becomes, and import it."""
+    from gascity_migrate.importers.managed import Managed, managed_in
     from gascity_migrate.importers.plan import ImportRequest, conflict_problem, plan_import
     from gascity_migrate.importers.report import found_rows, found_sentence
 
+    if into and not is_name(into):
+        raise click.BadParameter(f"`{into}` cannot be the name of a pack", param_hint="--into")
     tree = open_source(context, source)
-    found = {dialect: _read(dialect, tree) for dialect in dialects}
+    managed = Managed() if tree.single else managed_in(context.root, tree.root)
+    tree.hide(managed.paths)
+    found = {dialect: managed.without_servers(_read(dialect, tree), tree) for dialect in dialects}
     request = ImportRequest(
         context.root, choices, into or "", _is_own_project(context, tree.root), instructions
     )
     plan = plan_import(list(found.values()), request)
     rows = found_rows(found)
     if not context.as_json and (rows or not plan.migration.problems):
-        print_stderr(found_sentence(rows, plan.conflicts))
+        print_stderr(found_sentence(rows, plan.combined.differing))
+        if managed.paths:
+            print_stderr(f"Skipped {plural(len(managed.paths), 'file')} that this city wrote.")
     if plan.conflicts and not any(problem.is_error for problem in plan.migration.problems):
         request, plan = _resolve(context, request, plan, list(found.values()))
     if any(problem.is_error for problem in plan.migration.problems):
         raise CityError(*plan.migration.problems, *map(conflict_problem, plan.conflicts))
     if not context.as_json:
-        _print_plan(context, plan)
+        _print_plan(context, plan, found=bool(rows))
     if dry_run or not plan.migration.changes:
         return _report(context, plan, rows)
     if not yes and not is_confirmed(context, "Import this?"):
@@ -183,11 +191,11 @@ def _resolve(
     return request, plan_import(found, request)
 
 
-def _print_plan(context: CommandContext, plan: "ImportPlan") -> None:
+def _print_plan(context: CommandContext, plan: "ImportPlan", *, found: bool) -> None:
     from gascity_migrate.importers.report import plan_lines
 
     context.print_problems(plan.migration.problems)
-    context.output({}, lambda: plan_lines(context.root, plan, context.colour, context.width))
+    context.output({}, lambda: plan_lines(context.root, plan, found, context.colour, context.width))
 
 
 def _apply(

@@ -1,4 +1,4 @@
-"""Servers of one agent-queue project become a pack that only the rig of that name imports."""
+"""agent-queue vaults: profiles, servers, and the pack of a project, which only its rig imports."""
 
 import json
 from pathlib import Path
@@ -50,6 +50,55 @@ def test_a_project_that_cannot_be_a_pack_is_refused(run: InProcess, tmp_path: Pa
     ran = run("import", str(source), cwd=town)
     assert (ran.code, "[bad-name]" in ran.err) == (1, True)
     assert not (town / "packs").exists()
+
+
+def test_errors_of_profiles_and_servers_are_reported_at_their_lines(
+    run: InProcess, tmp_path: Path
+) -> None:
+    town = build_tree(tmp_path / "town", {"city.toml": "implicit_agents = false\n"})
+    profile = (
+        "---\nid: coding\nname: [\n---\n## Role\nx\n## Config\n```json\n"
+        '{"steps": "many",\n "bogus": 1}\n```\n## Tools\n```json\n{"allowed": }\n```\n'
+    )
+    server = '---\nname: db\n---\n```json\n{\n  "command":\n}\n```\n'
+    source = build_tree(
+        tmp_path / "source",
+        {"vault/agent-types/coding/profile.md": profile, "vault/mcp-servers/db.md": server},
+    )
+    ran = run("import", str(source), "--dry-run", "--json", cwd=town)
+    assert ran.code == 1
+    assert {
+        (Path(each["file"]).name, each["line"], each["code"]) for each in ran.json["problems"]
+    } == {
+        ("profile.md", 3, "bad-front-matter"),
+        ("profile.md", 9, "bad-type"),
+        ("profile.md", 10, "unknown-key"),
+        ("profile.md", 14, "bad-json"),
+        ("db.md", 7, "bad-json"),
+    }
+
+
+def test_the_source_may_be_the_vault_itself(run: InProcess, tmp_path: Path) -> None:
+    town = build_tree(tmp_path / "town", {"city.toml": "implicit_agents = false\n"})
+    source = build_tree(
+        tmp_path / "vault",
+        {
+            "agent-types/coding/profile.md": "---\nid: coding\n---\n## Role\nYou code.\n",
+            "agent-types/coding/memory/a.md": "Note\n",
+            "mcp-servers/db.md": SERVER,
+            "templates/knowledge/coding/tips.md": "Tip\n",
+        },
+    )
+    ran = run("migrate", "--from", "agent-queue", str(source), "--json", cwd=town)
+    assert ran.code == 0
+    assert {change["path"] for change in ran.json["changes"]} == {
+        "agents/coding/profile.md",
+        "agents/coding/memory/a.md",
+        "mcp/db.toml",
+        "templates/knowledge/coding/tips.md",
+    }
+    [loss] = ran.json["not_carried"]
+    assert loss["key"] == "memory"
 
 
 def _servers(run: InProcess, town: Path, agent: str) -> list[dict[str, str]]:

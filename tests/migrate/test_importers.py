@@ -9,7 +9,7 @@ from gascity_migrate.importers.markdown_agents import (
     read_cursor,
     read_gemini,
 )
-from gascity_migrate.importers.types import Imported, ImportedAgent, Reader
+from gascity_migrate.importers.types import Imported, ImportedAgent
 from tests.migrate.sources import MemoryTree
 
 
@@ -97,91 +97,6 @@ class TestClaude:
         assert (file.path, file.instructions) == ("overlay/per-provider/claude/CLAUDE.md", True)
 
 
-class TestServers:
-    def servers(self, text: str, path: str = ".mcp.json") -> Imported:
-        readers: dict[str, Reader] = {
-            ".mcp.json": read_claude,
-            ".cursor/mcp.json": read_cursor,
-            "opencode.json": opencode.read,
-            ".gemini/settings.json": read_gemini,
-            ".codex/config.toml": codex.read,
-            ".vscode/mcp.json": read_copilot,
-        }
-        return readers[path](MemoryTree({path: text}))
-
-    def table(self, text: str, path: str = ".mcp.json") -> dict[str, object]:
-        found = self.servers(text, path)
-        assert found.problems == ()
-        [server] = found.servers
-        return {k: v for k, v in server.table.items() if k not in ("name", "description")}
-
-    def test_a_command_keeps_references_but_not_secrets(self) -> None:
-        text = (
-            '{"mcpServers": {"gh": {"command": "npx", "args": ["-y", "x"],\n'
-            '"env": {"URL": "${HOST}", "API_TOKEN": "abc123secret", "DEBUG": 1}}}}'
-        )
-        assert self.table(text) == {
-            "command": "npx",
-            "args": ["-y", "x"],
-            "env": {"URL": "${HOST}", "API_TOKEN": "${API_TOKEN}", "DEBUG": "1"},
-        }
-        assert lost(self.servers(text)) == [(".mcp.json", 2, "env.API_TOKEN")]
-
-    def test_a_secret_header_keeps_its_scheme(self) -> None:
-        text = (
-            '{"mcpServers": {"d": {"type": "sse", "url": "https://x.example/s",'
-            ' "headers": {"Authorization": "Bearer abcdefgh"}}}}'
-        )
-        assert self.table(text) == {
-            "url": "https://x.example/s",
-            "transport": "sse",
-            "headers": {"Authorization": "Bearer ${AUTHORIZATION}"},
-        }
-
-    def test_opencode_servers_have_one_list_and_braces(self) -> None:
-        text = (
-            '{"mcp": {"a": {"type": "local", "command": ["npx", "x"],'
-            ' "environment": {"K": "{env:HOST}"}, "timeout": 5000}}} // a comment'
-        )
-        assert self.table(text, "opencode.json") == {
-            "command": "npx",
-            "args": ["x"],
-            "env": {"K": "${HOST}"},
-            "timeout": "5s",
-        }
-
-    def test_codex_servers_take_names_of_variables(self) -> None:
-        text = (
-            '[mcp_servers.a]\nurl = "https://x.example/m"\nbearer_token_env_var = "TOK"\n'
-            "startup_timeout_sec = 20\n"
-        )
-        assert self.table(text, ".codex/config.toml") == {
-            "url": "https://x.example/m",
-            "transport": "http",
-            "headers": {"Authorization": "Bearer ${TOK}"},
-            "timeout": "20s",
-        }
-
-    def test_gemini_has_a_key_of_its_own_for_http(self) -> None:
-        text = '{"mcpServers": {"a": {"httpUrl": "https://x.example/m", "trust": true}}}'
-        expected = {"url": "https://x.example/m", "transport": "http"}
-        assert self.table(text, ".gemini/settings.json") == expected
-
-    def test_an_editor_that_asks_for_a_value_is_reported(self) -> None:
-        text = '{"servers": {"a": {"command": "x", "env": {"K": "${input:my-key}"}}}}'
-        assert self.table(text, ".vscode/mcp.json") == {"command": "x", "env": {"K": "${MY_KEY}"}}
-
-    def test_a_disabled_server_is_reported_and_not_imported(self) -> None:
-        found = self.servers('{"mcpServers": {"a": {"command": "x", "disabled": true}}}')
-        assert found.servers == ()
-        assert lost(found) == [(".mcp.json", 1, "a")]
-
-    def test_broken_json_is_an_error_at_its_place(self) -> None:
-        found = self.servers('{"mcpServers": {\n  "a": {"command": "x"\n')
-        [(code, file, line)] = errors(found)
-        assert (code, file, line) == ("bad-json", ".mcp.json", 2)
-
-
 class TestOpencode:
     def test_a_nested_file_is_named_after_its_path(self) -> None:
         """S1-17, S1-19"""
@@ -249,6 +164,24 @@ class TestOpencode:
         found = opencode.read(MemoryTree({".opencode/agents/a.md": text}))
         assert agent(found).settings["tools.deny"] == ["shell"]
         assert "order-of-rules" in found.lost[0].reason
+
+    def test_values_that_an_agent_cannot_have_are_lost(self) -> None:
+        text = (
+            "---\ndescription: [a]\nmode: odd\ntemperature: 5\ntop_p: x\ncolor: not a color\n"
+            "permission:\n  bash: [x]\n  edit: maybe\noptions:\n  apiKey: sk-1\n---\nx"
+        )
+        found = opencode.read(MemoryTree({".opencode/agents/a.md": text}))
+        assert agent(found).settings == {"provider": "opencode"}
+        assert sorted((loss.line, loss.key) for loss in found.lost) == [
+            (2, "description"),
+            (3, "mode"),
+            (4, "temperature"),
+            (5, "top_p"),
+            (6, "color"),
+            (7, "permission.bash"),
+            (7, "permission.edit"),
+            (10, "options.apiKey"),
+        ]
 
     def test_a_disabled_agent_is_reported_and_not_imported(self) -> None:
         """S1-13"""
@@ -356,6 +289,12 @@ class TestAssistant:
         found = assistant.read(MemoryTree({"agents.json": text}))
         assert errors(found) == [("duplicate-agent", "agents.json", 2)]
 
+    def test_a_name_that_is_used_twice_on_one_line_is_an_error(self) -> None:
+        text = '{"agents": [{"agentId": "a"}, {"agentId": "a", "description": "b"}, 3]}'
+        found = assistant.read(MemoryTree({"agents.json": text}))
+        assert errors(found) == [("duplicate-agent", "agents.json", 1)]
+        assert lost(found) == [("agents.json", 1, "agents.2")]
+
     def test_external_agents_and_other_backends_are_lost(self) -> None:
         text = (
             '{"agents": [{"agentId": "a", "type": "external"},\n'
@@ -391,6 +330,30 @@ class TestOthers:
         found = codex.read(MemoryTree({".codex/agents/a.toml": text}))
         assert agent(found).prompt == b"Do."
         assert lost(found) == [(".codex/agents/a.toml", 4, "sandbox")]
+
+    def test_codex_agents_of_the_configuration_are_read_once(self) -> None:
+        config = (
+            'model = "gpt"\n[agents]\nmax_threads = 2\n[agents.scout]\ndescription = "Finds"\n'
+            'config_file = "agents/explore.toml"\n[agents.idle]\ndescription = "d"\n'
+        )
+        text = 'model = "small"\ndeveloper_instructions = "Look."\n'
+        files = {".codex/config.toml": config, ".codex/agents/explore.toml": text}
+        found = codex.read(MemoryTree(files))
+        only = agent(found)
+        assert (only.name, only.prompt) == ("scout", b"Look.")
+        assert only.settings == {"provider": "codex", "description": "Finds", "model": "small"}
+        assert lost(found) == [(".codex/config.toml", 7, "agents.idle")]
+
+    def test_a_missing_config_file_of_a_codex_agent_is_an_error(self) -> None:
+        config = '[agents.scout]\nconfig_file = "agents/x.toml"\n'
+        found = codex.read(MemoryTree({".codex/config.toml": config}))
+        assert errors(found) == [("bad-path", ".codex/config.toml", 2)]
+
+    def test_a_gemini_agent_that_runs_elsewhere_is_lost(self) -> None:
+        text = "---\nname: a\nkind: {}\n---\nx"
+        found = read_gemini(MemoryTree({".gemini/agents/a.md": text.format("remote")}))
+        assert (found.agents, lost(found)) == ((), [(".gemini/agents/a.md", 3, "kind")])
+        assert read_gemini(MemoryTree({".gemini/agents/a.md": text.format("local")})).lost == ()
 
     def test_broken_toml_is_an_error_at_its_place(self) -> None:
         found = codex.read(MemoryTree({".codex/agents/a.toml": "name = \n"}))

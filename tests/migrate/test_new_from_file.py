@@ -68,6 +68,12 @@ def test_what_is_not_carried_is_reported_with_its_line(run: InProcess, town: Pat
     }
 
 
+def test_values_that_an_agent_cannot_have_are_listed(run: InProcess, town: Path) -> None:
+    (town / "a.md").write_text("---\nmode: odd\n---\nYou help.\n")
+    ran = run("agent", "new", "helper", "--from", "a.md", cwd=town)
+    assert (ran.code, "  a.md:2 mode: should be one of" in ran.out) == (0, True)
+
+
 def test_options_win_over_the_file(run: InProcess, town: Path) -> None:
     (town / "a.md").write_text("---\ndescription: d\nmode: primary\n---\nYou help.\n")
     words = ("--description", "Mine", "--provider", "codex")
@@ -82,7 +88,7 @@ def test_options_win_over_the_file(run: InProcess, town: Path) -> None:
         ("a.md", b"---\nname: x\n", "a.md:1:1: error: the front matter is not closed"),
         ("a.md", b"You help.\n", "a.md has no front matter [not-an-agent-file]"),
         ("a.md", b"\xff\xfe", "a.md:1:1: error: the file is not valid UTF-8 [bad-utf8]"),
-        ("a.md", b"---\nmode: odd\n---\nx\n", "hint: nothing was written; correct a.md"),
+        ("profile.md", PROFILE.encode(), "hint: nothing was written; correct profile.md"),
         ("a.txt", b"x", "a.txt is not an agent file [not-an-agent-file]"),
         ("a.toml", b"x = \n", "a.toml:1:"),
         ("profile.md", PROFILE.encode(), "agents/helper/profile.md:10:"),

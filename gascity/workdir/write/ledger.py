@@ -130,6 +130,10 @@ class Ledgers:
 
     def roots(self) -> list[str]:
         """Return every directory that has a ledger."""
+        return [ledger.root for ledger in self.all()]
+
+    def all(self) -> list[Ledger]:
+        """Return the ledgers of all directories."""
         try:
             names = sorted(os.listdir(self.home))
         except FileNotFoundError:
@@ -137,7 +141,7 @@ class Ledgers:
         names = [name for name in names if name.endswith(".json") and name != _STARTERS]
         files = [f"{self.home}/{name}" for name in names]
         ledgers = [_load(file, self.root_names) for file in files]
-        return [ledger.root for ledger in ledgers if ledger is not None]
+        return [ledger for ledger in ledgers if ledger is not None]
 
     def write(self, ledger: Ledger) -> None:
         """Store a ledger; delete the file if there is nothing left to record."""

@@ -1,6 +1,6 @@
 """Reads the agents of an assistant's configuration: JSON with a list `agents`."""
 
-from gascity_migrate.importers.documents import JsonDocument, Keys, read_json
+from gascity_migrate.importers.documents import JsonDocument, Keys, read_json, valid_settings
 from gascity_migrate.importers.types import Findings, Imported, ImportedAgent, SourceTree
 
 _FILES = ("agents.json", "config.json", "assistant.json")
@@ -19,6 +19,7 @@ _FILTERS = {
     "agentAllowlist": "agents_filter.allow",
     "agentDenylist": "agents_filter.deny",
 }
+_WRITTEN = {setting: key for key, setting in (*_TEXTS.items(), *_FILTERS.items())}
 _PROVIDERS = {"claude-cli": "claude", "codex-cli": "codex", "pi-cli": "pi"}
 
 
@@ -33,7 +34,11 @@ def read(tree: SourceTree) -> Imported:
         if document is None or node is None or not isinstance(node.value, list):
             continue
         names: dict[str, int] = {}
-        for index in range(len(node.value)):
+        for index, value in enumerate(node.value):
+            if not isinstance(value, dict):
+                where = f"agents.{index}"
+                findings.lose(path, document.line("agents", index), where, "expected a table")
+                continue
             _add_agent(findings, path, document, index, names)
     return findings.result()
 
@@ -47,10 +52,11 @@ def _add_agent(
     if not name:
         findings.refuse("missing-key", "`agentId` is missing", path, line)
         return
-    if names.setdefault(name, line) != line:
+    if name in names:
         message = f"`{name}` is defined twice, first on line {names[name]}"
         findings.refuse("duplicate-agent", message, path, line)
         return
+    names[name] = line
     if keys.text("type") == "external":
         findings.lose(path, line, name, "external agents are programs of their own")
         return
@@ -61,7 +67,8 @@ def _add_agent(
         keys.lose("apiExposed", "it has no effect")
     keys.lose_rest()
     body = prompt.encode() if prompt else None
-    findings.agents.append(ImportedAgent(name, settings, body, findings.place(path, line)))
+    checked = valid_settings(keys, settings, _WRITTEN)
+    findings.agents.append(ImportedAgent(name, checked, body, findings.place(path, line)))
 
 
 def _settings(keys: Keys) -> dict[str, object]:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import count, islice
 from typing import NamedTuple, TypeVar
+from unicodedata import combining, normalize
 
 from gascity.model.names import is_name
 from gascity.model.problems import Place, Problem
@@ -36,11 +37,15 @@ class Conflict(NamedTuple):
 
     kind: str
     name: str
-    files: tuple[str, ...]
+    places: tuple[Place, ...]
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        return tuple(place.file for place in self.places)
 
 
 class Combined(NamedTuple):
-    """One definition per name."""
+    """One definition per name. `differing` has the kinds of which files define one differently."""
 
     agents: tuple[ImportedAgent, ...]
     servers: tuple[ImportedServer, ...]
@@ -48,6 +53,7 @@ class Combined(NamedTuple):
     files: tuple[ImportedFile, ...]
     conflicts: tuple[Conflict, ...]
     problems: tuple[Problem, ...]
+    differing: frozenset[str] = frozenset()
 
 
 def combine(found: Sequence[Imported], choices: Choices) -> Combined:
@@ -59,7 +65,13 @@ def combine(found: Sequence[Imported], choices: Choices) -> Combined:
     files = combiner.unique_files(file for one in found for file in one.files)
     combiner.check_unused()
     return Combined(
-        agents, servers, skills, files, tuple(combiner.conflicts), tuple(combiner.problems)
+        agents,
+        servers,
+        skills,
+        files,
+        tuple(combiner.conflicts),
+        tuple(combiner.problems),
+        frozenset(combiner.differing),
     )
 
 
@@ -68,11 +80,14 @@ class _Combiner:
         self.choices = choices
         self.conflicts: list[Conflict] = []
         self.problems: list[Problem] = []
+        self.differing: set[str] = set()
         self._used: set[str] = set()
+        self._files: set[str] = set()
 
     def unique(self, kind: str, found: Iterable[_Definition]) -> tuple[_Definition, ...]:
         by_name: dict[str, list[_Definition]] = {}
         for definition in found:
+            self._files.add(definition.place.file)
             name = self._renamed(definition)
             by_name.setdefault(name, []).append(_with_name(definition, name))
         self._check_names(kind, {name: same[0].place for name, same in by_name.items()})
@@ -81,22 +96,27 @@ class _Combiner:
     def unique_files(self, found: Iterable[ImportedFile]) -> tuple[ImportedFile, ...]:
         by_path: dict[str, list[ImportedFile]] = {}
         for file in found:
+            self._files.add(file.place.file)
             by_path.setdefault(file.path, []).append(file)
         chosen = []
         for path, same in by_path.items():
             options = {file.place.file: file for file in same}
             if len({file.file.data for file in same}) > 1:
-                chosen.append(options[self._choose(FILE, path, list(options))])
+                places = [file.place for file in options.values()]
+                chosen.append(options[self._choose(FILE, path, places)])
             else:
                 chosen.append(same[0])
         return tuple(chosen)
 
     def check_unused(self) -> None:
         """Report choices that fit nothing: a misspelt name would be imported under its old one."""
-        for word in (*self.choices.rename, *self.choices.prefer):
-            if word not in self._used:
-                message = f"`{word}` is neither a name nor a file of the source"
-                self.problems.append(Problem("unknown-source", message))
+        unused = [word for word in self.choices.rename if word not in self._used]
+        for word in self.choices.prefer:
+            if not any(_names(word, file) for file in self._files):
+                unused.append(word)
+        for word in unused:
+            message = f"`{word}` is neither a name nor a file of the source"
+            self.problems.append(Problem("unknown-source", message))
 
     def _renamed(self, definition: _Definition) -> str:
         for word, new in self.choices.rename.items():
@@ -106,20 +126,30 @@ class _Combiner:
         return definition.name
 
     def _chosen(self, kind: str, name: str, same: Sequence[_Definition]) -> _Definition:
-        first = same[0]
-        if all(_content(other) == _content(first) for other in same):
-            return first
-        options = {definition.place.file: definition for definition in same}
-        return options[self._choose(kind, name, list(options))]
+        options: dict[str, _Definition] = {}
+        for definition in same:
+            first = options.setdefault(definition.place.file, definition)
+            if _content(first) != _content(definition):
+                self._report_twice(kind, name, first.place, definition.place)
+        if all(_content(other) == _content(same[0]) for other in options.values()):
+            return same[0]
+        return options[self._choose(kind, name, [each.place for each in options.values()])]
 
-    def _choose(self, kind: str, name: str, files: Sequence[str]) -> str:
+    def _choose(self, kind: str, name: str, places: Sequence[Place]) -> str:
+        self.differing.add(kind)
         for word in self.choices.prefer:
-            named = [file for file in files if _names(word, file)]
+            named = [place.file for place in places if _names(word, place.file)]
             if named:
-                self._used.add(word)
                 return named[0]
-        self.conflicts.append(Conflict(kind, name, tuple(files)))
-        return files[0]
+        self.conflicts.append(Conflict(kind, name, tuple(places)))
+        return places[0].file
+
+    def _report_twice(self, kind: str, name: str, first: Place, second: Place) -> None:
+        """Report a name that one file defines twice: `--prefer` cannot choose between these."""
+        lines = f", on lines {first.line} and {second.line}" if first.line != second.line else ""
+        message = f"{second.file} defines {kind} `{name}` twice, differently{lines}"
+        hint = "remove or rename one of them in the file"
+        self.problems.append(Problem("import-conflict", message, second, hint))
 
     def _check_names(self, kind: str, places: Mapping[str, Place]) -> None:
         folded: dict[str, str] = {}
@@ -162,7 +192,8 @@ def _content(definition: ImportedAgent | ImportedServer | ImportedSkill) -> obje
 
 def _free_name(text: str, taken: Iterable[str]) -> str:
     """Return the nearest valid name that is not taken, in any case of letters."""
-    words = re.sub(r"[^A-Za-z0-9_-]+", "-", text).strip("-_").lower()[:90] or "agent"
+    plain = "".join(char for char in normalize("NFKD", text) if not combining(char))
+    words = re.sub(r"[^A-Za-z0-9_-]+", "-", plain).strip("-_").lower()[:90] or "agent"
     folded = {name.casefold() for name in taken}
     numbered = (f"{words}-{number}" for number in count(2))
     return next(name for name in (words, *islice(numbered, len(folded) + 1)) if name not in folded)

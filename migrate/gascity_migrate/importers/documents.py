@@ -5,11 +5,13 @@ Each function reports a document that cannot be read at its line and column and 
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
-from gascity.jsonc.tree import JsoncError, JsonNode, tree
+from gascity.jsonc.tree import JsoncError, JsonNode, JsonPart, tree
 from gascity.model.document_text import position
+from gascity.model.fields import AGENT
 from gascity.model.front_matter import Opaque, read_front_matter
+from gascity.source.decode import decode
 from gascity.toml.edit import set_fields
 from gascity.toml.positions import locate
 from gascity.toml.read import TomlError, parse_text
@@ -22,6 +24,12 @@ _TOLERATED = "unquoted text contains"
 _BLOCK = re.compile(r"\ufeff?---[ \t\r]*\n(?:.*?\n)??---[ \t]*\r?(?:\n|\Z)", re.DOTALL)
 
 
+class Lines(Protocol):
+    """The lines of keys; the key of an inner table is written after a dot."""
+
+    def get(self, key: str, default: int, /) -> int: ...
+
+
 class Keys:
     """The keys of one table in a document; what is not taken is lost or kept by the caller."""
 
@@ -30,7 +38,7 @@ class Keys:
         findings: Findings,
         path: str,
         values: Mapping[str, object],
-        lines: Mapping[str, int],
+        lines: Lines,
         prefix: str = "",
     ) -> None:
         self.findings = findings
@@ -40,15 +48,26 @@ class Keys:
         self._prefix = prefix
 
     def line(self, key: str) -> int:
-        return self._lines.get(key, 1)
+        """Return the line of a key, or of the table that it is in."""
+        return self._lines.get(key, 0) or self._lines.get(key.partition(".")[0], 1)
 
     def lose(self, key: str, reason: str) -> None:
         self.values.pop(key, None)
+        self.note(key, reason)
+
+    def note(self, key: str, reason: str) -> None:
+        """Record the loss of a part of a value, which is taken all the same."""
         self.findings.lose(self.path, self.line(key), self._prefix + key, reason)
 
     def lose_rest(self, reason: str = "it has no counterpart") -> None:
         for key in list(self.values):
             self.lose(key, reason)
+
+    def inner(self, key: str, values: object) -> "Keys":
+        """Return the keys of an inner table; all have the line of its own key."""
+        table = values if isinstance(values, dict) else {}
+        lines = dict.fromkeys(table, self.line(key))
+        return Keys(self.findings, self.path, table, lines, f"{self._prefix}{key}.")
 
     def text(self, key: str) -> str:
         """Take a text, "" if it is absent. A number is text, too: YAML does not tell them apart."""
@@ -130,6 +149,25 @@ def _plain(value: object) -> str:
     return "" if value is None else str(value)
 
 
+def valid_settings(
+    keys: Keys, settings: Mapping[str, object], written: Mapping[str, str] = {}
+) -> dict[str, object]:
+    """Return the settings that an agent can have, and record the others as lost.
+
+    `written` has the key of each setting in the document, unless it is the setting's own name.
+    """
+    valid = {}
+    for setting, value in settings.items():
+        table, _, name = setting.rpartition(".")
+        raw: dict[str, object] = {table: {name: value}} if table else {name: value}
+        errors = [each for each in decode(AGENT, raw, keys.path).problems if each.is_error]
+        for error in errors:
+            keys.note(written.get(setting, setting), error.message.partition("` ")[2])
+        if not errors:
+            valid[setting] = value
+    return valid
+
+
 class MarkdownFile(NamedTuple):
     """A Markdown file: the keys of its front matter, and the bytes below it."""
 
@@ -181,11 +219,26 @@ class JsonDocument(NamedTuple):
         """Return the members of the object at a path; none if there is no object."""
         node = self.node(*path)
         values = node.value if node and isinstance(node.value, dict) else {}
-        lines = {
-            str(part.name): position(self.text, part.start)[0]
-            for part in (node.parts if node else ())
-        }
-        return Keys(findings, file, values, lines, prefix)
+        return Keys(findings, file, values, _JsonLines(self.text, node), prefix)
+
+
+class _JsonLines(NamedTuple):
+    """The lines of an object's members, looked up when they are asked for."""
+
+    text: str
+    node: JsonNode | None
+
+    def get(self, key: str, default: int, /) -> int:
+        outer, _, inner = key.partition(".")
+        part = _part(self.node, key)
+        if part is None and inner:
+            table = _part(self.node, outer)
+            part = _part(table.node, inner) if table else None
+        return position(self.text, part.start)[0] if part else default
+
+
+def _part(node: JsonNode | None, name: str) -> JsonPart | None:
+    return next((part for part in (node.parts if node else ()) if part.name == name), None)
 
 
 def read_json(findings: Findings, path: str) -> JsonDocument | None:
@@ -219,8 +272,20 @@ def read_toml(findings: Findings, path: str) -> tuple[str, dict[str, object]] | 
 def toml_keys(findings: Findings, path: str, text: str, values: object, *at: str) -> Keys:
     """Return the keys of a table in a TOML file, with their lines."""
     table = values if isinstance(values, dict) else {}
-    lines = {key: locate(text, (*at, key))[0] for key in table}
+    lines = _TomlLines(text, table, at)
     return Keys(findings, path, table, lines, ".".join((*at, "")) if at else "")
+
+
+class _TomlLines(NamedTuple):
+    """The lines of a table's keys, looked up when they are asked for."""
+
+    text: str
+    table: Mapping[str, object]
+    at: tuple[str, ...]
+
+    def get(self, key: str, _: int, /) -> int:
+        path = (key,) if key in self.table else key.split(".", 1)
+        return locate(self.text, (*self.at, *path))[0]
 
 
 def pack_text(name: str) -> str:

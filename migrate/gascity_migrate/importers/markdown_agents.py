@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from gascity.model.problems import warning
-from gascity_migrate.importers.documents import Keys, read_markdown
-from gascity_migrate.importers.servers import read_servers
+from gascity_migrate.importers.documents import Keys, read_markdown, valid_settings
+from gascity_migrate.importers.servers import bare_references, own_servers, read_servers
 from gascity_migrate.importers.types import (
     Findings,
     Imported,
@@ -41,6 +41,9 @@ class AgentKeys(NamedTuple):
     settings: Mapping[str, tuple[str, Take]]
     lost: Mapping[str, str] = {}  # known keys without a counterpart, and why
     name_is_title: bool = False  # the file name identifies the agent, `name` is only shown
+    servers: str = ""  # the key that defines MCP servers of the agent alone
+    expands: Callable[[str], str] = str  # rewrites references in them
+    remote: tuple[str, object] = ("", None)  # key and value of an agent that runs elsewhere
 
 
 def _text(keys: Keys, key: str) -> object:
@@ -99,8 +102,8 @@ CLAUDE = AgentKeys(
         "memory": "memory of Claude Code is not read",
         "background": "how an agent is started is decided when work is slung",
         "isolation": "set `isolation` of the agent",
-        "mcpServers": "servers of single agents belong in agents/<name>/mcp/",
     },
+    servers="mcpServers",
 )
 COPILOT = AgentKeys(
     "copilot",
@@ -113,6 +116,7 @@ COPILOT = AgentKeys(
         "infer": "agents choose by `agents_filter`",
     },
     name_is_title=True,
+    servers="mcp-servers",
 )
 CHAT_MODE = COPILOT._replace(suffix=".chatmode.md")  # the former name of an editor's agent
 CURSOR = AgentKeys(
@@ -129,8 +133,12 @@ GEMINI = AgentKeys(
         "display_name": ("display_name", _text),
         "temperature": ("temperature", _number),
         "max_turns": ("steps", _integer),
+        "kind": ("", _text),  # `local`, as every agent of a city
     },
-    {"timeout_mins": "set `limits.timeout`", "kind": "the agent runs on this machine"},
+    {"timeout_mins": "set `limits.timeout`"},
+    servers="mcpServers",
+    expands=bare_references,
+    remote=("kind", "remote"),
 )
 
 # An agent file without a key that only one tool has; the city's provider runs it.
@@ -176,7 +184,7 @@ def read_gemini(tree: SourceTree) -> Imported:
     """Read a project's Gemini CLI files: agents and MCP servers."""
     findings = Findings(tree)
     add_agents(findings, GEMINI, ".gemini/agents/*.md")
-    read_servers(findings, ".gemini/settings.json", "mcpServers")
+    read_servers(findings, ".gemini/settings.json", "mcpServers", expands=bare_references)
     add_instructions(findings, "GEMINI.md", "gemini")
     return findings.result()
 
@@ -198,22 +206,30 @@ def add_agent(findings: Findings, tool: AgentKeys, path: str) -> None:
             path, 1, posixpath.basename(path), "it has no front matter, so it is no agent"
         )
         return
+    key, value = tool.remote
+    if key and keys.values.get(key) == value:
+        keys.lose(key, "remote agents are programs of their own")
+        return
     name = posixpath.basename(path).removesuffix(tool.suffix)
     if not tool.name_is_title:
         name = keys.text("name") or name
     settings: dict[str, object] = {}
     for key, (setting, take) in tool.settings.items():
         value = take(keys, key) if key in keys.values else None
-        if value is not None:
+        if setting and value is not None:
             settings[setting] = value
+    files = own_servers(keys, tool.servers, tool.expands) if tool.servers else {}
     for key, reason in tool.lost.items():
         if key in keys.values:
             keys.lose(key, reason)
     keys.lose_rest(_UNKNOWN)
     if tool.provider:
         settings["provider"] = tool.provider
+    written = {setting: key for key, (setting, _) in tool.settings.items()}
     prompt = body if body.strip() else None
-    findings.agents.append(ImportedAgent(name, settings, prompt, findings.place(path)))
+    place = findings.place(path, keys.line("name"))
+    checked = valid_settings(keys, settings, written)
+    findings.agents.append(ImportedAgent(name, checked, prompt, place, files))
 
 
 def add_skills(findings: Findings, directory: str) -> None:

@@ -2,7 +2,14 @@
 
 from collections.abc import Mapping
 
-from gascity_migrate.importers.documents import JsonDocument, Keys, read_json, read_markdown
+from gascity.model.secrets import masked
+from gascity_migrate.importers.documents import (
+    JsonDocument,
+    Keys,
+    read_json,
+    read_markdown,
+    valid_settings,
+)
 from gascity_migrate.importers.markdown_agents import add_instructions, add_skills
 from gascity_migrate.importers.servers import read_servers
 from gascity_migrate.importers.types import Findings, Imported, ImportedAgent, SourceTree
@@ -15,6 +22,7 @@ _CONFIGS = (
     ".opencode/opencode.jsonc",
 )
 _BUILT_IN = frozenset(("build", "plan", "general", "explore", "compaction", "title", "summary"))
+_WRITTEN = {f"tools.{action}": "permission" for action in ("allow", "deny", "ask")}
 _NEUTRAL = {"bash": "shell", "edit": "edit", "read": "read", "write": "write", "grep": "search"}
 
 
@@ -68,7 +76,7 @@ def _add_agent(findings: Findings, keys: Keys, name: str, body: bytes, line: int
         what = "disables a built-in agent" if name in _BUILT_IN else "the agent is disabled"
         findings.lose(path, line, name, what)
         return
-    settings = _settings(keys)
+    settings = valid_settings(keys, _settings(keys), _WRITTEN)
     folder = name.replace("/", "--")
     if folder != name:
         settings["display_name"] = name
@@ -93,6 +101,10 @@ def _settings(keys: Keys) -> dict[str, object]:
     for key in list(keys.values):
         options[key] = keys.values[key]
         keys.lose(key, "kept under [options]")
+    for key, value in list(options.items()):
+        if masked(value, key) != value:
+            keys.note(f"options.{key}", "the secret is not copied")
+            del options[key]
     return settings | ({"options": options} if options else {})
 
 
@@ -130,7 +142,7 @@ class _Words:
         self.by_action: dict[object, list[str]] = {"allow": [], "deny": [], "ask": []}
 
     def add(self, tool: str, word: str, action: object) -> None:
-        if action not in self.by_action:
+        if not isinstance(action, str) or action not in self.by_action:
             self._lose(tool, f"`{action}` is not an action")
         elif action != "allow" or self.rest_denied:
             self.by_action[action].append(word)

@@ -137,10 +137,16 @@ class _Writer:
         self.changes: list[Change] = []
         self.problems: list[Problem] = []
         self.lost: list[NotCarried] = []
+        self._names: dict[str, dict[str, str]] = {}  # of a directory, by themselves without case
 
     def add(self, new: Definition) -> None:
         """Add a definition unless the city has it; report one that the city has differently."""
-        if not os.path.lexists(f"{self.root}/{new.home}"):
+        twin = self._twin(new.home) if new.kind != FILE else ""
+        if twin:
+            message = f"`{new.name}` and `{twin}` of the city differ only in case"
+            hint = f"`--rename {new.name}=NAME` imports it under another name"
+            self.problems.append(Problem("case-clash", message, new.place, hint))
+        elif not os.path.lexists(f"{self.root}/{new.home}"):
             reason = f"{new.kind} {new.name}, from {new.place.file}"
             self.changes += [
                 Change(WRITE, path, content=data, mode=mode & 0o777, reason=reason)
@@ -152,6 +158,16 @@ class _Writer:
             message = f"{new.kind} `{new.name}` is already in the city, in {new.home}"
             hint = f"`--rename {new.name}=NAME` imports it under another name"
             self.problems.append(Problem(_ALREADY_THERE, message, new.place, hint))
+
+    def _twin(self, home: str) -> str:
+        """Return the name in the city that differs from a new one only in case, or ""."""
+        directory, _, name = home.rpartition("/")
+        if directory not in self._names:
+            path = f"{self.root}/{directory}"
+            names = os.listdir(path) if os.path.isdir(path) else ()
+            self._names[directory] = {each.casefold(): each for each in names}
+        twin = self._names[directory].get(name.casefold(), name)
+        return twin.removesuffix(".toml") if twin != name else ""
 
     def edit_city(self, found: Sequence[Imported]) -> None:
         text = original = self._city_text()
@@ -233,10 +249,11 @@ def refuse_conflicts(conflicts: Sequence[Conflict]) -> None:
 
 def conflict_problem(conflict: Conflict) -> Problem:
     """Return the error for a name that files define differently."""
-    first, second = conflict.files[:2]
-    message = f"{first} and {second} define {conflict.kind} `{conflict.name}` differently"
-    hint = f"`--prefer {first}` takes that one; `--rename {second}=NAME` keeps both"
-    return Problem("import-conflict", message, Place(first), hint)
+    *others, last = conflict.files
+    message = f"{', '.join(others)} and {last} define {conflict.kind} `{conflict.name}` differently"
+    keep = "both" if len(conflict.files) == 2 else "it, too"
+    hint = f"`--prefer {others[0]}` takes that one; `--rename {last}=NAME` keeps {keep}"
+    return Problem("import-conflict", message, conflict.places[0], hint)
 
 
 def not_carried_lines(lost: Sequence[NotCarried]) -> list[str]:

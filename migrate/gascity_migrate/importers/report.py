@@ -1,14 +1,14 @@
 """Formats what an import found and changes, as text and as JSON rows."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from gascity.cli.output import BOLD, item_lines, styled
 from gascity.cli.text_diff import text_diff
 from gascity.source.disk import read_plain
 from gascity_migrate.files import EDIT, WRITE, Change
-from gascity_migrate.importers.combine import Conflict
 from gascity_migrate.importers.plan import ImportPlan, not_carried_lines
 from gascity_migrate.importers.types import Imported
 
@@ -52,9 +52,11 @@ def found_rows(found: Mapping[str, Imported]) -> list[FoundRow]:
     return rows
 
 
-def found_sentence(rows: Sequence[FoundRow], conflicts: Sequence[Conflict]) -> str:
-    """Return what was found in one sentence: `Found 3 agents, 1 MCP server in 2 files.`"""
-    conflicting = {conflict.kind for conflict in conflicts}
+def found_sentence(rows: Sequence[FoundRow], differing: Collection[str]) -> str:
+    """Return what was found in one sentence: `Found 3 agents, 1 MCP server in 2 files.`
+
+    `differing` has the kinds of which files define one name differently.
+    """
     parts = []
     for kind, word in _WORDS.items():
         same = [row for row in rows if row.kind == kind]
@@ -67,17 +69,19 @@ def found_sentence(rows: Sequence[FoundRow], conflicts: Sequence[Conflict]) -> s
             continue
         count = f"{len(names)} {word}{'' if len(names) == 1 else 'es' if word[-1] == 'h' else 's'}"
         repeated = sum(len(row.names) for row in same) > len(names)
-        if repeated:
-            agree = "conflict" if word in conflicting else "agree"
+        if repeated and len(files) > 1:
+            agree = "conflict" if word in differing else "agree"
             count += f" in {len(files)} files that {agree}"
         parts.append(count)
     return f"Found {', '.join(parts)}." if parts else "Found nothing to import."
 
 
-def plan_lines(root: str, plan: ImportPlan, colour: bool, columns: int) -> Iterator[str]:
-    """Yield the plan as text, grouped by kind of change."""
+def plan_lines(
+    root: str, plan: ImportPlan, found: bool, colour: bool, columns: int
+) -> Iterator[str]:
+    """Yield the plan as text, grouped by kind of change; `found`: the source has something."""
     migration = plan.migration
-    if not migration.changes:
+    if found and not migration.changes:
         yield "Nothing to import: the city already has everything."
     folders = [line for text in _folders(plan) for line in item_lines(text, columns)]
     carried = not_carried_lines(migration.not_carried)
@@ -98,12 +102,13 @@ def plan_lines(root: str, plan: ImportPlan, colour: bool, columns: int) -> Itera
 
 
 def _folders(plan: ImportPlan) -> Iterator[str]:
-    for folder in plan.migration.folders:
-        names = [
-            change.path[len(folder) + 1 :]
-            for change in plan.migration.changes
-            if change.path.startswith(f"{folder}/")
-        ]
+    below: dict[str, list[str]] = {folder: [] for folder in plan.migration.folders}
+    for change in plan.migration.changes:
+        cuts = (cut.start() for cut in re.finditer("/", change.path))
+        cut = next((cut for cut in cuts if change.path[:cut] in below), None)
+        if cut is not None:
+            below[change.path[:cut]].append(change.path[cut + 1 :])
+    for folder, names in below.items():
         if names:
             yield f"{folder}/  {', '.join(names)}"
 

@@ -3,7 +3,7 @@
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import cache
 
 from gascity.model.problems import CityError, Place, Problem
@@ -33,9 +33,14 @@ class DiskTree:
         self.root = os.path.realpath(root)
         self.single = single
         self._shown = shown
+        self._hidden: Collection[str] = ()
         self._progress = progress
         self._read: dict[str, SourceFile | None] = {}
         self._bytes = 0
+
+    def hide(self, paths: Collection[str]) -> None:
+        """Treat files and directories as missing."""
+        self._hidden = paths
 
     def matching(self, *patterns: str) -> list[str]:
         paths = {path for pattern in patterns for path in self._matching(pattern)}
@@ -68,18 +73,23 @@ class DiskTree:
         seen: set[str] = set()
         for directory, folders, names in os.walk(start, followlinks=True):
             seen.add(self._real(directory))
+            inside = os.path.relpath(directory, self.root)
+            prefix = "" if inside == "." else f"{inside}/"
             folders[:] = [
                 folder
                 for folder in sorted(set(folders) - _SKIPPED)
-                if self._real(os.path.join(directory, folder)) not in seen  # a link upwards
+                if prefix + folder not in self._hidden
+                and self._real(os.path.join(directory, folder)) not in seen  # a link upwards
             ]
             for name in sorted(names):
                 count += 1
                 if count > MOST_FILES:
                     raise self._too_large(base, f"more than {MOST_FILES} files")
-                yield os.path.relpath(os.path.join(directory, name), self.root)
+                yield prefix + name
 
     def _load(self, path: str) -> SourceFile | None:
+        if path in self._hidden:
+            return None
         absolute = os.path.join(self.root, path)
         try:
             status = os.stat(absolute)

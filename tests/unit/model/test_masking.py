@@ -115,3 +115,33 @@ def test_no_line_beside_a_problem_shows_a_secret_in_an_inline_table(line: str) -
 )
 def test_a_line_shows_a_reference_but_no_literal_secret(line: str, shown: str) -> None:
     assert masked_line(line) == shown
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ('{"a": {"headers": {"Authorization": "Bearer s3"}}}', '{"a": {"headers": …'),
+        ('  "Authorization": "Bearer s3",', '  "Authorization": …'),
+        ('  "env": {"X": "s3"},', '  "env": …'),
+        ("TOKEN: s3", "TOKEN: …"),
+        ("  - api_key: s3", "  - api_key: …"),
+        ("{name: x, env: {TOKEN: s3}}", "{name: x, env: …"),
+    ],
+)
+def test_a_line_of_json_or_yaml_is_cut_off_after_the_key_of_a_secret(line: str, shown: str) -> None:
+    assert masked_line(line) == shown
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '  "headers": {',
+        '  "env": {}',
+        '"max_tokens_per_task": 100000,',
+        "tokens: [a]",
+        "Use the token: it helps",
+        "see https://x.example/token: y",
+    ],
+)
+def test_a_line_without_a_secret_is_shown_unchanged(line: str) -> None:
+    assert masked_line(line) == line
