@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 import jinja2
 from json_schemas import all_schemas
-from settings_module import settings_module
+from settings_module import keys_module, settings_module
 
 from gascity.cli.main import city
 from gascity.mcp.delivery import can_launch
@@ -56,6 +56,7 @@ PAGES = jinja2.Environment(
 def files() -> Iterator[tuple[Path, str]]:
     """Every generated file with the text it should have."""
     yield ROOT / "gascity" / "model" / "settings.py", settings_module()
+    yield ROOT / "gascity" / "model" / "setting_keys.py", keys_module()
     for name, schema in all_schemas().items():
         text = json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
         yield ROOT / "gascity" / "schemas" / name, text

@@ -12,6 +12,7 @@ from gascity.model.machine import Machine as Machine
 from gascity.model.names import AgentName, allowed
 from gascity.model.pack import unread
 from gascity.model.problems import Place, Problem, warning
+from gascity.model.values import as_list
 from gascity.pipeline import list_skills, open_city
 from gascity.render.prompt_text import (
     BuiltinPart,
@@ -347,8 +348,7 @@ def _where_appended(
     """Return the place that appends a fragment, and whether the user cannot edit that file."""
     for setting in chain:
         layer = setting.layer
-        names = layer.values.get(setting.key) if layer else None
-        if layer is not None and isinstance(names, tuple) and name in names:
+        if layer is not None and name in as_list(layer.values.get(setting.key)):
             root = layer.file.rpartition("/")[0] or "."
             return setting.place, any(
                 root == pack or root.startswith(pack + "/") for pack in lenient

@@ -8,6 +8,7 @@ from gascity.cli.context import CommandContext
 from gascity.files import locked, replace_files
 from gascity.model.city import City
 from gascity.model.problems import CityError, Problem
+from gascity.model.values import as_list, as_text
 from gascity.pipeline import open_city
 from gascity.source.agents import read_table
 from gascity.source.disk import Disk, is_below, read_plain
@@ -41,8 +42,8 @@ def own_files(root: str) -> list[str]:
     """Return the files that define the city, without those of agents."""
     files = ["city.toml", "city.local.toml", "pack.toml"]
     included = parse(read_text(root, "city.toml").encode()).get("include")
-    for file in included if isinstance(included, list) else ():
-        if isinstance(file, str) and is_below(os.path.normpath(f"{root}/{file}"), root):
+    for file in map(as_text, as_list(included)):
+        if file and is_below(os.path.normpath(f"{root}/{file}"), root):
             files.append(os.path.normpath(file.lstrip("/")))
     return files
 

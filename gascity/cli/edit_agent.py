@@ -45,6 +45,6 @@ def _place(agent: Agent, field: str | None) -> Place:
     if name not in AGENT.fields:
         hint = did_you_mean(field, AGENT.fields)
         raise city_error("unknown-field", f"`{field}` is not an agent setting", hint)
-    setting = agent.setting(name)
+    setting = agent.named_setting(name)
     inherited = setting.place is None or setting.kind == PROVIDER_LAYER
     return own if inherited or setting.place is None else setting.place

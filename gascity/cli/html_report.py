@@ -88,7 +88,7 @@ def _values(context: CommandContext, city: City) -> dict[str, Any]:
 
 def _named(names: Callable[[str], str], path: object) -> str | None:
     """Return a path with the name of its pack instead of its place in the cache."""
-    return names(path) if isinstance(path, str) else None
+    return None if path is None else names(str(path))
 
 
 def _agent(

@@ -4,7 +4,7 @@ Each file on its own was checked when it was decoded.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from gascity.model.city import Agent
 from gascity.model.fields import PLAIN_WORK
@@ -21,6 +21,7 @@ from gascity.model.names import (
 from gascity.model.pack import Sources, unread
 from gascity.model.problems import Place, Problem, warning
 from gascity.model.provider import Option, Provider
+from gascity.model.values import as_table
 
 
 def agent_problems(
@@ -75,7 +76,7 @@ def _all_known(agent: Agent, provider: Provider) -> bool:
     for layer in agent.layers:
         written = layer.values
         if "option_defaults" in written:
-            for key, value in _pairs(written["option_defaults"]):
+            for key, value in as_table(written["option_defaults"]).items():
                 if key not in options or value not in options[key].values:
                     return False
         model = written.get("model")
@@ -105,15 +106,11 @@ def _options(agent: Agent, provider: Provider) -> Iterator[Problem]:
             yield warning("option-not-taken", message, place, _known_options(key, provider))
 
 
-def _pairs(value: object) -> Iterable[tuple[str, object]]:
-    return value.items() if isinstance(value, Mapping) else ()
-
-
 def _set_by(settings: Setting, key: str) -> Setting:
     """Return the setting of the chain whose own table has the key."""
     for setting in settings.chain():
         written = setting.layer.values.get(setting.key) if setting.layer else None
-        if key in dict(_pairs(written)):
+        if key in as_table(written):
             return setting
     return settings
 

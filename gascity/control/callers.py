@@ -68,11 +68,12 @@ def claim_in(environ: Mapping[str, str]) -> Claim | None:
 
 def claim_from(value: object) -> Claim | None:
     """Return the session that a request to the controller names; ValueError if it is malformed."""
-    if value is None:
-        return None
-    if not isinstance(value, list) or len(value) != 3:
-        raise ValueError("token")
-    return Claim(str(value[0]), int(value[1]), str(value[2]))
+    match value:
+        case None:
+            return None
+        case [session, str() | int() as generation, secret]:
+            return Claim(str(session), int(generation), str(secret))
+    raise ValueError("token")
 
 
 def new_secret() -> tuple[str, str]:

@@ -12,6 +12,7 @@ from gascity.control.run_config import AgentRunConfig, RunConfig
 from gascity.model.city import Agent
 from gascity.model.names import did_you_mean, may_sling, parse_name, unknown_rig
 from gascity.model.problems import CityError, Place, Problem
+from gascity.model.values import as_integer, as_list
 from gascity.model.work import (
     FINISHED,
     HIGHEST,
@@ -59,15 +60,14 @@ class SlingRequest(NamedTuple):
     @classmethod
     def of(cls, data: Mapping[str, object], caller: Caller | None) -> "SlingRequest":
         """Parse a request; who sends it was checked before."""
-        after = data.get("after")
-        rig, priority = data.get("rig"), data.get("priority")
+        rig, priority = data.get("rig"), as_integer(data.get("priority"))
         return cls(
             agent=str(data["agent"]),
             text=str(data["text"]),
             rig=str(rig) if rig else None,
             directory=str(data.get("directory") or ""),
-            priority=priority if isinstance(priority, int) else NORMAL,
-            after=tuple(str(item) for item in after) if isinstance(after, list) else (),
+            priority=NORMAL if priority is None else priority,
+            after=tuple(map(str, as_list(data.get("after")))),
             session=str(data.get("session") or ""),
             caller=caller,
             key=str(data.get("key") or ""),

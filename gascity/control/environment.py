@@ -3,20 +3,19 @@
 from collections.abc import Mapping
 from hashlib import sha256
 
+from gascity.model.values import JsonObject, as_list
 
-def environment_reply(
-    environ: Mapping[str, str], request: Mapping[str, object]
-) -> dict[str, object]:
+
+def environment_reply(environ: Mapping[str, str], request: Mapping[str, object]) -> JsonObject:
     """Return the controller's PATH and digests of the variables that `doctor` asks about.
 
     The values may be secrets. The caller's salt makes the digests useless for anybody else.
     """
-    names = request.get("names")
     salt = str(request.get("salt", ""))
-    asked = [str(name) for name in names] if isinstance(names, list) else []
+    names = map(str, as_list(request.get("names")))
     return {
         "path": environ.get("PATH", ""),
-        "digests": {name: variable_digest(environ, name, salt) for name in asked},
+        "digests": {name: variable_digest(environ, name, salt) for name in names},
     }
 
 

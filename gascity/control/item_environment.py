@@ -17,6 +17,7 @@ from gascity.control.blocked import missing_program, missing_variables
 from gascity.control.decide import reasons
 from gascity.control.decide.types import Blocked
 from gascity.control.run_config import AgentRunConfig
+from gascity.model.values import TableView, as_list
 
 
 class ItemEnvironments:
@@ -100,11 +101,11 @@ def passed_environment(
 
     `names` are those that the agent refers to.
     """
-    offered, values = request.get("variables"), request.get("environ")
-    known = {str(name) for name in offered} if isinstance(offered, list) else set()
-    path = request.get("path")
-    passed = {"PATH": path} if isinstance(path, str) and path else {}
-    if isinstance(values, dict):
-        passed |= {name: value for name, value in values.items() if name in names}
-        return {name: str(value) for name, value in passed.items()}, []
+    view = TableView(request)
+    path, values = view.text("path"), view.table("environ")
+    passed = {"PATH": path} if path else {}
+    if values is not None:
+        passed |= {name: str(value) for name, value in values.values.items() if name in names}
+        return passed, []
+    known = set(map(str, as_list(request.get("variables"))))
     return passed, sorted(known & set(names))

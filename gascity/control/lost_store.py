@@ -12,6 +12,7 @@ from contextlib import suppress
 
 from gascity.control.paths import log_directory
 from gascity.location import PREPARED
+from gascity.model.values import TableView
 from gascity.paths import CITY_FILE, known_rigs
 from gascity.store import missing_store, store_exists, store_trace
 
@@ -63,10 +64,9 @@ def _repositories(root: str, environ: Mapping[str, str]) -> Iterator[str]:
     for name in (CITY_FILE, _LOCAL_FILE):
         with suppress(OSError, TomlError):
             with open(f"{root}/{name}", "rb") as file:
-                rigs = parse(file.read()).get("rigs")
-            for rig in rigs if isinstance(rigs, list) else ():
-                if isinstance(rig, dict) and isinstance(rig.get("path"), str):
-                    yield os.path.normpath(os.path.join(root, os.path.expanduser(rig["path"])))
+                rigs = TableView(parse(file.read())).tables("rigs")
+            for path in filter(None, (rig.text("path") for rig in rigs)):
+                yield os.path.normpath(os.path.join(root, os.path.expanduser(path)))
 
 
 def _worktrees(root: str, repository: str) -> Iterator[str]:

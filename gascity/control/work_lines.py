@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from gascity.control.enqueue import SlingRequest
 from gascity.model.names import did_you_mean
 from gascity.model.problems import CityError, Place, Problem
+from gascity.model.values import as_integer, as_texts
 
 _KEYS = ("title", "text", "priority", "after", "on")
 
@@ -56,18 +57,18 @@ def _problems(entry: Mapping[str, object], place: Place) -> Iterator[Problem]:
 
 def _fits(key: str, value: object) -> bool:
     if key == "priority":
-        return isinstance(value, int) and not isinstance(value, bool)
+        return as_integer(value) is not None
     if key == "after":
-        return isinstance(value, list) and all(isinstance(item, str) for item in value)
+        return as_texts(value) is not None
     return isinstance(value, str)
 
 
 def _request(common: SlingRequest, entry: Mapping[str, object]) -> SlingRequest:
-    after, priority = entry.get("after"), entry.get("priority")
+    priority = as_integer(entry.get("priority"))
     return common._replace(
         text=str(entry.get("text") or entry["title"]),
         title=str(entry.get("title") or ""),
-        priority=priority if isinstance(priority, int) else common.priority,
-        after=(*common.after, *after) if isinstance(after, list) else common.after,
+        priority=common.priority if priority is None else priority,
+        after=(*common.after, *(as_texts(entry.get("after")) or ())),
         start_from=str(entry.get("on") or common.start_from),
     )

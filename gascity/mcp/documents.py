@@ -13,6 +13,7 @@ from gascity.model.document_text import BOM, position, same
 from gascity.model.document_text import DocumentError as DocumentError
 from gascity.model.plan import Shape
 from gascity.model.secrets import HIDDEN, is_reference
+from gascity.model.values import as_table
 from gascity.toml.read import parse_text
 
 NOT_SHOWN = "(not shown: the content cannot be parsed)\n"
@@ -201,7 +202,7 @@ def _others(document: Mapping[str, Any], key: tuple[str, ...]) -> dict[str, Any]
     """Return a document without the value at `key`, and without tables that are then empty."""
     rest = {name: value for name, value in document.items() if name != key[0]}
     inner = document.get(key[0])
-    if len(key) > 1 and isinstance(inner, Mapping) and (left := _others(inner, key[1:])):
+    if len(key) > 1 and (left := _others(as_table(inner), key[1:])):
         rest[key[0]] = left
     return rest
 

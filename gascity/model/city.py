@@ -1,7 +1,7 @@
 """The loaded city: agents, rigs and providers with their settings, and all problems."""
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gascity.model.fields import AGENT
 from gascity.model.layers import Layer, Setting, fold, fold_field, with_defaults
@@ -17,6 +17,9 @@ from gascity.model.settings import (
     WorkspaceSettings,
 )
 from gascity.model.tables import RIG
+
+if TYPE_CHECKING:
+    from gascity.model.setting_keys import AgentKey, RigKey
 
 LAYER_RANK = {"city": OWN, "local": OWN, "user": OWN, "pack": IMPORTED, "built-in": IMPLICIT}
 
@@ -90,8 +93,12 @@ class Agent:
     def rank(self) -> int:
         return LAYER_RANK[self.layer]
 
-    def setting(self, name: str) -> Setting:
+    def setting(self, name: "AgentKey") -> Setting:
         """Return a setting with its history, for messages that name a file and line."""
+        return fold_field(self.layers, AGENT, name)
+
+    def named_setting(self, name: str) -> Setting:
+        """Like `setting`, for a name that is data: of a command line, or of any field."""
         return fold_field(self.layers, AGENT, name)
 
     def all_settings(self) -> dict[str, Setting]:
@@ -135,7 +142,7 @@ class Rig(NamedTuple):
         """The errors of its tables, which break the agents in it."""
         return tuple(error for layer in self.layers for error in layer.errors)
 
-    def setting(self, name: str) -> Setting:
+    def setting(self, name: "RigKey") -> Setting:
         """Return a setting with its history, for messages that name a file and line."""
         return fold_field(self.layers, RIG, name)
 

@@ -6,9 +6,13 @@ at its location, so that no setting is silently ignored.
 """
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gascity.model.setting_keys import AgentKey
 
 # Of agents, wherever their settings are written.
-AGENT_IGNORED: Mapping[str, str] = {
+AGENT_IGNORED: "Mapping[AgentKey, str]" = {
     "lifecycle": "headless runs end by themselves, and terminals run until they are stopped",
     "process_names": "processes are identified by their id",
 }

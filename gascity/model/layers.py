@@ -71,6 +71,11 @@ class Setting(NamedTuple):
     def place(self) -> Place | None:
         return self.layer.place(self.key) if self.layer else None
 
+    @property
+    def items(self) -> tuple[str, ...]:
+        """The items of a list; nothing for any other value."""
+        return _strings(self.value)
+
     def chain(self) -> list["Setting"]:
         """Return this setting, then the settings it overrides, down to the default."""
         settings: list[Setting] = []
@@ -161,16 +166,16 @@ def _merged(below: object, edit: Edit, written: object, *, deep: bool) -> Mappin
         return {key: value for key, value in old.items() if key not in removed}
     if not isinstance(written, Mapping):
         return old
-    return _merged_tables(old, written) if deep else {**old, **written}
+    return merged_tables(old, written) if deep else {**old, **written}
 
 
-def _merged_tables(old: Mapping[str, object], new: Mapping[str, object]) -> dict[str, object]:
+def merged_tables(old: Mapping[str, object], new: Mapping[str, object]) -> dict[str, object]:
     """Return both tables as one; a table in both is merged in the same way."""
     result = {**old, **new}
     for key in old.keys() & new.keys():
         below, above = old[key], new[key]
         if isinstance(below, Mapping) and isinstance(above, Mapping):
-            result[key] = _merged_tables(below, above)
+            result[key] = merged_tables(below, above)
     return result
 
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from gascity.model.front_matter import FrontMatter, read_front_matter
 from gascity.model.problems import Place, Problem, warning
+from gascity.model.values import as_list, as_text
 
 STARTER = "starter"  # tag of notes that were copied from starter knowledge
 SUFFIX = ".md"
@@ -52,8 +53,7 @@ def read_note(
     if matter is not None:
         problems = list(_matter_problems(path, matter))
         tags = _tags(matter.values.get("tags"))
-        written = matter.values.get("at")
-        at = (_time(written) if isinstance(written, str) else None) or at
+        at = _time(as_text(matter.values.get("at"))) or at
     body, line = _body(text) if matter is not None else (text, 1)
     note = Note(name, path, body.strip("\n"), line, tags, modified if at is None else at, origin)
     return note, problems
@@ -67,7 +67,7 @@ def _matter_problems(path: str, matter: FrontMatter) -> Iterator[Problem]:
     if tags is not None and not _tags(tags) and tags != []:
         place = Place(path, line=matter.lines["tags"], col=1)
         yield warning(_BAD_NOTE, "`tags` should be a list of words", place, "write `tags: [word]`")
-    if at is not None and (not isinstance(at, str) or _time(at) is None):
+    if at is not None and _time(as_text(at)) is None:
         place = Place(path, line=matter.lines["at"], col=1)
         hint = "write `at: 2026-01-31` or `at: 2026-01-31T12:00:00Z`"
         yield warning(_BAD_NOTE, "`at` should be a date or a time", place, hint)
@@ -75,11 +75,8 @@ def _matter_problems(path: str, matter: FrontMatter) -> Iterator[Problem]:
 
 def _tags(value: object) -> tuple[str, ...]:
     """Return the tags of a list, or of a text with commas; nothing else is one."""
-    if isinstance(value, str):
-        value = [word.strip() for word in value.split(",")]
-    if not isinstance(value, list):
-        return ()
-    return tuple(str(word).removeprefix("#") for word in value if isinstance(word, str) and word)
+    listed = as_list(value, [word.strip() for word in as_text(value).split(",")])
+    return tuple(word.removeprefix("#") for word in map(as_text, listed) if word)
 
 
 def _time(text: str) -> float | None:

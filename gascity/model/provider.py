@@ -1,7 +1,7 @@
 """Providers (the agent CLIs that city can run): their facts in layers, and their options."""
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gascity.model.fields import AGENT
 from gascity.model.layers import (
@@ -14,6 +14,9 @@ from gascity.model.layers import (
 )
 from gascity.model.settings import ProviderFacts
 from gascity.model.tables import PROVIDER
+
+if TYPE_CHECKING:
+    from gascity.model.setting_keys import ProviderKey
 
 _SHARED = frozenset(
     key for key, (field, _) in PROVIDER.keys.items() if field.name in AGENT.fields
@@ -70,7 +73,7 @@ class Provider:
         """All attributes but `facts`, which follow from the layers."""
         return self.name, self.family, self.layers, self.options
 
-    def setting(self, name: str) -> Setting:
+    def setting(self, name: "ProviderKey") -> Setting:
         """Return a fact with its history, for messages that name a file and line."""
         return fold_field(self.layers, PROVIDER, name)
 

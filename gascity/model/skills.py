@@ -14,6 +14,7 @@ from typing import NamedTuple
 from gascity.model.front_matter import FrontMatter, read_front_matter
 from gascity.model.plan import Stamp
 from gascity.model.problems import Place, Problem, warning
+from gascity.model.values import as_text
 
 SKILL_FILE = "SKILL.md"
 
@@ -45,9 +46,8 @@ def read_skill_text(name: str, text: str, file: str) -> SkillText:
     front = read_front_matter(text)
     if front is None:
         return SkillText("", {}, (_no_front_matter(name, text, file),))
-    described = front.values.get("description")
     return SkillText(
-        " ".join(described.split()) if isinstance(described, str) else "",
+        " ".join(as_text(front.values.get("description")).split()),
         front.values,
         tuple(_problems(name, front, file)),
     )
@@ -113,48 +113,54 @@ def is_skill_name(text: str) -> bool:
 
 
 def _description(name: str, front: FrontMatter, file: str) -> Iterator[Problem]:
-    written = front.values.get("description")
     place = _place(front, "description", file)
-    if written is None or (isinstance(written, str) and not written.strip()):
-        yield Problem(
-            "skill-without-description",
-            f"skill `{name}` has no description",
-            place,
-            "add `description:` to its front matter",
-        )
-    elif not isinstance(written, str):
-        yield _not_text("description", written, place)
-    elif len(written.strip()) > _MAX_DESCRIPTION:
-        yield _too_long("description", written.strip(), _MAX_DESCRIPTION, place)
+    match front.values.get("description", ""):
+        case str(written) if written.strip():
+            if len(written.strip()) > _MAX_DESCRIPTION:
+                yield _too_long("description", written.strip(), _MAX_DESCRIPTION, place)
+        case str() | None:
+            yield Problem(
+                "skill-without-description",
+                f"skill `{name}` has no description",
+                place,
+                "add `description:` to its front matter",
+            )
+        case other:
+            yield _not_text("description", other, place)
 
 
 def _others(front: FrontMatter, file: str) -> Iterator[Problem]:
     """Check the optional fields; an empty field counts as missing."""
     for key in ("license", "compatibility", "allowed-tools"):
-        written = front.values.get(key)
         place = _place(front, key, file)
-        if written is not None and not isinstance(written, str):
-            problem = _not_text(key, written, place).softened()
-            if key == "allowed-tools":
-                hint = "write the tools on one line, separated by spaces"
-                problem = problem._replace(hint=hint)
-            yield problem
-        elif key == "compatibility" and written and len(written) > _MAX_COMPATIBILITY:
-            yield _too_long(key, written, _MAX_COMPATIBILITY, place).softened()
+        match front.values.get(key):
+            case None:
+                pass
+            case str(written):
+                if key == "compatibility" and len(written) > _MAX_COMPATIBILITY:
+                    yield _too_long(key, written, _MAX_COMPATIBILITY, place).softened()
+            case other:
+                problem = _not_text(key, other, place).softened()
+                if key == "allowed-tools":
+                    hint = "write the tools on one line, separated by spaces"
+                    problem = problem._replace(hint=hint)
+                yield problem
     yield from _metadata(front, file)
 
 
 def _metadata(front: FrontMatter, file: str) -> Iterator[Problem]:
-    written = front.values.get("metadata")
     place = _place(front, "metadata", file)
-    if isinstance(written, Mapping):
-        odd = [f"`{key}`" for key, value in written.items() if not isinstance(value, str)]
-        if odd:
-            message = f"`metadata` should contain only strings: {', '.join(odd)}"
-            yield warning("skill-field", message, place, "put the values in quotes")
-    elif written is not None:
-        message = f"`metadata` should be a map of strings, not {_kind(written)}"
-        yield warning("skill-field", message, place)
+    match front.values.get("metadata"):
+        case None:
+            pass
+        case Mapping() as table:
+            odd = [f"`{key}`" for key, value in table.items() if not isinstance(value, str)]
+            if odd:
+                message = f"`metadata` should contain only strings: {', '.join(odd)}"
+                yield warning("skill-field", message, place, "put the values in quotes")
+        case other:
+            message = f"`metadata` should be a map of strings, not {_kind(other)}"
+            yield warning("skill-field", message, place)
 
 
 def _not_text(key: str, written: object, place: Place) -> Problem:

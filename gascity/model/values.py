@@ -46,8 +46,8 @@ def as_flag(value: object) -> bool | None:
 
 
 def as_list(value: object, default: Sequence[object] = ()) -> Sequence[object]:
-    """Return a list; an empty one for any other value."""
-    return value if isinstance(value, list) else default
+    """Return a list or, of checked settings, a tuple; `default` for any other value."""
+    return value if isinstance(value, (list, tuple)) else default
 
 
 def as_table(value: object) -> Mapping[str, object]:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from gascity.model.provider import Provider
 from gascity.model.secrets import is_secret, mask_secrets, masked_line
 from gascity.model.settings import ProviderListing
+from gascity.model.values import as_list, as_table
 from gascity.paths import which
 from gascity.render.arguments import fill_placeholders
 
@@ -190,9 +191,10 @@ def _json_names(text: str, kind: str) -> Iterator[tuple[str, str]]:
     """Yield names, and reasons why they are disabled, from JSON without built-in entries."""
     starts = [at for at in (text.find("{"), text.find("[")) if at >= 0]
     value, _ = json.JSONDecoder().raw_decode(text, min(starts, default=0))
-    if isinstance(value, Mapping):
-        value = next((value[key] for key in _KEYS[kind] if key in value), {})
-    entries = value.items() if isinstance(value, Mapping) else ((None, item) for item in value)
+    match value:
+        case dict():
+            value = next((value[key] for key in _KEYS[kind] if key in value), {})
+    entries = [*as_table(value).items(), *((None, item) for item in as_list(value))]
     for key, entry in entries:
         if key is None and isinstance(entry, str):
             yield entry, ""

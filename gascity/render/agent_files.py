@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from gascity.model.city import Agent
 from gascity.model.fields import AGENT
 from gascity.model.provider import Provider
+from gascity.model.values import JsonObject, as_table
 from gascity.render.agent_tools import FileTarget, Lost, native_tools
 from gascity.render.flags import UNRESTRICTED
 
@@ -107,17 +108,14 @@ def agent_keys(agent: Agent, target: FileTarget, name: str) -> AgentKeys:
     return AgentKeys(_in_order(values | defaults, facts.keys), tuple(lost))
 
 
-def _free_options(agent: Agent, target: FileTarget) -> dict[str, object]:
+def _free_options(agent: Agent, target: FileTarget) -> JsonObject:
     """Return the agent's `options`: those of the provider's own table, then the general ones."""
-    options = agent.setting("options").value
-    if not isinstance(options, Mapping):
-        return {}
-    own = options.get(target.provider.name)
+    options = agent.settings.options
     general = {key: value for key, value in options.items() if key not in target.option_tables}
-    return {**own, **general} if isinstance(own, Mapping) else general
+    return {**as_table(options.get(target.provider.name)), **general}
 
 
-def _in_order(values: Mapping[str, object], keys: Mapping[str, str]) -> dict[str, object]:
+def _in_order(values: Mapping[str, object], keys: Mapping[str, str]) -> JsonObject:
     """Return values in the order of the provider's keys; all others follow."""
     first = [key for key in dict.fromkeys(keys.values()) if key in values]
     return {key: values[key] for key in (*first, *(k for k in values if k not in first))}

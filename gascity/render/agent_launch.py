@@ -8,8 +8,10 @@ document may already have other content: MCP servers of the city, and what the u
 from collections.abc import Iterable, Mapping
 
 from gascity.model.city import Agent
+from gascity.model.layers import merged_tables
 from gascity.model.problems import Problem
 from gascity.model.provider import Provider
+from gascity.model.values import JsonObject, as_table
 from gascity.render.agent_files import agent_file_name, agent_keys
 from gascity.render.agent_tools import FileTarget
 from gascity.render.argv import LaunchExtra, OwnAgent
@@ -69,15 +71,14 @@ def _agent_args(provider: Provider, name: str) -> tuple[str, ...]:
     return tuple(arg.replace("{name}", name) for arg in provider.facts.agents.launch_flag)
 
 
-def _add_mode_rules(provider: Provider, agent: Agent, kind: str, keys: dict[str, object]) -> None:
+def _add_mode_rules(provider: Provider, agent: Agent, kind: str, keys: JsonObject) -> None:
     """Add the rules of the permission mode; they come last, so they decide."""
     facts = provider.facts.agents
-    extra = facts.modes.get(permission_mode(provider, agent, kind))
-    if isinstance(extra, Mapping):
-        key = facts.tools.key or "permission"
-        rules = keys.pop(key, {})
-        kept = rules if isinstance(rules, Mapping) else {}
-        keys[key] = {**{name: rule for name, rule in kept.items() if name not in extra}, **extra}
+    match facts.modes.get(permission_mode(provider, agent, kind)):
+        case Mapping() as extra:
+            key = facts.tools.key or "permission"
+            rules = as_table(keys.pop(key, {})).items()
+            keys[key] = {**{name: rule for name, rule in rules if name not in extra}, **extra}
 
 
 def _by_launch(
@@ -89,16 +90,16 @@ def _by_launch(
     facts = provider.facts.agents
     env: dict[str, str] = {}
     for variable, pattern in facts.launch_env.items():
-        document: dict[str, object] = {}
+        document: JsonObject = {}
         for environment in environments:
             part = _parsed(environment.get(variable, ""))
             if part is None:
                 return OwnAgent(problems=(_not_json(variable),))
-            document = _merged(document, part)
-        own: object = {name: _PLACEHOLDER}
+            document = merged_tables(document, part)
+        own: JsonObject = {name: _PLACEHOLDER}
         for key in reversed(facts.launch_key):
             own = {key: own}
-        text = _dumped(_merged(document, own if isinstance(own, dict) else {}))
+        text = _dumped(merged_tables(document, own))
         text = text.replace(_dumped(_PLACEHOLDER), _literal(provider, keys))
         env[variable] = pattern.replace("{json}", text)
     return OwnAgent(_agent_args(provider, name), env)
@@ -123,7 +124,7 @@ def _dumped(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
-def _parsed(text: str) -> dict[str, object] | None:
+def _parsed(text: str) -> JsonObject | None:
     """Return a JSON document, which may have comments; None if it is not an object."""
     if not text.strip():
         return {}
@@ -135,16 +136,6 @@ def _parsed(text: str) -> dict[str, object] | None:
     except JsoncError:
         return None
     return document if isinstance(document, dict) else None
-
-
-def _merged(below: Mapping[str, object], above: Mapping[str, object]) -> dict[str, object]:
-    merged = dict(below)
-    for key, value in above.items():
-        old = merged.get(key)
-        if isinstance(old, Mapping) and isinstance(value, Mapping):
-            value = _merged(old, value)
-        merged[key] = value
-    return merged
 
 
 def _not_json(variable: str) -> Problem:

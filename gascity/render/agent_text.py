@@ -20,11 +20,12 @@ def _yaml_lines(values: Mapping[str, object], depth: int) -> Iterator[str]:
     indent = "  " * depth
     for key, value in values.items():
         name = _yaml_string(key)
-        if isinstance(value, Mapping) and value:
-            yield f"{indent}{name}:"
-            yield from _yaml_lines(value, depth + 1)
-        else:
-            yield f"{indent}{name}: {_yaml_value(value)}"
+        match value:
+            case Mapping() if value:
+                yield f"{indent}{name}:"
+                yield from _yaml_lines(value, depth + 1)
+            case _:
+                yield f"{indent}{name}: {_yaml_value(value)}"
 
 
 def _yaml_value(value: object) -> str:

@@ -1,12 +1,13 @@
 """Command-line flags of `[tools]` and options, what they cannot enforce, and permission modes."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from gascity.model.city import Agent, City
 from gascity.model.layers import DEFAULT, PROVIDER_LAYER
 from gascity.model.problems import ERROR, Problem, warning
 from gascity.model.provider import Choice, Option, Provider
+from gascity.model.values import as_texts
 from gascity.render.arguments import fill_placeholders, flag_args
 from gascity.render.tool_words import (
     ALL,
@@ -16,6 +17,9 @@ from gascity.render.tool_words import (
     server_tool,
     whole_servers,
 )
+
+if TYPE_CHECKING:
+    from gascity.model.setting_keys import AgentKey
 
 HEADLESS, INTERACTIVE = "headless", "interactive"
 UNENFORCEABLE = "unenforceable-scope"
@@ -300,7 +304,7 @@ def _unenforced(provider: Provider, agent: Agent, key: str, tools: Sequence[str]
             UNENFORCEABLE,
             f"provider `{provider.name}` cannot enforce {names} in `tools.{key}` of agent "
             f"`{agent.name}`",
-            agent.setting(f"tools.{key}").place,
+            agent.named_setting(f"tools.{key}").place,
             "it is advisory only; `[security] require_enforcement = true` makes this an error",
         )
     ]
@@ -317,7 +321,7 @@ class OptionFlags(NamedTuple):
     problems: tuple[Problem, ...] = ()
 
 
-def set_by_agent(agent: Agent, name: str) -> bool:
+def set_by_agent(agent: Agent, name: "AgentKey") -> bool:
     """Return whether a setting has a value of the agent's own, not only its provider's."""
     return agent.setting(name).kind not in (DEFAULT, PROVIDER_LAYER)
 
@@ -394,8 +398,7 @@ def _args_beside_headless(provider: Provider, agent: Agent) -> tuple[str, ...]:
         if layer is None or (layer.kind == PROVIDER_LAYER and (layer.file, layer.at) in complete):
             args = ()
             continue
-        written = layer.values[setting.key]
-        words = tuple(written) if isinstance(written, (list, tuple)) else ()
+        words = as_texts(layer.values[setting.key]) or ()
         if setting.key.endswith("_append"):
             args += words
         elif setting.key.endswith("_remove"):

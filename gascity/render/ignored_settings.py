@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
 
 from gascity.model.capabilities import GRANTS, WORDS
 from gascity.model.city import Agent, City
@@ -12,6 +13,9 @@ from gascity.model.names import did_you_mean, near
 from gascity.model.problems import Place, Problem, warning
 from gascity.model.provider import Provider
 from gascity.render.flags import own_delivery
+
+if TYPE_CHECKING:
+    from gascity.model.setting_keys import AgentKey
 
 _PACK_LAYERS = (PACK_DEFAULTS, PACK_PATCH)
 _OF_AGENT_FILES = frozenset(
@@ -35,8 +39,8 @@ def _unknown_grants(agent: Agent) -> Iterator[Problem]:
     """Yield a problem for each word that looks as if it granted something, but grants nothing."""
     for name in ("capabilities.allow", "capabilities.deny"):
         setting = agent.setting(name)
-        for word in setting.value if isinstance(setting.value, tuple) else ():
-            if str(word).startswith(GRANTS) and word not in WORDS:
+        for word in setting.items:
+            if word.startswith(GRANTS) and word not in WORDS:
                 message = f"`{word}` in `{name}` has no effect: there is no such capability"
                 hint = did_you_mean(word, WORDS) or f"use one of {', '.join(WORDS)}"
                 yield warning("not-acted-on", message, setting.place_of(word), hint)
@@ -51,7 +55,7 @@ def _is_set(setting: Setting) -> bool:
     return setting.value not in (default, "", None)
 
 
-def _ignored(agent: Agent, name: str, reason: str) -> Iterator[Problem]:
+def _ignored(agent: Agent, name: "AgentKey", reason: str) -> Iterator[Problem]:
     setting = agent.setting(name)
     if _is_set(setting):
         yield _not_acted_on(name, reason, setting.place)
@@ -116,7 +120,7 @@ def _saved_options(provider: Provider, agent: Agent) -> Iterator[Problem]:
         own = option.key if option.key in AGENT.fields else "option_defaults"
         value = agent.settings.option_defaults.get(option.key)
         name = "option_defaults" if value else own
-        setting = agent.setting(name)
+        setting = agent.named_setting(name)
         if option.saved and _is_set(setting) and (value or name != "option_defaults"):
             yield warning(
                 "saved-option",
@@ -193,11 +197,10 @@ def dead_patterns(
     names = list(known)
     keys = (table,) if table in AGENT.fields else (f"{table}.allow", f"{table}.deny")
     for key in keys:
-        setting = agent.setting(key)
-        patterns = setting.value if isinstance(setting.value, tuple) else ()
+        setting = agent.named_setting(key)
         if not _is_set(setting) or _of_pack(agent, setting):
             continue
-        for pattern in patterns:
+        for pattern in setting.items:
             if not any(fnmatchcase(name, pattern) for name in names):
                 yield _dead(agent, setting, pattern, what, near(pattern, shown or names))
 

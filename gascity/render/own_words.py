@@ -8,6 +8,7 @@ that would match more or fewer calls has none.
 import re
 
 from gascity.model.provider import Provider
+from gascity.model.values import as_list
 from gascity.render.tool_words import ALL, NEUTRAL, is_glob, neutral_names, split_server_tool
 
 _PLAIN = re.compile(r"[\w-]+")
@@ -74,9 +75,7 @@ def file_names(provider: Provider, neutral: str) -> list[str]:
     """Return the names of a neutral tool in the provider's agent files."""
     facts = provider.facts
     names = facts.agents.tools.names.get(neutral, facts.tools.names.get(neutral))
-    if isinstance(names, (list, tuple)):
-        return [str(name) for name in names]
-    return [str(names)] if names else []
+    return [str(name) for name in as_list(names, [names] if names else [])]
 
 
 def _neutral_by_name(provider: Provider) -> dict[str, list[str]]:

@@ -67,7 +67,7 @@ def _allowed_capabilities(agent: Agent) -> tuple[str, ...] | None:
 
 def refusal_place(agent: Agent, refusal: Refusal) -> Place | None:
     """Return the place of the word that refuses a call, or of the list that has no word for it."""
-    setting = agent.setting(refusal.rule)
+    setting = agent.named_setting(refusal.rule)
     return setting.place_of(refusal.word) if refusal.word else setting.place
 
 

@@ -9,7 +9,7 @@ All functions take valid TOML and raise TomlError for anything else. Two groups 
 are put into providers' files (`put_value` to `drop_empty`). `rewrite.py` converts v1 files.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -25,6 +25,7 @@ from gascity.model.document_text import (
     same,
 )
 from gascity.model.problems import KeyPath
+from gascity.model.values import as_list, as_text
 from gascity.toml.positions import (
     Mark,
     Section,
@@ -129,8 +130,8 @@ def rename_references(text: str, old: str, new: str) -> tuple[str, list[KeyPath]
     renamed: list[KeyPath] = []
     for mark in reversed(marks(text)):
         shape = tuple("*" if isinstance(part, int) else part for part in mark.path)
-        value = value_at(document, mark.path)
-        if shape in shapes and isinstance(value, str) and value.rpartition("/")[2] == old:
+        value = as_text(value_at(document, mark.path))
+        if shape in shapes and value.rpartition("/")[2] == old:
             text = replace_value(text, mark, value.removesuffix(old) + new)
             renamed.insert(0, mark.path)
     return text, renamed
@@ -198,10 +199,9 @@ def value_at(value: Any, path: KeyPath) -> Any:
     return value
 
 
-def _list_at(text: str, path: KeyPath) -> list[Any]:
+def _list_at(text: str, path: KeyPath) -> Sequence[object]:
     """Return the list at `path`, or an empty one if there is none."""
-    value = value_at(_document(text), path)
-    return value if isinstance(value, list) else []
+    return as_list(value_at(_document(text), path))
 
 
 def _table_at(text: str, path: KeyPath) -> dict[str, Any] | None:
@@ -243,8 +243,9 @@ def _key_part(name: str) -> str:
 def replace_value(text: str, mark: Mark, value: object) -> str:
     """Replace the value of a mark; a string stays in single quotes where that is possible."""
     single = text.startswith("'", mark.value) and not text.startswith("'''", mark.value)
-    if single and isinstance(value, str) and value.isprintable() and "'" not in value:
-        return f"{text[: mark.value]}'{value}'{text[mark.end :]}"
+    match value:
+        case str() if single and value.isprintable() and "'" not in value:
+            return f"{text[: mark.value]}'{value}'{text[mark.end :]}"
     return text[: mark.value] + literal(value) + text[mark.end :]
 
 

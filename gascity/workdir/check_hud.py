@@ -48,7 +48,7 @@ def check_selection(prompts: Prompts, agent: Agent, rendered: RenderedPrompt) ->
         yield warning(
             "unused-hud",
             "`hud` has no effect: the prompt does not include the fragment `hud`",
-            agent.setting(HUD).place,
+            agent.setting("hud").place,
             _INCLUDE,
         )
 

@@ -1,18 +1,22 @@
 """Fingerprints: one hash per part of what a session starts with, to detect and classify drift."""
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from gascity.location import Site
 from gascity.mcp import documents
 from gascity.model.city import Agent
 from gascity.model.plan import DOCUMENT, LINK, PathRecord, WantedPath, digest
+from gascity.model.values import JsonObject
 from gascity.prompts import Prompts
 from gascity.render.variables import SessionContext
 from gascity.source.catalogues import read_files
 from gascity.workdir.overlays import LayeredFile
 from gascity.workdir.planner import DirectoryPlan, Planner
 from gascity.workdir.wanted import CityContent, Requirements, collect_servers
+
+if TYPE_CHECKING:
+    from gascity.model.setting_keys import AgentKey
 
 HOT, NEXT_START, RESTART = "hot", "next start", "restart"
 
@@ -30,12 +34,30 @@ PARTS = {
 _ANY_SESSION = SessionContext(
     "{WorkDir}", "{Branch}", "{DefaultBranch}", "{Session}", "{Platform}", "{Date}"
 )
-_LAUNCH = (
-    "provider model options option_defaults env args start_command prompt_mode prompt_flag"
-    " pre_start session_setup session_setup_script session_live execution isolation"
-    " tools.allow tools.deny tools.ask tools.exposure capabilities.allow capabilities.deny"
-).split()
-_LAUNCH_IF_SET = "temperature top_p steps variant color".split()
+_LAUNCH: "tuple[AgentKey, ...]" = (
+    "provider",
+    "model",
+    "options",
+    "option_defaults",
+    "env",
+    "args",
+    "start_command",
+    "prompt_mode",
+    "prompt_flag",
+    "pre_start",
+    "session_setup",
+    "session_setup_script",
+    "session_live",
+    "execution",
+    "isolation",
+    "tools.allow",
+    "tools.deny",
+    "tools.ask",
+    "tools.exposure",
+    "capabilities.allow",
+    "capabilities.deny",
+)
+_LAUNCH_IF_SET: "tuple[AgentKey, ...]" = ("temperature", "top_p", "steps", "variant", "color")
 
 
 class Drift(NamedTuple):
@@ -152,9 +174,9 @@ class Fingerprints:
             for file in read_files(disk, path, path)[0]
         ]
 
-    def _launch(self, agent: Agent) -> dict[str, object]:
+    def _launch(self, agent: Agent) -> JsonObject:
         provider = self.planner.city.provider_of(agent)
-        fields = {name: agent.setting(name).value for name in _LAUNCH}
+        fields: JsonObject = {name: agent.setting(name).value for name in _LAUNCH}
         # Left out if unset, so that older fingerprints stay valid.
         newer = {name: agent.setting(name).value for name in _LAUNCH_IF_SET}
         fields |= {name: value for name, value in newer.items() if value is not None}

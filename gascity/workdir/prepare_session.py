@@ -18,6 +18,7 @@ from gascity.mcp.types import McpServer
 from gascity.model.city import Agent, City
 from gascity.model.problems import CityError, Place, Problem
 from gascity.model.secrets import filled, names_in
+from gascity.model.values import as_table
 from gascity.pipeline import with_starter_knowledge
 from gascity.prompts import Machine, Prompts
 from gascity.render.flags import own_delivery
@@ -478,8 +479,8 @@ def _missing_variable(name: str, place: Place | None) -> Problem:
 def _variable_place(agent: Agent, name: str) -> Place | None:
     """Return where a variable of the agent's environment is set."""
     for setting in agent.setting("env").chain():
-        written = setting.layer.values.get("env") if setting.layer else None
-        if isinstance(written, Mapping) and name in written and setting.place is not None:
+        written = as_table(setting.layer.values.get("env")) if setting.layer else {}
+        if name in written and setting.place is not None:
             return setting.place._replace(path=(*setting.place.path, name))
     return None
 

@@ -1,7 +1,7 @@
 """Reads the v1 parts of a manifest, and translates agent tables to current settings. Pure."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from gascity.model.names import is_rig_name
 from gascity.model.problems import KeyPath, Place, Problem
@@ -9,7 +9,7 @@ from gascity.model.tables import AGENT_NOT_ACTED_ON
 
 SHARED_PROMPTS = "prompts/shared"
 OVERLAYS = "overlays"  # directories of overlays, each named by some agent's overlay_dir
-FRAGMENTS = "append_fragments"
+FRAGMENTS: Final = "append_fragments"
 
 # All v1 spellings of the list of included packs, in the order in which v1 read them.
 INCLUDES = ("topology", "pack", "topologies", "packs", "includes")

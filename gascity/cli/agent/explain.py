@@ -103,15 +103,18 @@ def setting_chains(
     program = {"command": command.chain()} if command is not None and command.layer else {}
     if field is None:
         settings = agent.all_settings().items()
-        return {**{name: agent.setting(name).chain() for name, s in settings if s.layer}, **program}
+        return {
+            **{name: agent.named_setting(name).chain() for name, s in settings if s.layer},
+            **program,
+        }
     if field == "command" and program:
         return program
     name = AGENT.aliases.get(field, field)
     if name in AGENT.fields:
-        return {name: agent.setting(name).chain()}
+        return {name: agent.named_setting(name).chain()}
     parts = [known for known in AGENT.fields if known.startswith(field + ".")]
     if parts:
-        return {name: agent.setting(name).chain() for name in parts}
+        return {name: agent.named_setting(name).chain() for name in parts}
     raise city_error(
         "unknown-field", f"`{field}` is not an agent setting", did_you_mean(field, AGENT.fields)
     )

@@ -10,6 +10,7 @@ from gascity.model.city import City
 from gascity.model.pack import Import
 from gascity.model.problems import KeyPath, Place, Problem, warning
 from gascity.model.repositories import LockedPack
+from gascity.model.values import as_list, as_table
 from gascity.packs.graph import NOT_INSTALLED, NOT_LOCKED, OK, edges, state, unused
 from gascity.source.agents import read_table
 from gascity.source.disk import Disk
@@ -107,11 +108,7 @@ def _stale(city: City, locks: Sequence[LockedPack]) -> Iterator[Problem]:
 
 def _at(raw: Mapping[str, object], lock: LockedPack) -> KeyPath:
     keys = ("binding", "source", "version")
-    match raw.get("pack"):
-        case list(entries):
-            for index, entry in enumerate(entries):
-                if isinstance(entry, dict) and all(
-                    entry.get(key, "") == getattr(lock, key) for key in keys
-                ):
-                    return ("pack", index)
+    for index, entry in enumerate(map(as_table, as_list(raw.get("pack")))):
+        if entry and all(entry.get(key, "") == getattr(lock, key) for key in keys):
+            return ("pack", index)
     return ()

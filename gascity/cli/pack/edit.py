@@ -37,6 +37,7 @@ from gascity.model.repositories import (
     parse_remote,
     shown,
 )
+from gascity.model.values import TableView
 from gascity.model.versions import VersionError, default_version, parse_version_request
 from gascity.packs.acceptance import Review, accept, packs_to_review, paths_in_use
 from gascity.packs.graph import locks_in_use, read_imports, rigs_of
@@ -226,9 +227,8 @@ def _check_not_imported(
     for file in own_files(root):
         text = read_text(root, file)
         table = (rig_entry(text, rig) or {}) if rig else parse(text.encode())
-        imports = table.get("imports")
-        for binding, entry in imports.items() if isinstance(imports, dict) else ():
-            if isinstance(entry, dict) and entry.get("source") == written:
+        for binding, entry in TableView(table).named_tables("imports"):
+            if entry.text("source") == written:
                 message = f"{shown(source)} is already imported as `{binding}` in {file}"
                 hint = f"run `city pack update {binding}` to update it"
                 hint = hint if remote else f"run `city pack show {binding}` to see it"

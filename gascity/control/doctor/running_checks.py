@@ -81,7 +81,7 @@ def _named_variables(context: DoctorContext) -> list[str]:
     texts: list[str] = []
     resolver = ServerResolver(Prompts(city, Disk(city.root), context.machine, lambda: city))
     for agent in city.agents:
-        texts += [value for value in agent.settings.env.values() if isinstance(value, str)]
+        texts += agent.settings.env.values()
         if not agent.broken:
             for server in resolver.of(agent).servers:
                 texts += [server.command, server.url, *server.args]

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-Schema = Mapping[str, Any]
+Schema = Mapping[str, Any]  # JSON Schema
 
 _TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
@@ -56,21 +56,20 @@ def violations(value: object, schema: Schema, name: str = "") -> Iterator[str]:
         return
     if "enum" in schema and value not in schema["enum"]:
         yield f"{name} is none of {', '.join(schema['enum'])}"
-    if isinstance(value, (int, float)):
-        yield from _outside(value, schema, name)
-    if isinstance(value, str):
-        yield from _in_text(value, schema, name)
-    if isinstance(value, dict):
-        yield from _in_object(value, schema, name)
-    if isinstance(value, list):
-        for item in value:
-            yield from violations(item, schema.get("items", {}), f"each item of {name}")
+    match value:
+        case int() | float():
+            yield from _outside(value, schema, name)
+        case str():
+            yield from _in_text(value, schema, name)
+        case dict():
+            yield from _in_object(value, schema, name)
+        case list():
+            for item in value:
+                yield from violations(item, schema.get("items", {}), f"each item of {name}")
 
 
 def _is_of(value: object, kind: str) -> bool:
-    if isinstance(value, bool):
-        return kind == "boolean"
-    return isinstance(value, _TYPES[kind])
+    return type(value) in _TYPES[kind]
 
 
 def _outside(value: float, schema: Schema, name: str) -> Iterator[str]:
@@ -107,5 +106,5 @@ def _in_object(value: Mapping[str, object], schema: Schema, name: str) -> Iterat
         elif other is False:
             known = ", ".join(properties) or "none"
             yield f"{path} is not an argument of this tool (arguments: {known})"
-        elif isinstance(other, dict):
+        elif other is not True:
             yield from violations(item, other, path)

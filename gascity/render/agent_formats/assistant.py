@@ -2,11 +2,16 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
+from gascity.model.values import JsonObject
 from gascity.render.agent_formats.types import ExportedAgent, ExportedFile, lost_settings
 from gascity.render.agent_tools import Lost
 
-_FILTERS = {
+if TYPE_CHECKING:
+    from gascity.model.setting_keys import AgentKey
+
+_FILTERS: "Mapping[str, AgentKey]" = {
     "toolAllowlist": "tools.allow",
     "toolDenylist": "tools.deny",
     "skillAllowlist": "skills_filter.allow",
@@ -30,8 +35,8 @@ def write_assistant(agents: Sequence[ExportedAgent]) -> list[ExportedFile]:
     return [ExportedFile("agents.json", text, names, lost)]
 
 
-def _entry(agent: ExportedAgent) -> dict[str, object]:
-    entry: dict[str, object] = {
+def _entry(agent: ExportedAgent) -> JsonObject:
+    entry: JsonObject = {
         "agentId": agent.file_name,
         "displayName": agent.text("display_name", agent.file_name),
         "description": agent.text("description"),

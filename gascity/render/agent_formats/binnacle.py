@@ -30,8 +30,11 @@ def _block(agent: ExportedAgent) -> Iterator[str]:
     yield f"    lifecycle {_string(agent.text('session_state', 'stateful'))}"
     rules = [
         f"        {action} {_string(word)}"
-        for action in ("allow", "deny")
-        for word in agent.words(f"tools.{action}") or ()
+        for action, words in (
+            ("allow", agent.words("tools.allow")),
+            ("deny", agent.words("tools.deny")),
+        )
+        for word in words or ()
     ]
     if rules:
         yield ""

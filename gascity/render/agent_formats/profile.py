@@ -7,6 +7,7 @@ level lower. What is written is read back, so that any other difference is repor
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from gascity.model.profile import (
     CONFIG,
@@ -19,6 +20,7 @@ from gascity.model.profile import (
     profile_prompt,
     read_profile,
 )
+from gascity.model.values import JsonObject
 from gascity.render.agent_formats.types import (
     NAMES_OF_FILES,
     ExportedAgent,
@@ -28,9 +30,16 @@ from gascity.render.agent_formats.types import (
 from gascity.render.agent_text import yaml_text
 from gascity.render.agent_tools import Lost
 
+if TYPE_CHECKING:
+    from gascity.model.setting_keys import AgentKey
+
 _IDENTITY = ("description", "display_name")
-_TOOL_LISTS = {"allowed": "tools.allow", "denied": "tools.deny", "ask": "tools.ask"}
-_SERVERS = "mcp_filter.allow"
+_TOOL_LISTS: "Mapping[str, AgentKey]" = {
+    "allowed": "tools.allow",
+    "denied": "tools.deny",
+    "ask": "tools.ask",
+}
+_SERVERS: "AgentKey" = "mcp_filter.allow"
 _MODE = "permission_mode"
 _ELSEWHERE = frozenset((*_IDENTITY, *_TOOL_LISTS.values(), _SERVERS, "provider", "reflection"))
 _NOT_WRITTEN = {
@@ -68,7 +77,7 @@ def _prompt_of(text: str) -> str:
 
 def _head(agent: ExportedAgent) -> str:
     title = agent.text("display_name", agent.file_name)
-    matter: dict[str, object] = {"id": agent.file_name, "name": title}
+    matter: JsonObject = {"id": agent.file_name, "name": title}
     if description := agent.text("description"):
         matter["description"] = description
     if agent.tags:
@@ -94,9 +103,9 @@ def _json_section(title: str, value: object) -> str:
     return f"## {title}\n```json\n{text}\n```\n"
 
 
-def _config(agent: ExportedAgent) -> dict[str, object]:
+def _config(agent: ExportedAgent) -> JsonObject:
     """Return the object of `## Config`: agent-queue's own keys first, then other settings."""
-    config: dict[str, object] = {}
+    config: JsonObject = {}
     if agent.provider == "claude":
         config["runtime"] = "claude_sdk"
     elif agent.provider:
@@ -104,18 +113,20 @@ def _config(agent: ExportedAgent) -> dict[str, object]:
     for name, value in agent.settings.items():
         if name in _ELSEWHERE or name in _NOT_WRITTEN:
             continue
-        if name == "env" and isinstance(value, Mapping):
-            value = {key: text for key, text in value.items() if key not in agent.secrets}
-        if name == "option_defaults" and isinstance(value, Mapping) and _MODE in value:
-            mode = value[_MODE]
-            config[_MODE] = "auto" if mode == "auto-edit" else mode
-            value = {key: option for key, option in value.items() if key != _MODE}
+        match name, value:
+            case "env", dict():
+                value = {key: text for key, text in value.items() if key not in agent.secrets}
+            case "option_defaults", {"permission_mode": mode, **others}:
+                config[_MODE] = "auto" if mode == "auto-edit" else mode
+                value = others
+            case _, tuple():
+                value = list(value)
         if value != {}:
-            _put(config, name, list(value) if isinstance(value, tuple) else value)
+            _put(config, name, value)
     return config
 
 
-def _put(table: dict[str, object], name: str, value: object) -> None:
+def _put(table: JsonObject, name: str, value: object) -> None:
     """Set `limits.timeout` as `timeout` in the object `limits`."""
     *above, last = name.split(".")
     for key in above:

@@ -1,13 +1,17 @@
 """Types of the writers of agent formats: the agents they get, and the files they return."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from gascity.model.city import Agent
 from gascity.model.fields import AGENT
 from gascity.model.layers import CITY_DEFAULTS, PROVIDER_LAYER, Setting
 from gascity.model.secrets import agent_secrets
+from gascity.model.values import as_table, as_text, as_texts
 from gascity.render.agent_tools import Lost
+
+if TYPE_CHECKING:
+    from gascity.model.setting_keys import AgentKey
 
 # In the exported prompt already: it is the rendered one.
 _IN_PROMPT = frozenset(("prompt", "append_fragments"))
@@ -27,14 +31,13 @@ class ExportedAgent(NamedTuple):
     reflection: str = ""
     tags: tuple[str, ...] = ()
 
-    def text(self, setting: str, default: str = "") -> str:
-        value = self.settings.get(setting)
-        return value if isinstance(value, str) and value else default
+    def text(self, setting: "AgentKey", default: str = "") -> str:
+        return as_text(self.settings.get(setting)) or default
 
-    def words(self, setting: str) -> list[str] | None:
+    def words(self, setting: "AgentKey") -> list[str] | None:
         """Return a list of words, None if it is not set."""
-        value = self.settings.get(setting)
-        return [str(word) for word in value] if isinstance(value, (list, tuple)) else None
+        words = as_texts(self.settings.get(setting))
+        return None if words is None else list(words)
 
 
 class ExportedFile(NamedTuple):
@@ -64,12 +67,13 @@ def exported_agent(agent: Agent, file_name: str, prompt: str) -> ExportedAgent:
 
 def _own_value(setting: Setting) -> object:
     """Return the value of a setting; of a table only the keys that the provider does not set."""
-    if not isinstance(setting.value, Mapping):
-        return setting.value
-    layers = [step.layer for step in setting.chain() if step.kind != PROVIDER_LAYER]
-    tables = [layer.values.get(setting.key) for layer in layers if layer is not None]
-    own = {key for table in tables if isinstance(table, Mapping) for key in table}
-    return {key: value for key, value in setting.value.items() if key in own}
+    match setting.value:
+        case Mapping() as table:
+            layers = [step.layer for step in setting.chain() if step.kind != PROVIDER_LAYER]
+            tables = [layer.values.get(setting.key) for layer in layers if layer is not None]
+            own = {key for each in tables for key in as_table(each)}
+            return {key: value for key, value in table.items() if key in own}
+    return setting.value
 
 
 def lost_settings(

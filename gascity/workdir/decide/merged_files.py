@@ -33,6 +33,7 @@ from gascity.model.plan import (
     digest,
 )
 from gascity.model.problems import Place, Problem
+from gascity.model.values import as_table
 from gascity.workdir.decide.context import (
     MODIFIED,
     NO_LONGER_NEEDED,
@@ -245,7 +246,7 @@ def _with_settings(
 
 def _value_at(base: object, path: tuple[str, ...]) -> object:
     for key in path:
-        base = base.get(key) if isinstance(base, Mapping) else None
+        base = as_table(base).get(key)
     return base
 
 

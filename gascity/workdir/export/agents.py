@@ -9,6 +9,7 @@ from gascity.model.city import Agent, City
 from gascity.model.problems import CityError, Place, Problem, warning
 from gascity.model.profile import read_profile
 from gascity.model.provider import Provider
+from gascity.model.values import as_list, as_table
 from gascity.pipeline import find_agent
 from gascity.prompts import Prompts, is_template
 from gascity.render.agent_files import FILE_SETTINGS, agent_file_name, has_agent_files
@@ -185,10 +186,9 @@ def provider_file(
     product = provider.facts.display_name or provider.name
     reason = f"agent files of {product} have no key for it"
     lost = [*file.lost, *lost_settings(exported, _IN_AGENT_FILES, reason)]
-    options = exported.settings.get("option_defaults")
     lost += [
         Lost(f"option_defaults.{key}", str(value), reason)
-        for key, value in (options.items() if isinstance(options, Mapping) else ())
+        for key, value in as_table(exported.settings.get("option_defaults")).items()
         if key != "permission_mode"
     ]
     name = str(agent.name)
@@ -201,8 +201,8 @@ def _exported(prompts: Prompts, agent: Agent, text: str, prefix: str) -> Exporte
         exported = exported._replace(reflection=reflection_text(prompts.city, file))
     file = agent.settings.prompt or ""
     matter = read_profile(read_text(prompts.disk, file) or "").matter if is_profile(file) else None
-    tags = matter.values.get("tags") if matter else None
-    return exported._replace(tags=tuple(map(str, tags)) if isinstance(tags, list) else ())
+    tags = as_list(matter.values.get("tags")) if matter else ()
+    return exported._replace(tags=tuple(map(str, tags)))
 
 
 def _name_clashes(agents: Sequence[Agent]) -> Iterator[Problem]:
@@ -246,9 +246,8 @@ def _place_of(prompt: RenderedPrompt, at: int) -> Place | None:
 
 
 def _editor_fields(agent: Agent, format_name: str) -> Iterator[Problem]:
-    options = agent.setting("options").value
-    own = options.get(format_name) if isinstance(options, Mapping) else None
-    keys = [key for key in _EDITOR_KEYS if isinstance(own, Mapping) and key in own]
+    own = as_table(agent.settings.options.get(format_name))
+    keys = [key for key in _EDITOR_KEYS if key in own]
     if keys:
         message = f"{', '.join(keys)}: only editors read it; Copilot CLI 0.0.398 and newer complain"
         place = agent.setting("options").place

@@ -67,7 +67,7 @@ def _differences(city: City, imported: ImportedAgent, pack: str) -> Iterator[Pro
 
 def _has(agent: Agent, key: str, meant: object) -> bool:
     """Return whether a layer sets the value: a patch of the city may override an import."""
-    return any(step.value == meant for step in agent.setting(key).chain())
+    return any(step.value == meant for step in agent.named_setting(key).chain())
 
 
 def _find(city: City, name: str, pack: str) -> Agent | None:

@@ -57,7 +57,7 @@ AGENT_READERS = {
     "env": "render/variables.py:settings.env",
     "default_sling_formula": "compose/checks.py:settings.default_sling_formula",
     "option_defaults": "render/flags.py:settings.option_defaults",
-    "options": 'render/agent_files.py:"options"',
+    "options": "render/agent_files.py:settings.options",
     "temperature": 'render/agent_files.py:"temperature"',
     "top_p": 'render/agent_files.py:"top_p"',
     "steps": "render/flags.py:settings.steps",
