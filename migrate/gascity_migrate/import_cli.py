@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     "--prefer",
     multiple=True,
     metavar="FILE",
-    help="If files conflict, use the definition in this one.",
+    help="If files conflict, use the definition in this one (also one in the city).",
 )
 @click.option("--rename", multiple=True, metavar="A=B", help="Import A under the name B.")
 @click.option("--into", metavar="PACK", help="Import into packs/PACK (default: the city itself).")
@@ -182,13 +182,17 @@ def _resolve(
     if context.as_json or not (sys.stdin.isatty() and sys.stderr.isatty()):
         refuse_conflicts(plan.conflicts)
     preferred = list(request.choices.prefer)
-    for conflict in plan.conflicts:
-        print_stderr(f"{len(conflict.files)} files define {conflict.kind} `{conflict.name}`:")
-        print_stderr(*(f"  {at}. {file}" for at, file in enumerate(conflict.files, 1)))
-        chosen = choose("Which one?", len(conflict.files))
-        preferred.append(conflict.files[chosen - 1])
-    request = request._replace(choices=request.choices._replace(prefer=tuple(preferred)))
-    return request, plan_import(found, request)
+    while plan.conflicts:  # a file that was chosen may differ from the city's
+        for conflict in plan.conflicts:
+            print_stderr(f"{len(conflict.files)} files define {conflict.kind} `{conflict.name}`:")
+            in_city = [" (in the city)" if file == conflict.home else "" for file in conflict.files]
+            lines = zip(conflict.files, in_city, strict=True)
+            print_stderr(*(f"  {at}. {file}{note}" for at, (file, note) in enumerate(lines, 1)))
+            chosen = choose("Which one?", len(conflict.files))
+            preferred.append(conflict.files[chosen - 1])
+        request = request._replace(choices=request.choices._replace(prefer=tuple(preferred)))
+        plan = plan_import(found, request)
+    return request, plan
 
 
 def _print_plan(context: CommandContext, plan: "ImportPlan", *, found: bool) -> None:
@@ -220,12 +224,13 @@ def _apply(
 
 
 def _imported(plan: "ImportPlan") -> str:
-    combined = plan.combined
-    words = {
-        "agent": len(combined.agents),
-        "skill": len(combined.skills),
-        "MCP server": len(combined.servers),
-    }
+    from collections import Counter
+
+    from gascity_migrate.importers.combine import AGENT, SERVER, SKILL
+
+    imported = Counter(definition.kind for definition in plan.definitions)
+    imported.subtract(definition.kind for definition in plan.kept)
+    words = {"agent": imported[AGENT], "skill": imported[SKILL], "MCP server": imported[SERVER]}
     counts = [plural(number, word) for word, number in words.items() if number]
     return f"Imported {', '.join(counts) or plural(len(plan.migration.changes), 'file')}."
 

@@ -92,6 +92,88 @@ def test_an_agent_that_differs_from_the_city_is_refused(
     assert (town / "agents/critic/prompt.md").read_text() == "You review.\n"
 
 
+def changed(run: InProcess, town: Path, shop: Path) -> Path:
+    """Import a repository, edit the agent in the city, and change all of it in the repository."""
+    assert run("import", str(shop), cwd=town).code == 0
+    (town / "agents/reviewer/prompt.md").write_text("You review, as I like it.\n")
+    edited = REVIEWER.replace("You review.", "You review twice.")
+    (shop / ".claude/agents/reviewer.md").write_text(edited)
+    (shop / ".claude/agents/scribe.md").write_text(REVIEWER.replace("reviewer", "scribe"))
+    return town / "agents/reviewer/prompt.md"
+
+
+def test_a_definition_that_differs_from_the_citys_names_every_way_on(
+    run: InProcess, town: Path, shop: Path
+) -> None:
+    changed(run, town, shop)
+    ran = run("import", str(shop), "--json", cwd=town)
+    (problem,) = ran.json["problems"]
+    assert (ran.code, problem["code"]) == (1, "already-there")
+    assert problem["hint"] == (
+        f"`--prefer agents/reviewer` keeps the city's; `--prefer {shop}/.claude/agents/reviewer.md`"
+        " replaces it; `--rename reviewer=NAME` imports it under another name"
+    )
+    assert not (town / "agents/scribe").exists()
+
+
+def test_the_citys_definition_is_kept_and_the_rest_imported(
+    run: InProcess, town: Path, shop: Path
+) -> None:
+    prompt = changed(run, town, shop)
+    ran = run("import", str(shop), "--prefer", "agents/reviewer", cwd=town)
+    assert ran.code == 0, ran.err
+    assert "Kept as in the city\n  agents/reviewer\n" in ran.out
+    assert "Imported 2 agents" not in ran.out
+    assert prompt.read_text() == "You review, as I like it.\n"
+    assert (town / "agents/scribe/prompt.md").read_text() == "You review.\n"
+
+
+def test_the_changed_definition_replaces_the_citys_and_its_other_files_stay(
+    run: InProcess, town: Path, shop: Path
+) -> None:
+    prompt = changed(run, town, shop)
+    build_tree(town, {"agents/reviewer/memory/note.md": "Mind the tide.\n"})
+    ran = run("import", str(shop), "--prefer", ".claude/agents/reviewer.md", cwd=town)
+    assert ran.code == 0, ran.err
+    assert "+You review twice." in ran.out
+    assert "-You review, as I like it." in ran.out
+    assert prompt.read_text() == "You review twice.\n"
+    assert (town / "agents/reviewer/memory/note.md").read_text() == "Mind the tide.\n"
+    (backup,) = (town / ".gc/backup").glob("import-*/old/agents/reviewer/prompt.md")
+    assert backup.read_text() == "You review, as I like it.\n"
+
+
+def test_an_agent_that_is_replaced_keeps_no_second_definition(
+    run: InProcess, town: Path, shop: Path
+) -> None:
+    profile = "# Reviewer\n\n## Role\nYou review alone.\n"
+    build_tree(town, {"agents/reviewer/profile.md": profile})
+    ran = run("import", str(shop), "--prefer", ".claude/agents/reviewer.md", cwd=town)
+    assert ran.code == 0, ran.err
+    assert "agents/reviewer/profile.md is removed" in ran.out
+    assert not (town / "agents/reviewer/profile.md").exists()
+    assert (town / "agents/reviewer/prompt.md").read_text() == "You review.\n"
+
+
+def test_a_terminal_asks_whether_the_citys_definition_stays(
+    run: InProcess, town: Path, shop: Path
+) -> None:
+    prompt = changed(run, town, shop)
+    code, screen = on_terminal("import", str(shop), cwd=town, typed=b"\ny\n")
+    assert code == 0
+    assert "1. agents/reviewer (in the city)" in screen
+    assert prompt.read_text() == "You review, as I like it.\n"
+    assert (town / "agents/scribe").exists()
+
+
+def test_a_preferred_file_that_is_nowhere_is_an_error(
+    run: InProcess, town: Path, shop: Path
+) -> None:
+    ran = run("import", str(shop), "--prefer", "agents/nobody", cwd=town)
+    assert (ran.code, written(town)) == (1, {"city.toml"})
+    assert "[unknown-source]" in ran.err
+
+
 def test_files_that_conflict_need_a_choice_in_a_pipe(
     run: InProcess, town: Path, shop: Path
 ) -> None:

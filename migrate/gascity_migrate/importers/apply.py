@@ -28,7 +28,8 @@ def apply_import(
     def verify() -> None:
         city = _load(root, environ)
         problems = [problem for problem in _errors(city) if problem not in known]
-        for agent in plan.combined.agents:
+        kept = {definition.place for definition in plan.kept}
+        for agent in (each for each in plan.combined.agents if each.place not in kept):
             problems += _differences(city, agent, request.pack)
         if problems:
             raise ComparisonError(*dict.fromkeys(problems))

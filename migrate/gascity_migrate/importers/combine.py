@@ -33,11 +33,15 @@ class Choices(NamedTuple):
 
 
 class Conflict(NamedTuple):
-    """A name that several files define differently."""
+    """A name that several files define differently.
+
+    If the city has another definition, `home` is its directory or file, the first of `files`.
+    """
 
     kind: str
     name: str
     places: tuple[Place, ...]
+    home: str = ""
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -82,12 +86,10 @@ class _Combiner:
         self.problems: list[Problem] = []
         self.differing: set[str] = set()
         self._used: set[str] = set()
-        self._files: set[str] = set()
 
     def unique(self, kind: str, found: Iterable[_Definition]) -> tuple[_Definition, ...]:
         by_name: dict[str, list[_Definition]] = {}
         for definition in found:
-            self._files.add(definition.place.file)
             name = self._renamed(definition)
             by_name.setdefault(name, []).append(_with_name(definition, name))
         self._check_names(kind, {name: same[0].place for name, same in by_name.items()})
@@ -96,7 +98,6 @@ class _Combiner:
     def unique_files(self, found: Iterable[ImportedFile]) -> tuple[ImportedFile, ...]:
         by_path: dict[str, list[ImportedFile]] = {}
         for file in found:
-            self._files.add(file.place.file)
             by_path.setdefault(file.path, []).append(file)
         chosen = []
         for path, same in by_path.items():
@@ -109,18 +110,14 @@ class _Combiner:
         return tuple(chosen)
 
     def check_unused(self) -> None:
-        """Report choices that fit nothing: a misspelt name would be imported under its old one."""
-        unused = [word for word in self.choices.rename if word not in self._used]
-        for word in self.choices.prefer:
-            if not any(_names(word, file) for file in self._files):
-                unused.append(word)
-        for word in unused:
-            message = f"`{word}` is neither a name nor a file of the source"
-            self.problems.append(Problem("unknown-source", message))
+        """Report names that fit nothing: a misspelt name would be imported under its old one."""
+        for word in self.choices.rename:
+            if word not in self._used:
+                self.problems.append(unknown_choice(word))
 
     def _renamed(self, definition: _Definition) -> str:
         for word, new in self.choices.rename.items():
-            if word == definition.name or _names(word, definition.place.file):
+            if word == definition.name or names_file(word, definition.place.file):
                 self._used.add(word)
                 return new
         return definition.name
@@ -138,7 +135,7 @@ class _Combiner:
     def _choose(self, kind: str, name: str, places: Sequence[Place]) -> str:
         self.differing.add(kind)
         for word in self.choices.prefer:
-            named = [place.file for place in places if _names(word, place.file)]
+            named = [place.file for place in places if names_file(word, place.file)]
             if named:
                 return named[0]
         self.conflicts.append(Conflict(kind, name, tuple(places)))
@@ -165,7 +162,12 @@ class _Combiner:
                 self.problems.append(Problem("case-clash", message, place, hint))
 
 
-def _names(word: str, file: str) -> bool:
+def unknown_choice(word: str) -> Problem:
+    """Return the error for a choice that fits nothing that was found."""
+    return Problem("unknown-source", f"`{word}` is neither a name nor a file of the source")
+
+
+def names_file(word: str, file: str) -> bool:
     """Return whether a word names a file: its path as shown, or the end of it."""
     return file == word or file.endswith(f"/{word}")
 

@@ -10,7 +10,7 @@ from gascity.source.disk import read_plain
 from gascity.toml.edit import declare_import, set_fields, set_patch
 from gascity.toml.read import parse_text
 from gascity_migrate.draft import Migration, NotCarried
-from gascity_migrate.files import EDIT, WRITE, Change
+from gascity_migrate.files import EDIT, REMOVE, WRITE, Change
 from gascity_migrate.importers.combine import (
     AGENT,
     FILE,
@@ -20,11 +20,18 @@ from gascity_migrate.importers.combine import (
     Combined,
     Conflict,
     combine,
+    names_file,
+    unknown_choice,
 )
 from gascity_migrate.importers.documents import pack_text
 from gascity_migrate.importers.types import Imported, ImportedAgent, ImportedFile
 
 _ALREADY_THERE = "already-there"
+# Files that define an agent; one that is replaced must not keep those of its old definition.
+_DEFINING = (
+    *("agent.toml", "prompt.md", "prompt.template.md", "prompt.md.tmpl"),
+    *("profile.md", "profile.template.md"),
+)
 
 
 class ImportRequest(NamedTuple):
@@ -53,13 +60,17 @@ class Definition(NamedTuple):
 
 
 class ImportPlan(NamedTuple):
-    """The changes, what they define, and the conflicts that stop them."""
+    """The changes, what they define, and the conflicts that stop them.
+
+    `kept` are definitions of the city that the user prefers to those of the source.
+    """
 
     migration: Migration
     combined: Combined
     conflicts: tuple[Conflict, ...] = ()
     project: tuple[str, ...] = ()  # instructions files that stay where they are
     definitions: tuple[Definition, ...] = ()
+    kept: tuple[Definition, ...] = ()
 
 
 def plan_import(found: Sequence[Imported], request: ImportRequest) -> ImportPlan:
@@ -83,13 +94,17 @@ def _plan(
     lost = tuple(dict.fromkeys(loss for one in found for loss in one.lost))
     project = tuple(file.place.file for file in combined.files if _stays_in_project(file, request))
     problems = [*(problem for one in found for problem in one.problems), *combined.problems]
+    problems += _unknown_preferences(found, request.choices, definitions)
     writer = _Writer(request)
     for definition in definitions:
         writer.add(definition)
     problems += writer.problems
-    if combined.conflicts or any(problem.is_error for problem in problems):
+    undecided = {(conflict.kind, conflict.name) for conflict in combined.conflicts}
+    ours = (one for one in writer.conflicts if (one.kind, one.name) not in undecided)
+    conflicts = (*combined.conflicts, *ours)
+    if conflicts or any(problem.is_error for problem in problems):
         migration = Migration(not_carried=lost, problems=tuple(problems))
-        return ImportPlan(migration, combined, combined.conflicts, project, definitions)
+        return ImportPlan(migration, combined, conflicts, project, definitions)
     if writer.changes or any(one.patches or one.rig_packs for one in found):
         writer.edit_city(found)
     migration = Migration(
@@ -98,7 +113,22 @@ def _plan(
         problems=tuple(problems),
         folders=tuple(one.home for one in definitions if one.kind == AGENT),
     )
-    return ImportPlan(migration, combined, (), project, definitions)
+    return ImportPlan(migration, combined, (), project, definitions, tuple(writer.kept))
+
+
+def _unknown_preferences(
+    found: Sequence[Imported], choices: Choices, definitions: Sequence[Definition]
+) -> Iterator[Problem]:
+    """Yield preferred files that are neither of the source nor of the city."""
+    known = {definition.home for definition in definitions}
+    for one in found:
+        known |= {agent.place.file for agent in one.agents}
+        known |= {server.place.file for server in one.servers}
+        known |= {skill.place.file for skill in one.skills}
+        known |= {file.place.file for file in one.files}
+    for word in choices.prefer:
+        if not any(names_file(word, file) for file in known):
+            yield unknown_choice(word)
 
 
 def _stays_in_project(file: ImportedFile, request: ImportRequest) -> bool:
@@ -134,13 +164,16 @@ class _Writer:
         self.root = request.root
         self.pack = request.pack
         self.base = request.base
+        self.prefer = request.choices.prefer
         self.changes: list[Change] = []
         self.problems: list[Problem] = []
+        self.conflicts: list[Conflict] = []
+        self.kept: list[Definition] = []
         self.lost: list[NotCarried] = []
         self._names: dict[str, dict[str, str]] = {}  # of a directory, by themselves without case
 
     def add(self, new: Definition) -> None:
-        """Add a definition unless the city has it; report one that the city has differently."""
+        """Add a definition unless the city has it; one that differs is for the user to decide."""
         twin = self._twin(new.home) if new.kind != FILE else ""
         if twin:
             message = f"`{new.name}` and `{twin}` of the city differ only in case"
@@ -152,12 +185,37 @@ class _Writer:
                 Change(WRITE, path, content=data, mode=mode & 0o777, reason=reason)
                 for path, (data, mode) in new.files.items()
             ]
-        elif any(
-            read_plain(f"{self.root}/{path}") != data for path, (data, _) in new.files.items()
-        ):
-            message = f"{new.kind} `{new.name}` is already in the city, in {new.home}"
-            hint = f"`--rename {new.name}=NAME` imports it under another name"
-            self.problems.append(Problem(_ALREADY_THERE, message, new.place, hint))
+        elif any(self._differs(path, data) for path, (data, _) in new.files.items()):
+            preferred = (
+                file
+                for word in self.prefer
+                for file in (new.home, new.place.file)
+                if names_file(word, file)
+            )
+            choice = next(preferred, "")
+            if not choice:
+                places = (Place(new.home), new.place)
+                self.conflicts.append(Conflict(new.kind, new.name, places, new.home))
+            elif choice == new.home:
+                self.kept.append(new)
+            else:
+                self.changes += self._replacement(new)
+
+    def _differs(self, path: str, data: bytes) -> bool:
+        return read_plain(f"{self.root}/{path}") != data
+
+    def _replacement(self, new: Definition) -> Iterator[Change]:
+        """Yield the changes that make the city's definition the new one; other files stay."""
+        reason = f"{new.kind} {new.name}, from {new.place.file}"
+        if new.kind == AGENT:
+            old = (f"{new.home}/{name}" for name in _DEFINING)
+            for path in old:
+                if path not in new.files and os.path.lexists(f"{self.root}/{path}"):
+                    yield Change(REMOVE, path, reason=reason)
+        for path, (data, mode) in new.files.items():
+            if self._differs(path, data):
+                op = EDIT if os.path.lexists(f"{self.root}/{path}") else WRITE
+                yield Change(op, path, content=data, mode=mode & 0o777, reason=reason)
 
     def _twin(self, home: str) -> str:
         """Return the name in the city that differs from a new one only in case, or ""."""
@@ -250,6 +308,12 @@ def refuse_conflicts(conflicts: Sequence[Conflict]) -> None:
 def conflict_problem(conflict: Conflict) -> Problem:
     """Return the error for a name that files define differently."""
     *others, last = conflict.files
+    if conflict.home:
+        message = f"{conflict.kind} `{conflict.name}` is already in the city, in {conflict.home}"
+        hint = f"`--prefer {conflict.home}` keeps the city's; `--prefer {last}` replaces it"
+        if conflict.kind != FILE:
+            hint += f"; `--rename {conflict.name}=NAME` imports it under another name"
+        return Problem(_ALREADY_THERE, message, conflict.places[-1], hint)
     message = f"{', '.join(others)} and {last} define {conflict.kind} `{conflict.name}` differently"
     keep = "both" if len(conflict.files) == 2 else "it, too"
     hint = f"`--prefer {others[0]}` takes that one; `--rename {last}=NAME` keeps {keep}"

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from gascity.cli.output import BOLD, item_lines, styled
 from gascity.cli.text_diff import text_diff
 from gascity.source.disk import read_plain
-from gascity_migrate.files import EDIT, WRITE, Change
+from gascity_migrate.files import EDIT, REMOVE, WRITE, Change
 from gascity_migrate.importers.plan import ImportPlan, not_carried_lines
 from gascity_migrate.importers.types import Imported
 
@@ -81,7 +81,7 @@ def plan_lines(
 ) -> Iterator[str]:
     """Yield the plan as text, grouped by kind of change; `found`: the source has something."""
     migration = plan.migration
-    if found and not migration.changes:
+    if found and not migration.changes and not plan.kept:
         yield "Nothing to import: the city already has everything."
     folders = [line for text in _folders(plan) for line in item_lines(text, columns)]
     carried = not_carried_lines(migration.not_carried)
@@ -89,6 +89,9 @@ def plan_lines(
         "New agent directories": folders,
         "New and edited files": list(_files(root, migration.changes, colour, columns)),
         "Not carried": [line for text in carried for line in item_lines(text, columns)],
+        "Kept as in the city": [
+            line for one in plan.kept for line in item_lines(one.home, columns)
+        ],
         "Stays in the project": [line for f in plan.project for line in item_lines(f, columns)],
     }
     first = bool(migration.changes)
@@ -103,25 +106,28 @@ def plan_lines(
 
 def _folders(plan: ImportPlan) -> Iterator[str]:
     below: dict[str, list[str]] = {folder: [] for folder in plan.migration.folders}
+    edited = set()
     for change in plan.migration.changes:
         cuts = (cut.start() for cut in re.finditer("/", change.path))
         cut = next((cut for cut in cuts if change.path[:cut] in below), None)
         if cut is not None:
             below[change.path[:cut]].append(change.path[cut + 1 :])
+            edited |= {change.path[:cut]} if change.op != WRITE else set()
     for folder, names in below.items():
-        if names:
+        if names and folder not in edited:
             yield f"{folder}/  {', '.join(names)}"
 
 
 def _files(root: str, changes: Sequence[Change], colour: bool, columns: int) -> Iterator[str]:
-    """Yield diffs of what was generated or edited; copied files are only listed."""
-    generated = [change for change in changes if change.path.endswith(".toml")]
-    shown = [change for change in generated if change.op == EDIT]
-    new = [change for change in generated if change.op == WRITE]
+    """Yield diffs of what was generated or edited; copied and removed files are only listed."""
+    shown = [change for change in changes if change.op == EDIT]
+    new = [each for each in changes if each.op == WRITE and each.path.endswith(".toml")]
     shown += new if len(new) <= _SHOWN_DIFFS else []
     for change in shown:
         before = read_plain(os.path.join(root, change.path)) if change.op == EDIT else None
         yield from text_diff(change.path, before, change.content, colour)
     for change in changes:
-        if change not in shown and change.path.split("/")[-3:-2] != ["agents"]:
+        if change.op == REMOVE:
+            yield from item_lines(f"{change.path} is removed  ({change.reason})", columns)
+        elif change not in shown and change.path.split("/")[-3:-2] != ["agents"]:
             yield from item_lines(f"{change.path}  ({change.reason})", columns)
