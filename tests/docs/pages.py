@@ -20,6 +20,7 @@ For git, `https://git.example.org/` is the directory `~/git/`. All processes tha
 stopped at its end. To update the output in pages after an intended change:
 
     python -m tests.docs.pages README.md docs/tutorial/*.md
+    python -m tests.docs.pages docs/reference/errors.md#unknown-key    # one `##` section
 """
 
 import atexit
@@ -335,12 +336,14 @@ def _trimmed(lines: list[str]) -> list[str]:
     return text.strip("\n").split("\n") if text.strip("\n") else []
 
 
-def rewrite(path: Path) -> int:
-    """Write the current output into a page; return the number of changed outputs."""
+def rewrite(path: Path, only: str = "") -> int:
+    """Write the current output into a page, or into one section; return the number of changes."""
     page = Page(path, path.read_text())
+    if only and only not in page.sections():
+        raise SystemExit(f"{page.name} has no section `{only}` that runs on its own")
     lines = page.text.splitlines()
     changes: list[tuple[int, int, list[str]]] = []
-    for section in page.sections():
+    for section in [only] if only else page.sections():
         with tempfile.TemporaryDirectory() as scratch:
             for block, step, printed in differences(page, section, Path(scratch)):
                 if not block.line:
@@ -386,7 +389,7 @@ def keep_ellipses(shown: list[str], printed: list[str]) -> list[str]:
 
 
 def _abbreviate(shown: str, printed: str) -> tuple[float, str]:
-    """How much two lines differ, and the printed one with `…` where the shown one has it."""
+    """Return how much two lines differ, and the printed one with `…` where the shown one has it."""
     if matches([shown], [printed]):
         return 0.0, shown
     old, new = re.findall(r"\s+|\S+", shown), re.findall(r"\s+|\S+", printed)
@@ -399,4 +402,5 @@ def _abbreviate(shown: str, printed: str) -> tuple[float, str]:
 
 if __name__ == "__main__":
     for name in sys.argv[1:]:
-        print(f"{name}: {rewrite(Path(name).resolve())} outputs updated")
+        file, _, part = name.partition("#")
+        print(f"{name}: {rewrite(Path(file).resolve(), part)} outputs updated")
