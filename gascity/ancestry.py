@@ -158,6 +158,15 @@ def command_line(pid: int) -> list[bytes]:
     return _read(pid, "cmdline").split(b"\0")
 
 
+def is_suspended(pid: int) -> bool:
+    """Return whether a signal such as SIGSTOP has stopped the process."""
+    if is_portable():
+        from gascity.portable.processes import is_suspended as is_stopped
+
+        return is_stopped(pid)
+    return _read(pid, "stat").rpartition(b")")[2].split()[:1] in ([b"T"], [b"t"])
+
+
 def _environ(pid: int) -> dict[bytes, bytes]:
     if is_portable():
         from gascity.portable.processes import read_environ

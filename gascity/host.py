@@ -12,11 +12,15 @@ import os
 import sys
 
 FORCED = "GASCITY_PORTABLE"  # a variable that forces the portable interfaces on Linux, for tests
+# A Python that was built on an old Linux has no pidfd_open.
+_NEEDED = ("O_PATH", "pidfd_open")
 
 
 def is_portable() -> bool:
     """Return whether to use the interfaces of every Unix instead of those of Linux."""
-    return sys.platform != "linux" or bool(os.environ.get(FORCED))
+    if sys.platform != "linux" or os.environ.get(FORCED):
+        return True
+    return not all(hasattr(os, name) for name in _NEEDED)
 
 
 def unsupported() -> str:

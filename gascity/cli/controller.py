@@ -111,7 +111,6 @@ def _serve(context: CommandContext) -> int:
         with suppress(OSError):  # the disk may be full
             print_stderr(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}")
 
-    log(f"controller of {context.root}, pid {os.getpid()}")
     import gc
 
     gc.unfreeze()
@@ -184,8 +183,13 @@ def _stop_controller(context: CommandContext, keep: bool, force: bool) -> int:
 @json_command("restart", examples=("city restart", "city restart --json"), page=_PAGE)
 def restart(context: CommandContext) -> int:
     """Restart the controller and leave sessions running."""
-    running = controller_state(context.root).running
-    runs = _stop_controller(context, keep=True, force=False) if running else 0
+    from gascity.control.lost_store import check_store
+
+    check_store(context.root, context.environ)
+    if controller_state(context.root).running:
+        _stop_controller(context, keep=True, force=False)
+    store = context.store_if_any()
+    runs = len(store.runs(open=True)) if store is not None else 0
     pid = launch_and_wait(context)
     return context.output(
         {"controller": {"running": True, "pid": pid}, "runs": runs},

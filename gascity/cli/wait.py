@@ -96,7 +96,8 @@ def _messages(log: str, before: int) -> list[str]:
 
 def _start_failure(log: str, before: int) -> CityError:
     messages = _messages(log, before)
-    message = "the controller failed to start" + (f": {messages[-1]}" if messages else "")
+    reason = messages[-1].removeprefix("city: error: ") if messages else ""
+    message = "the controller failed to start" + (f": {reason}" if reason else "")
     hint = f"run `city start --foreground` to see why; log: {log}"
     return city_error("controller-failed", message, hint)
 

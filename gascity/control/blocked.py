@@ -238,7 +238,7 @@ def blocked_as_shown(
     """Return what `city why` says about a queued item, or about an agent that has some."""
     found = store.unfinished_dependencies(work.id) if work is not None else []
     if not controller_state(root).running:
-        agent_reasons = [reasons.no_controller()]
+        agent_reasons = [] if is_starting(root) else [reasons.no_controller()]
     elif hung := silent_controller(root):
         agent_reasons = [reasons.controller_hung(hung), *last_reported(store, agent)]
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from gascity.ancestry import command_line, remove_mark, write_mark
+from gascity.ancestry import command_line, is_suspended, remove_mark, write_mark
 from gascity.control.paths import controller_log, lock_file, run_directory, socket_name
 from gascity.host import is_portable
 from gascity.paths import make_state
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 PATIENCE = 2.0  # seconds to wait for a reply; a controller that takes longer does not respond
 LONG_PATIENCE = 30.0  # for requests that take their time, to a controller that has just responded
 _LARGEST = 64 << 20
+_STARTUP = 20.0  # seconds until a controller that has its lock accepts requests
 _SILENCE = 5.0  # seconds for which a controller that did not respond is not asked again
 
 # Controllers that did not respond to this process: pid and time, by city.
@@ -36,6 +37,7 @@ class ControllerState:
         responding: bool = True,
     ) -> None:
         self.running = running
+        self.starting = False  # it was started, but does not hold its lock yet
         self.pid = pid
         self.since = since
         self.responding = responding and running
@@ -150,9 +152,22 @@ def exchange(root: str, request: bytes, patience: float = 0.0) -> bytes:
         _silent[root] = controller_state(root).pid, monotonic()
         return b""
     except OSError:
+        if pid := _stuck_at_start(root):
+            _silent[root] = pid, monotonic()
         return b""
     finally:
         line.close()
+
+
+def _stuck_at_start(root: str) -> int | None:
+    """Return the pid of a controller that has its lock but will not accept requests soon."""
+    from time import time
+
+    state = controller_state(root)
+    if not state.running or state.pid is None:
+        return None
+    overdue = state.since is not None and time() - state.since > _STARTUP
+    return state.pid if overdue or is_suspended(state.pid) else None
 
 
 def ensure_controller(root: str, environ: Mapping[str, str]) -> bool:

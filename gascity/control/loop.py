@@ -69,6 +69,7 @@ Log = Callable[[str], None]
 def serve(root: str, environ: Mapping[str, str], machine: Callable[[], Machine], log: Log) -> None:
     """Run the city's controller until it is stopped; CityError if one is already running."""
     lock = acquire_lock(root)
+    log(f"controller of {root}, pid {os.getpid()}")
     try:
         os.chdir(root)  # the caller's directory may be deleted
         environ = dict(environ)  # shared by everything below; `city reload` replaces its PATH

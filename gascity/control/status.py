@@ -168,7 +168,7 @@ def _agent_rows(
                 pool,
                 snapshot.queued.get(pool.agent, 0),
                 snapshot.reasons.get(pool.agent, ""),
-                controller.running,
+                controller.running or controller.starting,
             ),
         )
         for pool in pools

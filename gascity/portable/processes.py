@@ -146,6 +146,14 @@ def read_command_line(pid: int) -> list[str]:
         return []
 
 
+def is_suspended(pid: int) -> bool:
+    """Return whether a signal such as SIGSTOP has stopped the process."""
+    try:
+        return bool(psutil.Process(pid).status() == psutil.STATUS_STOPPED)
+    except (psutil.Error, OSError, ValueError):
+        return False
+
+
 def signal_process(pid: int, started: int, signal: int) -> None:
     """Send a signal to this process and not to a later one with its pid. Ignore failures."""
     try:

@@ -68,6 +68,7 @@ def test_a_restart_replaces_a_controller_that_hangs_and_adopts_its_runs(hung: Ru
     before, session = hung.pid, hung.sessions()[0]
     ran = hung.run("restart")
     assert ran.code == 0, ran.err
+    assert ran.out.endswith("; 1 session kept.\n")
     assert hung.pid != before
     assert [(one.id, one.pid) for one in hung.sessions()] == [(session.id, session.pid)]
     (Path(session.workdir).parent / "go").touch()
@@ -83,6 +84,41 @@ def test_a_stop_replaces_a_controller_that_hangs_and_ends_its_runs(hung: Running
     assert "is not responding; replacing it to stop the sessions" in ran.err
     assert not controller_state(str(hung.root)).running
     assert hung.leftovers() == []
+
+
+def test_a_controller_that_hangs_before_it_accepts_requests_is_replaced(
+    awake: RunningCity, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "_silent", {})
+    id = awake.sling("sleep 600")
+    awake.running(id)
+    assert awake.run("stop", "--keep-sessions").code == 0
+    pid = _stopped_starter(str(awake.root))
+    silent = f"controller (pid {pid}) is not responding"
+    assert f"not responding (pid {pid})" in InProcess(awake.root)("status").out
+    ran = InProcess(awake.root)("start")
+    assert (ran.code, silent in ran.err) == (1, True)
+    ran = awake.run("stop")
+    os.waitpid(pid, 0)
+    assert (ran.code, f"{silent}; replacing it" in ran.err) == (0, True)
+    assert awake.leftovers() == []
+
+
+def test_a_controller_that_was_just_started_is_starting(awake: RunningCity) -> None:
+    assert awake.stop().code == 0
+    assert awake.run("sling", "shell", "true", "--no-start").code == 0
+    sleeper = [sys.executable, "-c", "import time; time.sleep(600)", "--detached"]
+    pid = os.posix_spawn(sys.executable, sleeper, os.environ)
+    try:
+        (awake.root / ".gc/run/starting").write_text(str(pid))
+        city = InProcess(awake.root)
+        assert "Controller: starting\n" in city("status").out
+        for command in (("status",), ("why", "w-1")):
+            assert "not running" not in city(*command).out
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    assert "Controller: not running" in city("status").out
 
 
 def test_an_item_slung_past_a_controller_that_hangs_is_queued_once(hung: RunningCity) -> None:
@@ -106,10 +142,23 @@ def test_a_process_that_was_stopped_while_it_wrote_is_named(awake: RunningCity) 
 
 def _stopped_writer(root: str) -> int:
     """Return a process that stopped inside a transaction."""
-    script = (
+    return _stopped(
         "import os, signal, sys; from gascity.store import open_store\n"
-        "with open_store(sys.argv[1]).transaction(): os.kill(os.getpid(), signal.SIGSTOP)"
+        "with open_store(sys.argv[1]).transaction(): os.kill(os.getpid(), signal.SIGSTOP)",
+        root,
     )
+
+
+def _stopped_starter(root: str) -> int:
+    """Return a process that stopped when it had taken the controller's lock."""
+    return _stopped(
+        "import os, signal, sys; from gascity.control.server import acquire_lock\n"
+        "lock = acquire_lock(sys.argv[1]); os.kill(os.getpid(), signal.SIGSTOP)",
+        root,
+    )
+
+
+def _stopped(script: str, root: str) -> int:
     pid = os.posix_spawn(sys.executable, [sys.executable, "-c", script, root], os.environ)
     os.waitpid(pid, os.WUNTRACED)
     return pid

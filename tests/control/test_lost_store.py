@@ -12,7 +12,7 @@ from gascity.control.lost_store import check_store
 from gascity.model.work import DONE, OPEN
 from gascity.store import back_up_store, list_backups, store_exists
 from gascity.store.port import StoreError
-from tests.support.git import repository
+from tests.support.git import git, repository
 from tests.support.running import POOL, RunningCity
 
 READERS = (
@@ -43,6 +43,22 @@ def test_every_command_says_that_the_store_is_missing(town: RunningCity) -> None
         assert (ran.code, "[store-missing]" in ran.err or "store-missing" in ran.out) == (1, True)
         assert "city doctor" in ran.err, command
         assert not store_exists(str(town.root)), command
+    ran = town.run("restart")
+    assert (ran.code, ran.err.count("error:"), "[store-missing]" in ran.err) == (1, 1, True)
+
+
+def test_the_doctor_calls_no_branch_a_leftover_while_the_store_is_missing(
+    town: RunningCity, tmp_path: Path
+) -> None:
+    path = repository(tmp_path / "shop")
+    git(path, "branch", "city/shell/s-1")
+    assert town.run("rig", "add", str(path), "--name", "shop").code == 0
+    assert town.run("sling", "shell", "echo hello", "--no-start").code == 0
+    assert "city/shell/s-1" in town.run("doctor").err
+    lose(town)
+    ran = town.run("doctor")
+    assert "branches" in ran.out
+    assert "city/shell/s-1" not in ran.err
 
 
 def test_a_city_without_work_has_no_store_and_says_nothing(town: RunningCity) -> None:

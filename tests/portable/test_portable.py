@@ -64,6 +64,16 @@ def test_other_systems_than_linux_use_the_portable_adapter(
     assert host.unsupported() == ""
 
 
+@pytest.mark.linux
+@pytest.mark.parametrize("call", ["O_PATH", "pidfd_open"])
+def test_a_python_without_a_call_of_linux_uses_the_portable_adapter(
+    monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    assert not host.is_portable()
+    monkeypatch.delattr(os, call)
+    assert host.is_portable()
+
+
 def test_windows_gets_one_sentence_before_anything_starts(program: Command, tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text("import sys; sys.platform = 'win32'\n")
     done = program("status", env={"PYTHONPATH": str(tmp_path)})

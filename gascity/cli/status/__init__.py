@@ -20,6 +20,7 @@ from gascity.control.client import (
     ControllerState,
     controller_state,
     is_outdated,
+    is_starting,
     send_request,
     silent_controller,
 )
@@ -135,6 +136,7 @@ class StatusReader:
         if answer is not None and "agents" in answer:
             return _decode_status(answer)
         self._controller.responding = silent_controller(self._root) is None
+        self._controller.starting = is_starting(self._root)
         pools = self._read_pools()
         errors = self._open_store()
         snapshot = EMPTY_SNAPSHOT
@@ -146,7 +148,9 @@ class StatusReader:
         name = self.city.name if self.city is not None else os.path.basename(self._root)
         answer = status_object(name, pools, snapshot, self._controller)
         answer = limited_status(answer, self._store, access(self._context))
-        return _decode_status(answer, (*self._config, *errors))
+        current = _decode_status(answer, (*self._config, *errors))
+        current.controller.starting = self._controller.starting
+        return current
 
     def _open_store(self) -> tuple[Problem, ...]:
         try:
@@ -321,7 +325,7 @@ def _not_over(current: CityStatus) -> list[Session]:
 def controller_text(controller: ControllerState, now: float) -> str:
     """Return whether the controller runs and since when, or how to start it."""
     if not controller.running:
-        return "not running; run `city start` to start it"
+        return "starting" if controller.starting else "not running; run `city start` to start it"
     if not controller.responding:
         return f"not responding (pid {controller.pid}); run `city restart` to replace it"
     age = time_ago(controller.since, now) if controller.since else "now"

@@ -2,10 +2,11 @@
 
 import time
 from collections.abc import Callable, Mapping
-from contextlib import closing
+from contextlib import closing, nullcontext
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from gascity.control.lost_store import check_store
 from gascity.model.problems import CityError, Problem
 from gascity.pipeline import open_city
 from gascity.store import open_store, store_exists
@@ -46,6 +47,15 @@ class DoctorContext:
                 return read(store)
         except StoreError:  # check_city_store reports it
             return default
+
+    def lost_store(self) -> bool:
+        """Return whether the city had a store that is missing or cannot be read."""
+        try:
+            check_store(self.root, self.environ)
+            with closing(open_store(self.root)) if store_exists(self.root) else nullcontext():
+                return False
+        except StoreError:
+            return True
 
 
 class Diagnosis(NamedTuple):

@@ -69,7 +69,10 @@ def _git_directories(context: DoctorContext) -> Iterator[str]:
 def check_branches(context: DoctorContext) -> Diagnosis:
     """Look for branches and worktrees of work items that the store does not have."""
     nothing: tuple[list[Work], list[Session]] = ([], [])
-    work, sessions = context.from_store(lambda s: (s.list_work(), s.sessions()), nothing)
+    in_store = context.from_store(lambda s: (s.list_work(), s.sessions()), None)
+    if in_store is None and context.lost_store():
+        return Diagnosis("unknown without the store")
+    work, sessions = in_store or nothing
     known = {item.branch for item in work} | {session.branch for session in sessions}
     workdirs = [item.workdir for item in work] + [session.workdir for session in sessions]
     homes = {os.path.realpath(path) for path in workdirs if path}

@@ -17,6 +17,7 @@ import fcntl
 import os
 import struct
 
+from gascity.ancestry import is_suspended
 from gascity.store.port import StoreError
 
 TIMEOUT = 10.0  # seconds
@@ -75,11 +76,9 @@ class WriteLock:
         try:
             asked = struct.pack(layout, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
             pid = struct.unpack(layout, fcntl.fcntl(self.file, fcntl.F_GETLK, asked))[4]
-            with open(f"/proc/{pid}/stat", "rb") as file:
-                state = file.read().rpartition(b")")[2].split()[0]
-        except (OSError, struct.error, IndexError):
+        except (OSError, struct.error):
             return 0
-        return int(pid) if state in (b"T", b"t") else 0
+        return int(pid) if is_suspended(pid) else 0
 
     def release(self) -> None:
         """Let the next process write."""
