@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from gascity.control.blocked_directories import BlockedDirectory, write_blocked
+from gascity.control.decide.actions import RestartSession, StopSession, UpdateSession
 from gascity.control.decide.outcome import (
     FINISH,
     REOPEN,
@@ -12,7 +13,6 @@ from gascity.control.decide.outcome import (
     RunOutcome,
     decide_outcome,
 )
-from gascity.control.decide.types import RestartSession, StopSession, UpdateSession
 from gascity.control.live_state import (
     CONTROLLER,
     NO_REQUEST,

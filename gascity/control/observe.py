@@ -12,7 +12,8 @@ from functools import partial
 
 from gascity.control.blocked import agent_obstacles, cost_obstacles
 from gascity.control.decide import reasons
-from gascity.control.decide.types import Blocked, Demand, Headroom, ObservedSession, Pool
+from gascity.control.decide.actions import Demand, Headroom, ObservedSession
+from gascity.control.decide.types import Blocked, Pool
 from gascity.control.finish import SessionStopper
 from gascity.control.live_state import CONTROLLER, LiveState
 from gascity.control.run_config import AgentRunConfig

@@ -14,23 +14,18 @@ from collections.abc import Callable
 from traceback import format_exception
 
 from gascity.control.blocked import blocked_note, reason_note
-from gascity.control.decide.reconcile import reconcile
-from gascity.control.decide.types import (
+from gascity.control.decide.actions import (
     Action,
-    Blocked,
     CreateSession,
     Demand,
-    Pool,
     ReconcileResult,
     RestartSession,
     RunSession,
     StopSession,
     UpdateSession,
-    caps_of,
-    deadlines,
-    is_spare,
-    made_room,
 )
+from gascity.control.decide.reconcile import reconcile
+from gascity.control.decide.types import Blocked, Pool, caps_of, deadlines, is_spare, made_room
 from gascity.control.finish import RunFinisher, SessionStopper
 from gascity.control.live_state import CONTROLLER, LiveState
 from gascity.control.observe import Observer, depends_on_items, item_limit

@@ -12,8 +12,9 @@ from functools import partial
 from uuid import uuid4
 
 from gascity.control.decide import reasons
+from gascity.control.decide.actions import CreateSession, RunSession
 from gascity.control.decide.outcome import is_claimed_by
-from gascity.control.decide.types import Blocked, CreateSession, RunSession
+from gascity.control.decide.types import Blocked
 from gascity.control.launch import RunLaunch, make_run_spec, message_text
 from gascity.control.live_state import CONTROLLER, NO_REQUEST, ActiveRun, LiveState, PendingStart
 from gascity.control.run_config import AgentRunConfig

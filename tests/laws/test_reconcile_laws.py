@@ -3,14 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gascity.control.decide.types import (
-    Blocked,
-    Demand,
-    Headroom,
-    NamedSlot,
-    ObservedSession,
-    Pool,
-)
+from gascity.control.decide.actions import Demand, Headroom, ObservedSession
+from gascity.control.decide.types import Blocked, NamedSlot, Pool
 from gascity.model.work import (
     CRASHED,
     DRAINING,

@@ -3,21 +3,19 @@
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from gascity.control.decide.reconcile import reconcile
-from gascity.control.decide.types import (
+from gascity.control.decide.actions import (
     CreateSession,
     Demand,
     Headroom,
     ObservedSession,
-    Pool,
     ReconcileResult,
     RestartSession,
     RunSession,
     StopSession,
     UpdateSession,
-    is_ending,
-    is_live,
 )
+from gascity.control.decide.reconcile import reconcile
+from gascity.control.decide.types import Pool, is_ending, is_live
 from gascity.model.work import (
     DRAINING,
     IDLE,

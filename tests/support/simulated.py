@@ -8,22 +8,19 @@ import random
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from gascity.control.decide.outcome import FINISH, REOPEN, Limits, RunEnd, decide_outcome
-from gascity.control.decide.types import (
+from gascity.control.decide.actions import (
     Action,
-    Blocked,
     CreateSession,
     Demand,
     Headroom,
     ObservedSession,
-    Pool,
     RestartSession,
     RunSession,
     StopSession,
     UpdateSession,
-    is_ending,
-    is_live,
 )
+from gascity.control.decide.outcome import FINISH, REOPEN, Limits, RunEnd, decide_outcome
+from gascity.control.decide.types import Blocked, Pool, is_ending, is_live
 from gascity.model.work import (
     CLAIMED,
     CRASHED,

@@ -2,19 +2,21 @@
 
 from collections.abc import Iterator, Sequence
 
-from gascity.control.decide.types import (
-    BACKING_OFF,
+from gascity.control.decide.actions import (
     Action,
-    Blocked,
     CreateSession,
     Demand,
     Headroom,
     ObservedSession,
-    Pool,
     RestartSession,
     RunSession,
     StopSession,
     UpdateSession,
+)
+from gascity.control.decide.types import (
+    BACKING_OFF,
+    Blocked,
+    Pool,
     backoff_end,
     is_ending,
     is_live,

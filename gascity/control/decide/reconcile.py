@@ -36,16 +36,13 @@ The invariants in tests/support/reconcile_rules.py check this for generated inpu
 from collections.abc import Iterator, Sequence
 
 from gascity.control.decide import reasons
+from gascity.control.decide.actions import Demand, Headroom, ObservedSession, ReconcileResult
 from gascity.control.decide.draft import Draft
 from gascity.control.decide.types import (
     ASLEEP,
     BACKING_OFF,
     Blocked,
-    Demand,
-    Headroom,
-    ObservedSession,
     Pool,
-    ReconcileResult,
     backoff_end,
     deadlines,
     format_span,

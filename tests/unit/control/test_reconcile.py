@@ -2,21 +2,19 @@
 
 import pytest
 
-from gascity.control.decide.types import (
+from gascity.control.decide.actions import (
     Action,
-    Blocked,
     CreateSession,
     Demand,
     Headroom,
-    NamedSlot,
     ObservedSession,
-    Pool,
     ReconcileResult,
     RestartSession,
     RunSession,
     StopSession,
     UpdateSession,
 )
+from gascity.control.decide.types import Blocked, NamedSlot, Pool
 from gascity.model.work import (
     CRASHED,
     DRAINING,
