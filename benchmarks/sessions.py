@@ -17,8 +17,8 @@ import time
 from collections.abc import Callable
 
 from gascity.control.client import controller_state, send_request
+from gascity.control.decide.actions import Demand, Headroom, ObservedSession
 from gascity.control.decide.reconcile import reconcile
-from gascity.control.decide.actions import (Demand, Headroom, ObservedSession)
 from gascity.control.decide.types import Pool
 from gascity.host import FORCED
 from gascity.model.work import RUNNING

@@ -59,7 +59,8 @@ def lineage(pid: int) -> list[Ancestor]:
 
 def belongs_to_run(root: str, pid: int) -> bool:
     """Return whether the process is part of a run of the city in `root`."""
-    if city_part(read_mark(pid)) == city_part(make_mark(root)):
+    mark = read_mark(pid)
+    if mark and city_part(mark) == city_part(make_mark(root)):
         return True
     real_root = os.fsencode(os.path.realpath(root))
     return any(_is_marked(related, real_root) for related in _related(lineage(pid)))

@@ -56,6 +56,7 @@ class CommandContext:
         self.draft_texts: dict[str, str] = {}  # rejected edits, so that problems show their lines
         self.access: Access | None = None  # set before the command runs
         self._store: Store | None = None
+        self._found: dict[str | None, str | None] = {}  # the root by `city_option`
         self._recovered = ""  # the root that was checked for interrupted writes
 
     @property
@@ -84,7 +85,7 @@ class CommandContext:
     def _find_root(self) -> str | None:
         """Return the root, also that of another user's city if the user's settings trust it."""
         try:
-            return find_root(self.cwd, self.environ, self.city_option)
+            return self._search_root()
         except ForeignCityError as foreign:
             from gascity.source.user_settings import read_user_settings
 
@@ -97,6 +98,12 @@ class CommandContext:
                 f"if you trust it: `city --city {foreign.root} …`, or add it to `safe_cities` in "
                 f"{settings.file}",
             ) from None
+
+    def _search_root(self) -> str | None:
+        """Search once; a city that does not exist yet may be created by the command itself."""
+        if self._found.get(self.city_option) is None:
+            self._found[self.city_option] = find_root(self.cwd, self.environ, self.city_option)
+        return self._found[self.city_option]
 
     def _city_root(self) -> str:
         """Return the root; CityError if it has no city.toml."""
@@ -129,7 +136,7 @@ class CommandContext:
 
     def locator(self) -> Locator:
         try:
-            root = find_root(self.cwd, self.environ, self.city_option)
+            root = self._search_root()
         except ForeignCityError as foreign:  # reported by the command itself
             root = foreign.root
         return Locator(root or self.cwd, self.draft_texts)

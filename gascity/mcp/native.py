@@ -23,7 +23,6 @@ from gascity.model.settings import NativeServerKeys
 
 NOT_POSSIBLE = "reference-not-possible"
 _SHELL = "/bin/sh"
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SHELL_SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%+=:,./-_")
 
 
@@ -231,7 +230,7 @@ def _started_by_shell(
     texts = (server.command, *server.args, *exported.values())
     if not exported and not any(names_in(text) for text in texts):
         return server
-    if not all(map(_VARIABLE.fullmatch, exported)):
+    if not all(name.isascii() and name.isidentifier() for name in exported):
         raise NotWritableError(NOT_POSSIBLE, *next(iter(unexpressed.items())))
     script = escaped(_script(server, exported))
     try:

@@ -3,18 +3,20 @@
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from gascity.model.pack import Import, Pack, Sources
 from gascity.model.problems import Place, Problem
 from gascity.model.repositories import LockedPack, Remote, canonical, is_remote, parse_remote
-from gascity.packs.repositories import Installed
 from gascity.paths import config_home
 from gascity.resources import data_dir
 from gascity.source.disk import Disk
 from gascity.source.load import load
 from gascity.source.pack_cache import cache_directory
 from gascity.source.providers import ExternalPaths
+
+if TYPE_CHECKING:
+    from gascity.packs.repositories import Installed
 
 OK, NOT_LOCKED, NOT_INSTALLED = "ok", "not-locked", "not-installed"
 CHANGED, MISSING = "changed", "missing"
@@ -196,7 +198,7 @@ def key_of_lock(lock: LockedPack) -> Key:
     return (lock.binding, canonical(remote.url), lock.path, lock.version, ref)
 
 
-def entry_of(target: Import, pin: LockedPack | Installed, accepted: str = "") -> LockedPack:
+def entry_of(target: Import, pin: "LockedPack | Installed", accepted: str = "") -> LockedPack:
     """Return the lock entry of an import, without its importers.
 
     `pin` is its earlier entry, or the pack as it was installed now: then `accepted` is the commit

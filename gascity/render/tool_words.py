@@ -14,8 +14,7 @@ from gascity.render.arguments import flag_args
 
 NEUTRAL = ("read", "edit", "write", "shell", "search", "fetch")
 ALL = "*"
-_SERVER_TOOL = re.compile(r"(?P<server>[\w*?\[\]-]+)/(?P<tool>.+)")
-_SHELL = re.compile(r"shell\((?P<glob>.*)\)", re.DOTALL)
+_IN_SERVER = frozenset("_-*?[]")  # in the name of a server beside letters and digits
 _ANY_WORD = r"[\w-]+"  # of a provider whose grammar is not known
 
 
@@ -43,10 +42,10 @@ class ToolSyntax:
         return word in self._known or re.fullmatch(self.own_words, word, re.DOTALL) is not None
 
     def _of_neutral(self, word: str) -> list[str]:
-        if match := _SHELL.fullmatch(word):
-            return self._shell_command(match["glob"])
-        if match := _SERVER_TOOL.fullmatch(word):
-            return self._server_tool(match["server"], match["tool"])
+        if word.startswith("shell(") and word.endswith(")"):
+            return self._shell_command(word[len("shell(") : -1])
+        if pair := split_server_tool(word):
+            return self._server_tool(*pair)
         return [self.names[name] for name in neutral_names(word) if name in self.names]
 
     def _server_tool(self, server: str, tool: str) -> list[str]:
@@ -72,9 +71,9 @@ class ToolSyntax:
         """Return the tool of a server that a word means, `*` for all; None if it means none."""
         if word == ALL:
             return ALL
-        if match := _SERVER_TOOL.fullmatch(word):
-            if fnmatchcase(server, match["server"]):
-                return match["tool"]
+        pair = split_server_tool(word)
+        if pair and fnmatchcase(server, pair[0]):
+            return pair[1]
         if self.facts.server and word == fill_server(self.facts.server, server, ALL):
             return ALL
         before, marker, after = fill_server(self.facts.server_tool or "", server, "\0").partition(
@@ -133,8 +132,10 @@ def whole_servers(
 
 def split_server_tool(word: str) -> tuple[str, str] | None:
     """Return the server and the tool of `server/tool`; None for any other word."""
-    match = _SERVER_TOOL.fullmatch(word)
-    return (match["server"], match["tool"]) if match else None
+    server, _, tool = word.partition("/")
+    if not server or not tool or "\n" in tool:
+        return None
+    return (server, tool) if all(c.isalnum() or c in _IN_SERVER for c in server) else None
 
 
 def neutral_names(word: str) -> list[str]:
@@ -149,10 +150,8 @@ def is_glob(text: str) -> bool:
 
 def server_tool(word: str) -> bool:
     """Return whether a word is one tool of a server by name, or all of them: `docs/find`."""
-    match = _SERVER_TOOL.fullmatch(word)
-    if match is None or is_glob(match["server"]):
-        return False
-    return match["tool"] == ALL or not is_glob(match["tool"])
+    server, tool = split_server_tool(word) or ("*", "")
+    return not is_glob(server) and (tool == ALL or not is_glob(tool))
 
 
 def fill_server(pattern: str, server: str, tool: str) -> str:

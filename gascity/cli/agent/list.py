@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
+from itertools import chain
 
 import click
 
@@ -163,14 +164,12 @@ def _table_columns(stale: Collection[str], packs: Mapping[str, str]) -> tuple[Co
 
 def _pack_names(city: City) -> dict[str, str]:
     """Return the names of imports by directory; that of the city's own import first."""
-    if not city.pack.imports and not city.rig_imports:
-        return {}
-    from gascity.packs.graph import edges
-
     names: dict[str, str] = {}
-    for _, target, _ in edges(city.pack, city.rig_imports):
-        if target.directory:
-            names.setdefault(target.directory, target.binding)
+    todo = [*city.pack.imports, *chain.from_iterable(city.rig_imports.values())]
+    for target in todo:  # which grows: outer imports come before inner ones
+        if target.directory and target.directory not in names:
+            names[target.directory] = target.binding
+            todo += target.pack.imports if target.pack else ()
     return names
 
 

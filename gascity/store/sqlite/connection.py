@@ -19,7 +19,6 @@ from gascity.files import write_file
 from gascity.host import is_portable
 from gascity.paths import make_state
 from gascity.store.port import ConflictError, StoreError
-from gascity.store.sqlite.backups import RESCUE, UPGRADE, list_backups, write_backup
 from gascity.store.sqlite.rows import Row
 from gascity.store.sqlite.schema import MIGRATIONS, VERSION
 from gascity.store.sqlite.wakeups import send_messages
@@ -101,6 +100,8 @@ class Connection:
                 message = f"{self.path} is the database of another program: move it away"
                 raise StoreError("store-broken", message)
             if 0 < self._version() < VERSION:
+                from gascity.store.sqlite.backups import UPGRADE, write_backup
+
                 write_backup(self.database, self.root, UPGRADE, time.time())
             self.query("PRAGMA journal_mode=WAL")  # not possible inside a transaction
         finally:
@@ -125,6 +126,8 @@ class Connection:
 
     def rescue(self, now: float) -> str:
         """Back up the open database, also if its file was deleted; return the backup's path."""
+        from gascity.store.sqlite.backups import RESCUE, write_backup
+
         return write_backup(self.database, self.root, RESCUE, now).path
 
     def integrity_errors(self) -> list[str]:
@@ -260,8 +263,10 @@ def traces(root: str) -> str:
     """Return a file that shows that the city had a store; empty if there is none."""
     names = (marker_file(root), *(f"{root}/.gc/{name}" for name in ("city.lock", "city.db-wal")))
     path = next((path for path in names if os.path.lexists(path)), "")
-    if not path and (backups := list_backups(root)):
-        path = backups[0].path
+    if not path:
+        from gascity.store.sqlite.backups import list_backups
+
+        path = next((backup.path for backup in list_backups(root)), "")
     return path.removeprefix(f"{root}/")
 
 
