@@ -245,6 +245,11 @@ def _line(event: Event, columns: int, colour: bool) -> str:
     at = time.strftime("%m-%d %H:%M:%S", time.localtime(event.at))
     about = str(event.data.get("alias") or event.subject)
     start = escape(f"{event.seq:>5}  {at}  {event.type:<17} {about}")
-    facts = [f"{key}={value}" for key, value in event.data.items() if key not in _HIDDEN and value]
+    data = ((key, value) for key, value in event.data.items() if key not in _HIDDEN and value)
+    facts = [f"{key}={_text(value)}" for key, value in data]
     rest = truncate(escape(" ".join(" ".join(facts).split())), max(0, columns - len(start) - 2))
     return f"{start}  {styled(rest, DIM, colour)}".rstrip()
+
+
+def _text(value: object) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)

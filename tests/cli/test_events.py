@@ -53,6 +53,11 @@ def test_json_is_one_object_per_line_oldest_first(kept: Kept) -> None:
     assert (found[0]["actor"], found[0]["data"]["title"]) == ("human", "Open the gate")
 
 
+def test_a_list_is_shown_as_words(kept: Kept) -> None:
+    kept.store.record_event("config.reloaded", "city", 1.0, {"agents": ["ask", "do"]})
+    assert kept("events").out.endswith("config.reloaded   city  agents=ask,do\n")
+
+
 def test_a_text_line_fits_the_screen(kept: Kept) -> None:
     kept.sling(title="A very long title " * 9)
     kept.session("ash")

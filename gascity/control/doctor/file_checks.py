@@ -41,7 +41,7 @@ def check_schemas(context: DoctorContext) -> Diagnosis:
         name for name in names if read_plain(f"{source}/{name}") != read_plain(f"{target}/{name}")
     ]
     if not outdated:
-        return Diagnosis(f"{len(names)} of this version")
+        return Diagnosis(f"{len(names)} up to date")
     text = f"{_SCHEMAS} has schemas of another version: {', '.join(outdated)}"
     problem = warning("schemas-outdated", text, None, "run `city doctor --fix`")
 

@@ -17,7 +17,7 @@ _SHOWN = 5  # names in one message
 
 def check_locks(context: DoctorContext) -> Diagnosis:
     """Check that no process holds the city's lock, and that no git lock was left behind."""
-    message = "in use by another city command" if is_locked(context.root) else "free"
+    message = "in use by another city command" if is_locked(context.root) else "none held"
     old = [
         path
         for directory in _git_directories(context)
@@ -88,7 +88,7 @@ def check_branches(context: DoctorContext) -> Diagnosis:
             texts.append(f"rig {name} has branches without a work item: {_some(unknown)}")
     left = [path for path in _worktrees(context) if path not in homes]
     texts += [f"worktrees without a work item: {_some(left)}"] if left else []
-    message = f"{count} of work items"
+    message = f"{count} branches of work items"
     if not texts:
         return Diagnosis(message)
     hint = "merge what you need, then run `city prune`, which shows what it removes"
@@ -129,7 +129,7 @@ def check_processes(context: DoctorContext) -> Diagnosis:
     root = os.path.realpath(context.root)
     own = [p for p in processes if p.owner and os.path.realpath(p.root) == root]
     stray = [p for p in own if (p.owner, p.generation) not in current]
-    message = f"{len(own) - len(stray)} of live sessions"
+    message = f"{len(own) - len(stray)} processes of live sessions"
     if not stray:
         return Diagnosis(message)
     pids = " ".join(str(process.pid) for process in stray)
