@@ -1,20 +1,20 @@
 """`city why`: explain the state of a work item, session or agent."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import click
 
 from gascity.cli.command import json_command
-from gascity.cli.context import CommandContext
+from gascity.cli.context import CommandContext, machine
 from gascity.cli.fast_sling import sender
 from gascity.cli.output import BOLD, styled, time_ago, timestamp, wrap
 from gascity.cli.records import LABEL, decision_row, repeats, session_name, state_facts
 from gascity.cli.session.find import find_agent_or_session
 from gascity.cli.tables import fact_lines
 from gascity.control.blocked import blocked_as_shown, reason_note
-from gascity.control.client import send_request
+from gascity.control.client import controller_state, send_request
 from gascity.control.decide.types import Blocked
 from gascity.model.problems import CityError, Problem
 from gascity.model.work import CLAIMED, LIVE, OPEN, Decision, Session, Work, status_word
@@ -101,9 +101,39 @@ def _of_work(context: CommandContext, store: Store, work: Work) -> _Subject:
     if work.status != OPEN:
         about = (work.id, work.session) if work.session else (work.id,)
         return _Subject("work", work.id, facts, about, since=work.created)
-    send_request(context.root, {"op": "ping", **sender(context.environ)})  # does it respond?
-    blocked = blocked_as_shown(store, context.root, work.agent, work)
+    blocked = _blocked(context, store, work.agent, work)
     return _Subject("work", work.id, facts, (work.id, work.agent), blocked, work.created)
+
+
+def _blocked(
+    context: CommandContext, store: Store, agent: str, work: Work | None = None
+) -> tuple[Blocked, ...]:
+    """Return what the controller reported; without one, also what this machine shows."""
+    send_request(context.root, {"op": "ping", **sender(context.environ)})  # does it respond?
+    shown = blocked_as_shown(store, context.root, agent, work)
+    if controller_state(context.root).running:
+        return shown
+    return tuple(dict.fromkeys((*shown, *_obstacles(context, store, agent, work))))
+
+
+def _obstacles(
+    context: CommandContext, store: Store | None, name: str, work: Work | None = None
+) -> Iterable[Blocked]:
+    """Return what would block an agent, or one of its items, if a controller were started."""
+    from gascity.control.blocked import agent_obstacles, blocked_now
+    from gascity.control.run_config import RunConfig
+
+    try:
+        city, _ = context.agent(name, exact=True)
+    except CityError:  # `city check` reports it
+        return ()
+    run_config = RunConfig(city, context.environ, machine())
+    config = run_config.agent(name)
+    if config is None:
+        return ()
+    if store is not None and work is not None:
+        return blocked_now(run_config, store, config, work, time.time())
+    return agent_obstacles(run_config, config)
 
 
 def _session_facts(session: Session) -> Iterator[tuple[str, str]]:
@@ -122,22 +152,24 @@ def _session_facts(session: Session) -> Iterator[tuple[str, str]]:
 
 def _of_agent(context: CommandContext, store: Store | None, name: str) -> _Subject:
     if store is None:
-        return _Subject("agent", name, (("Agent", name), ("Queue", "no work")), (name,))
+        blocked = tuple(_obstacles(context, store, name))
+        return _Subject("agent", name, (("Agent", name), ("Queue", "no work")), (name,), blocked)
     word = str if context.as_json else status_word
     counts = store.work_counts(name)
     sessions = store.sessions(agent=name)
     live = [session for session in sessions if session.state in LIVE]
-    reason = store.get_note(reason_note(name))
+    running = controller_state(context.root).running
+    reason = store.get_note(reason_note(name)) if running else ""  # out of date without one
     facts = (
         ("Agent", name),
         ("Queue", f"{counts[OPEN]} {word(OPEN)}, {counts[CLAIMED]} {word(CLAIMED)}"),
         ("Sessions", ", ".join(f"{session_name(s)} ({s.state})" for s in live) or "none"),
         *((("Reason", reason),) if reason else ()),
     )
-    if counts[OPEN]:
-        send_request(context.root, {"op": "ping", **sender(context.environ)})  # does it respond?
-    blocked = blocked_as_shown(store, context.root, name) if counts[OPEN] else ()
-    return _Subject("agent", name, facts, (name, *(session.id for session in sessions)), blocked)
+    blocked = _blocked(context, store, name) if counts[OPEN] else _obstacles(context, store, name)
+    return _Subject(
+        "agent", name, facts, (name, *(session.id for session in sessions)), tuple(blocked)
+    )
 
 
 def _json_key(label: str) -> str:

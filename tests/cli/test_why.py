@@ -90,8 +90,26 @@ def test_queued_work_says_what_blocks_it(kept: Kept) -> None:
     first = kept.sling()
     waiting = kept.sling(depends_on=(first.id,))
     answer = kept("why", waiting.id, "--json").json
-    assert [one["code"] for one in answer["blocked_by"]] == ["dependency", "no-controller"]
+    codes = ["dependency", "no-controller", "missing-binary"]
+    assert [one["code"] for one in answer["blocked_by"]] == codes
     assert "controller is not running" in kept("why", first.id).out
+
+
+def test_an_agent_that_cannot_start_says_why_before_a_controller_tries(kept: Kept) -> None:
+    (kept.root / "agents/mayor/agent.toml").write_text("nonsense = 1\n")
+    answer = kept("why", "mayor", "--json").json
+    assert answer["blocked_by"][0]["code"] == "broken"
+    assert "Blocked:      the definition of `mayor` is invalid" in kept("why", "mayor").out
+    work = kept.sling()
+    codes = [one["code"] for one in kept("why", work.id, "--json").json["blocked_by"]]
+    assert codes[:2] == ["no-controller", "broken"]
+
+
+def test_a_broken_city_does_not_prevent_an_explanation_of_work(kept: Kept) -> None:
+    work = kept.sling()
+    (kept.root / "city.toml").write_text("nonsense = [")
+    answer = kept("why", work.id, "--json").json
+    assert [one["code"] for one in answer["blocked_by"]] == ["no-controller"]
 
 
 def test_a_session_shows_its_state_reason_and_pending_restart(kept: Kept) -> None:

@@ -26,7 +26,7 @@ def test_a_variable_that_agents_refer_to_is_compared_without_its_value(
     row = environment(awake)
     assert (row["status"], row["message"]) == (
         "ok",
-        "the same as in this shell; 1 variables compared",
+        "the same as in this shell; variables compared: 1",
     )
     row = environment(awake, SHOP_TOKEN="s3cr3t")
     assert (row["status"], row["fix"]) == ("warning", "city restart")

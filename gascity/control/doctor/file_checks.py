@@ -27,7 +27,7 @@ def check_packs(context: DoctorContext) -> Diagnosis:
     for lock in unused(city.pack, city.rig_imports, locks):
         text = f"{LOCK} has `{lock.binding}` from {lock.source}, which is no longer imported"
         problems.append(warning("lock-stale", text, None, f"run `{_INSTALL}` to remove it"))
-    message = f"{len(targets)} imports, {len(locks)} locked"
+    message = f"imports: {len(targets)}, locked: {len(locks)}"
     return Diagnosis(message, tuple(problems), _INSTALL if problems else "")
 
 
@@ -49,6 +49,6 @@ def check_schemas(context: DoctorContext) -> Diagnosis:
         with locked(context.root):
             for name in outdated:
                 write_file(f"{target}/{name}", read_plain(f"{source}/{name}") or b"", 0o644)
-        return f"wrote {len(outdated)} schemas"
+        return f"wrote schemas: {len(outdated)}"
 
     return Diagnosis("of another version", (problem,), "city doctor --fix", repair)

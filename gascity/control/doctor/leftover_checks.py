@@ -134,6 +134,6 @@ def check_processes(context: DoctorContext) -> Diagnosis:
         return Diagnosis(message)
     pids = " ".join(str(process.pid) for process in stray)
     shown = _some([f"{table.program_name(process.pid)} (pid {process.pid})" for process in stray])
-    text = f"{len(stray)} processes of ended sessions still run: {shown}"
+    text = f"processes of ended sessions still run: {shown}"
     problem = warning("stray-process", text, None, f"run `kill {pids}` if you do not need them")
     return Diagnosis(message, (problem,), f"kill {pids}")

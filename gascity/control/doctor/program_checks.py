@@ -103,7 +103,7 @@ def check_provider(context: DoctorContext, name: str, users: list[str]) -> Diagn
     title = provider.facts.display_name or name
     if path is None:
         text = f"`{program}` is not on PATH"
-        text += f"; {len(users)} agents need it" if users else ""
+        text += f"; agents that need it: {len(users)}" if users else ""
         fix = f"install {title}, or set `command` in [providers.{name}]"
         severity = "error" if users else "warning"
         problem = Problem("program-missing", text, None, fix, severity)

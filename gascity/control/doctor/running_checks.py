@@ -44,7 +44,7 @@ def check_environment(context: DoctorContext) -> Diagnosis:
         case _:
             return Diagnosis("the controller is of another version; cannot be compared")
     if not texts:
-        return Diagnosis(f"the same as in this shell; {len(names)} variables compared")
+        return Diagnosis(f"the same as in this shell; variables compared: {len(names)}")
     hint = f"run `{_RESTART}` in this shell; sessions keep running"
     problems = tuple(warning("environment-differs", text, None, hint) for text in texts)
     return Diagnosis("the controller has another environment", problems, _RESTART)

@@ -45,7 +45,7 @@ def check_city_store(context: DoctorContext) -> Diagnosis:
     if errors:
         return _lost(context, Problem("store-broken", f"the store is damaged: {errors[0]}"))
     size = size_text(store_size(root))
-    return Diagnosis(f"sound; {sum(counts.values())} work items, {size}")
+    return Diagnosis(f"sound; work items: {sum(counts.values())}, {size}")
 
 
 def _lost(context: DoctorContext, problem: Problem) -> Diagnosis:
