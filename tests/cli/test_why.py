@@ -1,11 +1,14 @@
 """`city why`: the state of a work item, session or agent, and decisions about it."""
 
+import subprocess
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from gascity.control.paths import run_directory
 from gascity.model.work import RATE_LIMITED, Decision
 from tests.cli.kept import Kept, code_of, kept
 from tests.cli.shapes import OneOf, fits
@@ -103,6 +106,26 @@ def test_an_agent_that_cannot_start_says_why_before_a_controller_tries(kept: Kep
     work = kept.sling()
     codes = [one["code"] for one in kept("why", work.id, "--json").json["blocked_by"]]
     assert codes[:2] == ["no-controller", "broken"]
+
+
+@pytest.fixture
+def starting(kept: Kept) -> Iterator[None]:
+    """A controller that was started and does not hold its lock yet."""
+    waiting = [sys.executable, "-c", "input()", "--detached"]
+    with subprocess.Popen(waiting, stdin=subprocess.PIPE) as process:
+        run = Path(run_directory(str(kept.root)))
+        run.mkdir(parents=True, exist_ok=True)
+        (run / "starting").write_text(str(process.pid))
+        yield
+        process.kill()
+
+
+@pytest.mark.usefixtures("starting")
+def test_a_controller_that_is_starting_is_not_reported_as_missing(kept: Kept) -> None:
+    work = kept.sling()
+    codes = [one["code"] for one in kept("why", work.id, "--json").json["blocked_by"]]
+    assert "no-controller" not in codes
+    assert "Controller: starting\n" in kept("status").out
 
 
 def test_a_broken_city_does_not_prevent_an_explanation_of_work(kept: Kept) -> None:
