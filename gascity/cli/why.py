@@ -1,7 +1,7 @@
 """`city why`: explain the state of a work item, session or agent."""
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import click
@@ -118,7 +118,7 @@ def _blocked(
 
 def _obstacles(
     context: CommandContext, store: Store | None, name: str, work: Work | None = None
-) -> Iterable[Blocked]:
+) -> tuple[Blocked, ...]:
     """Return what would block an agent, or one of its items, if a controller were started."""
     from gascity.control.blocked import agent_obstacles, blocked_now
     from gascity.control.run_config import RunConfig
@@ -152,7 +152,7 @@ def _session_facts(session: Session) -> Iterator[tuple[str, str]]:
 
 def _of_agent(context: CommandContext, store: Store | None, name: str) -> _Subject:
     if store is None:
-        blocked = tuple(_obstacles(context, store, name))
+        blocked = _obstacles(context, store, name)
         return _Subject("agent", name, (("Agent", name), ("Queue", "no work")), (name,), blocked)
     word = str if context.as_json else status_word
     counts = store.work_counts(name)
@@ -167,9 +167,7 @@ def _of_agent(context: CommandContext, store: Store | None, name: str) -> _Subje
         *((("Reason", reason),) if reason else ()),
     )
     blocked = _blocked(context, store, name) if counts[OPEN] else _obstacles(context, store, name)
-    return _Subject(
-        "agent", name, facts, (name, *(session.id for session in sessions)), tuple(blocked)
-    )
+    return _Subject("agent", name, facts, (name, *(session.id for session in sessions)), blocked)
 
 
 def _json_key(label: str) -> str:
