@@ -336,6 +336,11 @@ def print_failure(context: CommandContext, problems: Iterable[Problem]) -> None:
         context.print_problems(listed)
 
 
+def can_ask(context: CommandContext) -> bool:
+    """Return whether a user at a terminal can answer a question."""
+    return sys.stdin.isatty() and sys.stderr.isatty() and not context.as_json
+
+
 def confirm(question: str, default: bool = False) -> bool:
     """Ask a yes-no question on stderr."""
     return click.confirm(printable(question), default=default, err=True)
@@ -352,7 +357,7 @@ def require_confirmation(context: CommandContext, question: str, yes: bool, refu
     """Ask on a terminal; elsewhere --yes must confirm. CityError with `refusal` if it is no."""
     if yes:
         return
-    if context.as_json or not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if not can_ask(context):
         message = f"{refusal}: there is no terminal to ask on"
         raise city_error("not-confirmed", message, "pass --yes to confirm")
     if not confirm(question):

@@ -58,7 +58,8 @@ def translated(arguments: Sequence[str], context: CommandContext) -> list[str]:
 
         hook = parse_hook_run(words[2:])
         commands = {*_our_commands(), *(words.split()[0] for words in _INSTEAD)}
-        raise click.exceptions.Exit(run_hook(hook, hook_argv(hook, options, commands)))
+        argv = hook_argv(hook, options, commands, context.environ)
+        raise click.exceptions.Exit(run_hook(hook, argv))
     return [*options, *_translated_command(words, context)]
 
 

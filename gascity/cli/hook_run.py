@@ -5,17 +5,17 @@ output is printed only when it is complete: half of a text would become part of 
 """
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import click
 
 from gascity.cli.output import print_stderr, write_content
 from gascity.model.values import format_duration, parse_duration
+from gascity.paths import which
 
 _SECONDS = 15.0
 _TIMED_OUT = 124
@@ -60,10 +60,12 @@ def parse_hook_run(arguments: Sequence[str]) -> HookRun:
     return parsed._replace(command=tuple(words))
 
 
-def hook_argv(hook: HookRun, options: Sequence[str], commands: Collection[str]) -> list[str]:
+def hook_argv(
+    hook: HookRun, options: Sequence[str], commands: Collection[str], environ: Mapping[str, str]
+) -> list[str]:
     """Return what to execute: a command of `gc` with these options, or any other program."""
     name = hook.command[0]
-    program = None if hook.prefixed or name in commands else shutil.which(name)
+    program = None if hook.prefixed or name in commands else which(name, environ)
     if program is not None:
         return [program, *hook.command[1:]]
     return [sys.executable, "-P", "-c", _PROGRAM, *options, *hook.command]

@@ -3,16 +3,31 @@
 import os
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType, TracebackType
 
 from gascity.cli.context import CommandContext
 from gascity.cli.output import escape, print_stderr, truncate_start
-from gascity.cli.terminal import redraw_line
+from gascity.cli.terminal import control, redraw_line
 
 _MAX_COLUMNS = 80
 _BAR = 24
 _DELAY = 1.0  # seconds before a count of files appears: most plans are applied faster
 _REDRAW = 0.1  # seconds between two drawings of a count
+
+
+@contextmanager
+def status_line(text: str) -> Iterator[None]:
+    """Show a line on a terminal while the block runs."""
+    terminal = sys.stderr.isatty()
+    if terminal:
+        redraw_line(text)
+    try:
+        yield
+    finally:
+        if terminal:
+            redraw_line(control("K"))
 
 
 class Progress:

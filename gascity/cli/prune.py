@@ -1,6 +1,5 @@
 """`city prune`: remove what the city no longer needs, after showing it."""
 
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -8,7 +7,7 @@ from typing import NamedTuple
 import click
 
 from gascity.cli.command import json_command
-from gascity.cli.context import CommandContext, confirm
+from gascity.cli.context import CommandContext, can_ask, confirm
 from gascity.cli.output import display_path, plural, print_stderr, print_stdout
 from gascity.cli.tables import Column, json_row
 from gascity.control.prune import Prunable, Pruner, PruneResult
@@ -42,7 +41,7 @@ def prune(context: CommandContext, yes: bool) -> int:
     remove = yes
     if not context.as_json:
         print_stdout(*_list_lines(context, rows, found))
-        terminal = sys.stdin.isatty() and sys.stderr.isatty()
+        terminal = can_ask(context)
         if rows and not yes:
             remove = terminal and confirm("Remove them?")
             if not remove:

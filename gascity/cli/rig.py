@@ -1,14 +1,13 @@
 """`city rig`: lists rigs; edits city.toml (declarations) and city.local.toml (paths)."""
 
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from shlex import quote
 
 import click
 
 from gascity.cli.command import LazyGroup, json_command
-from gascity.cli.context import CommandContext, confirm
+from gascity.cli.context import CommandContext, can_ask, confirm
 from gascity.cli.identity import authorize
 from gascity.cli.output import display_path, print_stderr
 from gascity.cli.problems import city_error
@@ -152,8 +151,7 @@ def _select_city(context: CommandContext, root: str, rig: str, select: bool, *, 
         if real not in (row[0] for row in registered_rigs(environ)):
             register_rig(environ, real, root)
         return root
-    terminal = sys.stdin.isatty() and sys.stderr.isatty() and not context.as_json
-    if ask and not select and terminal:
+    if ask and not select and can_ask(context):
         print_stderr(f"{rig} already belongs to the city {other}.")
         select = confirm(f"Use {root} for commands inside it?")
     if not select:

@@ -26,6 +26,7 @@ from gascity.model.problems import CityError
 from gascity.model.secrets import filled
 from gascity.model.settings import NotifySettings
 from gascity.model.work import Event
+from gascity.paths import which
 from gascity.source.user_settings import read_user_settings
 from gascity.store.port import Store, StoreError
 
@@ -245,13 +246,11 @@ class NoticeSender:
                 self._changed.wait_for(lambda: self._closing, delay)
 
     def _desktop_command(self, text: str) -> Sequence[str]:
-        import shutil
-
-        path, title = self._environ.get("PATH"), f"city {self._city}"
-        if program := shutil.which("notify-send", path=path):
+        title = f"city {self._city}"
+        if program := which("notify-send", self._environ):
             plain = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
             return (program, "--app-name=city", "--", title, plain)
-        if program := shutil.which("osascript", path=path):
+        if program := which("osascript", self._environ):
             show = "display notification (item 2 of argv) with title (item 1 of argv)"
             return (program, "-e", f"on run argv\n{show}\nend run", title, text)
         raise NotifyError("neither notify-send nor osascript is installed")

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from gascity.ancestry import TERMINALS
+from gascity.paths import which
 from gascity.sockets import LONGEST_PATH, is_private, make_private
 
 _MINIMUM_VERSION = (3, 2)  # the first with `new-session -e` and `source-file -`
@@ -47,9 +48,7 @@ class TmuxClient:
     """
 
     def __init__(self, root: str, environ: Mapping[str, str]) -> None:
-        import shutil
-
-        self.program = shutil.which("tmux", path=environ.get("PATH", os.defpath)) or ""
+        self.program = which("tmux", environ) or ""
         self.socket = _socket_path(os.path.realpath(root), environ)
         self._version_checked = False
         self._no_calls_before = 0.0

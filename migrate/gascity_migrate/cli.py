@@ -2,20 +2,19 @@
 
 import os
 import sys
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
 
 from gascity.cli.command import json_command
-from gascity.cli.context import CommandContext, confirm
+from gascity.cli.context import CommandContext, can_ask, confirm
 from gascity.cli.output import print_stderr
 from gascity.cli.problems import problems_json
-from gascity.cli.terminal import control, redraw_line
+from gascity.cli.progress import status_line
 from gascity.model.problems import CityError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from gascity.model.problems import Problem
     from gascity_migrate.draft import Migration
@@ -121,7 +120,7 @@ def _pack_root(context: CommandContext) -> str | None:
 
 def is_confirmed(context: CommandContext, question: str) -> bool:
     """Ask for confirmation on a terminal; in a pipe the command itself is the confirmation."""
-    if context.as_json or not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if not can_ask(context):
         return True
     return confirm(f"\n{question}", default=sys.stdout.isatty())
 
@@ -132,7 +131,7 @@ def _apply(context: CommandContext, root: str, plan: "Migration") -> int:
     from gascity_migrate.report import done_lines
 
     try:
-        with _status_line("Converting and comparing …"):
+        with status_line("Converting and comparing …"):
             applied = apply_migration(root, context.environ, plan)
     except BaseException as error:
         for note in getattr(error, "__notes__", ()):
@@ -162,18 +161,6 @@ def _next_command(context: CommandContext, root: str) -> str:
         if problems
         else "Next: `city agent list`"
     )
-
-
-@contextmanager
-def _status_line(text: str) -> "Iterator[None]":
-    """Show a line on a terminal while the block runs."""
-    if sys.stderr.isatty():
-        redraw_line(text)
-    try:
-        yield
-    finally:
-        if sys.stderr.isatty():
-            redraw_line(control("K"))
 
 
 def _report(

@@ -1,14 +1,13 @@
 """`city import` and `city migrate --from`: import agents that were written for other tools."""
 
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
 
 from gascity.cli.command import json_command
-from gascity.cli.context import CommandContext, choose
+from gascity.cli.context import CommandContext, can_ask, choose
 from gascity.cli.output import plural, print_stderr
 from gascity.cli.problems import city_error, problems_json
 from gascity.model.names import is_name
@@ -179,7 +178,7 @@ def _resolve(
     """Ask which file to use for each conflict; in a pipe, raise CityError."""
     from gascity_migrate.importers.plan import plan_import, refuse_conflicts
 
-    if context.as_json or not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if not can_ask(context):
         refuse_conflicts(plan.conflicts)
     preferred = list(request.choices.prefer)
     while plan.conflicts:  # a file that was chosen may differ from the city's

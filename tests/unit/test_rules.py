@@ -207,6 +207,11 @@ def test_the_rule_sees_the_environment() -> None:
     assert list(reads_environment(ast.parse("os.environ['A']\nos.getenv('B')"))) == [1, 2]
 
 
+def test_one_function_finds_programs_on_the_path() -> None:
+    found = [relative(path) for path in modules() if "shutil.which(" in path.read_text()]
+    assert not found, f"{found}: use `which` of gascity/paths.py, which reads the caller's PATH"
+
+
 def docstrings(tree: ast.AST) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):

@@ -1,13 +1,12 @@
 """`city pack accept`, and the review that `add`, `update` and `install` ask for."""
 
 import os
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 
 import click
 
 from gascity.cli.command import json_command
-from gascity.cli.context import CommandContext, confirm
+from gascity.cli.context import CommandContext, can_ask, confirm
 from gascity.cli.output import BOLD, plural, print_stderr, styled, wrap
 from gascity.cli.pack.list import SEE_IMPORTS, complete_binding
 from gascity.cli.problems import city_error
@@ -102,8 +101,7 @@ def user_accepts(
             print_stderr(line)
     if yes:
         return True
-    is_terminal = sys.stdin.isatty() and sys.stderr.isatty() and not context.as_json
-    return is_terminal and confirm(question)
+    return can_ask(context) and confirm(question)
 
 
 def not_accepted(reviews: Sequence[Review], effect: str, hint: str) -> CityError:

@@ -1,4 +1,4 @@
-"""What the reconciler observes about one agent, the actions it may choose, and its result."""
+"""Facts that the reconciler gets about one agent, actions that it may choose, and its result."""
 
 from typing import NamedTuple
 
