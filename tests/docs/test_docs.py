@@ -316,6 +316,23 @@ def test_agents_md_and_architecture_list_the_import_layers():
     assert "\n".join(layers) in (ROOT / "docs/architecture.md").read_text()
 
 
+@pytest.mark.parametrize("name", ["AGENTS.md", "CONTRIBUTING.md", "docs/architecture.md"])
+def test_files_that_pages_for_developers_name_exist(name: str):
+    text = (ROOT / name).read_text()
+    files = [*re.findall(r"`([\w./-]+/[\w./-]*)`", text), *re.findall(r"`([\w-]{5,}\.py)`", text)]
+    bases = (ROOT, ROOT / "gascity", ROOT / "migrate", ROOT / "gascity/store")
+    made_up = ("tinker", "__snapshots__")  # the example of a new provider; many directories
+    missing = {file for file in files if not any((base / file).exists() for base in bases)}
+    assert [file for file in sorted(missing) if not any(part in file for part in made_up)] == []
+
+
+def test_architecture_describes_every_package_and_module():
+    text = (ROOT / "docs/architecture.md").read_text()
+    paths = [path for path in (ROOT / "gascity").iterdir() if path.suffix == ".py" or path.is_dir()]
+    names = {path.name for path in paths if (path / "__init__.py").exists() or path.is_file()}
+    assert [name for name in names if not name.startswith("__") and f"`{name}`" not in text] == []
+
+
 def test_every_dependency_is_explained():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     text = (ROOT / "docs/explanation/dependencies.md").read_text()
