@@ -201,7 +201,7 @@ def dead_patterns(
         if not _is_set(setting) or _of_pack(agent, setting):
             continue
         for pattern in setting.items:
-            if not any(fnmatchcase(name, pattern) for name in names):
+            if pattern != "*" and not any(fnmatchcase(name, pattern) for name in names):
                 yield _dead(agent, setting, pattern, what, near(pattern, shown or names))
 
 

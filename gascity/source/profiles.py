@@ -30,6 +30,7 @@ from gascity.model.profile import (
     read_profile,
 )
 from gascity.model.values import JsonObject, as_text
+from gascity.render.agent_text import yaml_text
 
 _MATTER = {"id": "", "name": "display_name", "description": "description", "tags": ""}
 _TOOL_LISTS = {"allowed": "tools.allow", "denied": "tools.deny", "ask": "tools.ask"}
@@ -315,6 +316,9 @@ def edit_profile(text: str, changes: Mapping[str, object | None]) -> str:
 
 
 def _edit(text: str, name: str, value: object | None) -> str:
+    edited = _edit_matter(text, name, value)
+    if edited is not None:
+        return edited
     title, path = _spelling(text, name)
     section = read_profile(text).section(title)
     block = section.blocks[0] if section and section.blocks else None
@@ -333,6 +337,31 @@ def _edit(text: str, name: str, value: object | None) -> str:
         inner = edit.drop(inner, path) if value is None else edit.put(inner, path, value)
     end = block.offset + len(block.text)
     return f"{text[: block.offset]}{inner}\n{text[end:]}"
+
+
+def _edit_matter(text: str, name: str, value: object | None) -> str | None:
+    """Change a setting that the front matter has; None if it does not have it."""
+    matter = read_profile(text).matter
+    key = next((key for key, setting in _MATTER.items() if setting == name), "")
+    if matter is None or matter.error or key not in matter.lines:
+        return None
+    if value is not None and not isinstance(value, str):
+        return None
+    lines = text.split("\n")
+    first = matter.lines[key] - 1
+    ends = (at for at in range(first + 1, len(lines)) if not lines[at].startswith((" ", "\t")))
+    end = "\r" if lines[first].endswith("\r") else ""
+    new = [] if value is None else [yaml_text({key: value}) + end]
+    return "\n".join((*lines[:first], *new, *lines[next(ends) :]))
+
+
+def profile_tags(text: str) -> tuple[str, ...]:
+    """Return the tags in the front matter of a profile."""
+    matter = read_profile(text).matter
+    tags = matter.values.get("tags") if matter else None
+    if isinstance(tags, str):
+        return (tags,)
+    return tuple(map(str, tags)) if isinstance(tags, list) else ()
 
 
 def _spelling(text: str, name: str) -> tuple[str, tuple[str, ...]]:

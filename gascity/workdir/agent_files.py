@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from gascity.agent_files import agent_file
-from gascity.location import Site
+from gascity.location import WORKTREE, Site
 from gascity.model.city import Agent, City
 from gascity.model.plan import FILE, GENERATED, WantedPath
 from gascity.model.problems import Problem, warning
@@ -28,6 +28,7 @@ from gascity.render.flags import (
 from gascity.render.variables import is_available
 from gascity.source.disk import read_plain
 from gascity.workdir.overlays import contains_secret
+from gascity.workdir.same_agent_file import same_agent
 from gascity.workdir.wanted import Requirements
 
 _FILE = "file"
@@ -77,7 +78,7 @@ def collect_agent_files(
         if subagent.path:
             problems = subagent_problems(prompts.city, site.agent, subagent)
             requirements.report_blocking(str(site.agent.name), problems)
-            _add(requirements, site, subagent.agent, subagent.path, subagent.text)
+            _add(requirements, provider, site, subagent.agent, subagent.path, subagent.text)
 
 
 def _collect_own(
@@ -97,14 +98,21 @@ def _collect_own(
     file = agent_file(agent, prompt.text, target)
     path = _path(provider, file)
     requirements.agent_files[name] = OwnFile(path, prompt.text)
-    _add(requirements, site, agent, path, file.text)
+    _add(requirements, provider, site, agent, path, file.text)
 
 
 def _path(provider: Provider, file: AgentFile) -> str:
     return f"{(provider.facts.agents.directory or '').rstrip('/')}/{file.path}"
 
 
-def _add(requirements: Requirements, site: Site, subject: Agent, path: str, text: str) -> None:
+def _add(
+    requirements: Requirements,
+    provider: Provider,
+    site: Site,
+    subject: Agent,
+    path: str,
+    text: str,
+) -> None:
     """Add the file of an agent (`subject`) to the directory of an agent."""
     name, caller = str(subject.name), str(site.agent.name)
     other = requirements.file_subjects.setdefault(path, name)
@@ -114,11 +122,22 @@ def _add(requirements: Requirements, site: Site, subject: Agent, path: str, text
         for agent in {caller, *requirements.wanted[path].agents}:
             requirements.report_blocking(agent, [problem])
         return
-    data = text.encode("utf-8", "surrogateescape")
+    data = _projects_own(provider, site, path, text)
     secret = contains_secret(data, subject) or contains_secret(data, site.agent)
     mode = 0o600 if secret else 0o644
     source = subject.home.directory
     requirements.add(WantedPath(path, FILE, source, GENERATED, (caller,), mode, data=data))
+
+
+def _projects_own(provider: Provider, site: Site, path: str, text: str) -> bytes:
+    """Return the project's own file if it defines the same agent, so that it stays as it is."""
+    data = text.encode("utf-8", "surrogateescape")
+    root = site.rig if site.kind == WORKTREE else site.workdir
+    own = read_plain(f"{root}/{path}") if root else None
+    if own is None or provider.facts.agents.format != "markdown":
+        return data
+    constants = provider.facts.agents.set or {}
+    return own if same_agent(text, own.decode("utf-8", "replace"), constants) else data
 
 
 def _name_clash(path: str, first: str, second: str) -> Problem:

@@ -120,6 +120,7 @@ HUD = {
 AGENT_SHOW = {
     **AGENT,
     "project": [PROJECT_ITEM],
+    "tags": [str],
     "tools": {"allow": NAMES, "deny": NAMES, "ask": NAMES},
     "subagents": [
         {"name": str, "file": TEXT, "left_out": [{"key": str, "reason": str}]},

@@ -142,7 +142,7 @@ def test_apply_and_its_undo_leave_exported_files_alone(
 
 
 def test_hidden_container_and_script_agents_are_exported_only_on_request(
-    export: Callable[..., dict[str, str]], town: Path
+    run: InProcess, export: Callable[..., dict[str, str]], town: Path
 ) -> None:
     build_tree(
         town,
@@ -156,6 +156,8 @@ def test_hidden_container_and_script_agents_are_exported_only_on_request(
     with_all = {DO, ".github/agents/free.agent.md"}
     assert set(export("--all")) == with_all
     assert set(export("do")) == {DO}
+    ran = run("agent", "export", "lint", "--format", "copilot", cwd=town)
+    assert (ran.code, "`lint` runs scripts" in ran.err) == (1, True)
 
 
 def test_without_any_agent_there_is_nothing_to_export(run: InProcess, town: Path) -> None:
@@ -261,6 +263,18 @@ def test_an_agent_is_exported_for_the_rig_around_the_current_directory(
     ran = run(*arguments, "--rig", "web", "--json", cwd=town)
     assert (tmp_path / "web/.claude/agents/web--on-web.md").exists()
     assert run(*arguments, "--rig", "wob", cwd=town).code == 1
+
+
+def test_an_agent_that_is_named_in_a_rig_has_the_file_it_has_without_a_name(
+    run: InProcess, town: Path
+) -> None:
+    rig = '[[rigs]]\nname = "here"\npath = "."\n'
+    build_tree(town, {"city.toml": TOWN["city.toml"] + rig})
+    words = ("agent", "export", "--format", "copilot", "--json")
+    assert run(*words, cwd=town).code == 0
+    for name in ("do", "here/do"):
+        [row] = run(*words, name, cwd=town).json["files"]
+        assert (row["agent"], row["path"], row["op"]) == ("do", DO, "same")
 
 
 def test_the_users_own_agents_are_in_the_home_directory(

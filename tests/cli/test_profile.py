@@ -62,6 +62,29 @@ def test_set_edits_the_profile_in_place(run: InProcess, town: Town) -> None:
     assert text == PROFILE.replace('"sonnet"', '"opus"')
 
 
+def test_set_edits_the_front_matter_where_that_has_the_setting(run: InProcess, town: Town) -> None:
+    profile = (
+        "---\r\nid: a\r\nname: Old\r\ndescription: >\r\n  Two\r\n  lines\r\n---\r\n## Role\r\nx\r\n"
+    )
+    root = town({"agents/a/profile.md": profile})
+    new = ("display_name=New", 'description=Does: "x"')
+    assert run("agent", "set", "a", *new, cwd=root).code == 0
+    file = root / "agents/a/profile.md"
+    assert file.read_bytes().decode() == (
+        "---\r\nid: a\r\nname: New\r\ndescription: 'Does: \"x\"'\r\n---\r\n## Role\r\nx\r\n"
+    )
+    assert run("agent", "set", "a", "--unset", "description", cwd=root).code == 0
+    assert file.read_bytes().decode() == "---\r\nid: a\r\nname: New\r\n---\r\n## Role\r\nx\r\n"
+
+
+def test_tags_are_shown(run: InProcess, town: Town) -> None:
+    text = "---\nid: a\ntags: [profile, code]\n---\n## Role\nx\n"
+    root = town({"agents/a/profile.md": text, "agents/b/prompt.md": "x"})
+    assert "Tags:          profile, code\n" in run("agent", "show", "a", cwd=root).out
+    assert run("agent", "show", "a", "--json", cwd=root).json["tags"] == ["profile", "code"]
+    assert run("agent", "show", "b", "--json", cwd=root).json["tags"] == []
+
+
 def test_rename_changes_the_id(run: InProcess, town: Town) -> None:
     root = town({"agents/coding/profile.md": PROFILE})
     assert run("agent", "rename", "coding", "coder", cwd=root).code == 0
@@ -74,3 +97,6 @@ def test_a_new_profile_has_no_problems(run: InProcess, town: Town) -> None:
     created = run("agent", "new", "writer", "--profile", "--description", "Writes.", cwd=root)
     assert created.code == 0
     assert run("check", "--json", cwd=root).json["problems"] == []
+    text = (root / "agents/writer/profile.md").read_text()
+    for section in ("Role", "Config", "Tools", "MCP Servers", "Rules", "Reflection"):
+        assert f"\n## {section}\n" in text

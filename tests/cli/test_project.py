@@ -275,3 +275,28 @@ class TestBadProjects:
         name = '{"mcpServers": {"a\\u001b[31m": {"command": "x"}}}'
         repository(town.root / "rigs/dock", {".mcp.json": name})
         assert "\x1b" not in town.fine("agent", "show", "dock/dev").out
+
+
+@pytest.mark.parametrize(
+    ("provider", "path", "text"),
+    [
+        (
+            "claude",
+            ".claude/agents/rev.md",
+            "---\nname: rev\ndescription: d\ntools: [Read]\n---\n\nYou review.\n",
+        ),
+        (
+            "copilot",
+            ".github/agents/rev.agent.md",
+            "---\nname: Rev\ndescription: d\ntools: [read]\n---\nYou review.",
+        ),
+    ],
+)
+def test_an_imported_agent_that_means_the_same_as_the_projects_is_not_written(
+    town: Town, provider: str, path: str, text: str
+) -> None:
+    repository(town.root / "rigs/dock", {path: text})
+    town.fine("import", str(town.root / "rigs/dock"))
+    town.agent("dev", f'scope = "rig"\nprovider = "{provider}"\nnative_subagents = ["rev"]')
+    assert f"{path}: same as the project's own" in kept(town)
+    assert items(town)["agent", "rev"]["same_as"] == "agents/rev"

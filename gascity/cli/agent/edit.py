@@ -66,8 +66,15 @@ name: {title}{about}
 {{}}
 ```
 
+## MCP Servers
+```json
+["*"]
+```
+
 ## Rules
 - Say what you did, and what you left out.
+
+## Reflection
 """
 
 _MEMORY = """\

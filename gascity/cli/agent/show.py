@@ -35,6 +35,7 @@ from gascity.model.secrets import agent_secrets, mask_secrets
 from gascity.pipeline import list_skills
 from gascity.render.prompt_text import PromptPiece, RenderedPrompt
 from gascity.source.agents import is_profile
+from gascity.source.catalogues import read_text
 from gascity.source.disk import Disk
 
 if TYPE_CHECKING:
@@ -129,6 +130,7 @@ def show_agent(
             "display_name": selected.settings.display_name,
             "model": selected.settings.model,
             "definition": "profile" if _profile(selected) else "directory",
+            "tags": list(_tags(selected, prompts.disk)),
             "reflection": _reflection(city, selected, locator),
             "tools": _tools(selected),
             "subagents": [_subagent_json(each) for each in native],
@@ -147,7 +149,7 @@ def show_agent(
         if budget:
             yield from _budget_lines(context, selected, prompt, limits)
         if is_summary:
-            yield from _fact_lines(context, city, selected, hud)
+            yield from _fact_lines(context, city, selected, prompts.disk, hud)
             yield from _tool_lines(selected)
             yield from _subagent_lines(native)
             yield from _settings_lines(context, settings, locator, revealed)
@@ -229,7 +231,7 @@ def _hud_text(hud: _HudRefresh | None) -> str:
 
 
 def _fact_lines(
-    context: CommandContext, city: City, agent: Agent, hud: _HudRefresh | None
+    context: CommandContext, city: City, agent: Agent, disk: Disk, hud: _HudRefresh | None
 ) -> Iterator[str]:
     settings, most = agent.settings, maximum(agent)
     finishes = "closes its work" if settings.session_state == "stateful" else "answers"
@@ -243,6 +245,7 @@ def _fact_lines(
         "Sessions": f"{settings.min_active_sessions} to {'no limit' if most is None else most}",
         "Source": source_text(agent),
         "Definition": _profile(agent),
+        "Tags": ", ".join(_tags(agent, disk)),
         "Reflection": _reflection_fact(city, agent),
         "HUD": _hud_text(hud),
     }
@@ -277,6 +280,16 @@ def _profile(agent: Agent) -> str:
     """Return the name of the profile that defines an agent, "" if it has none."""
     names = (layer.file.rpartition("/")[2] for layer in agent.layers if is_profile(layer.file))
     return next(names, "")
+
+
+def _tags(agent: Agent, disk: Disk) -> tuple[str, ...]:
+    """Return the tags of the profile that defines an agent."""
+    file = next((layer.file for layer in agent.layers if is_profile(layer.file)), "")
+    if not file:
+        return ()
+    from gascity.source.profiles import profile_tags
+
+    return profile_tags(read_text(disk, file) or "")
 
 
 def _tool_lines(agent: Agent) -> Iterator[str]:

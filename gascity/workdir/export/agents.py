@@ -7,9 +7,8 @@ from gascity.agent_files import agent_file
 from gascity.memory.reflection import reflection_text
 from gascity.model.city import Agent, City
 from gascity.model.problems import CityError, Place, Problem, warning
-from gascity.model.profile import read_profile
 from gascity.model.provider import Provider
-from gascity.model.values import as_list, as_table
+from gascity.model.values import as_table
 from gascity.pipeline import find_agent
 from gascity.prompts import Prompts, is_template
 from gascity.render.agent_files import FILE_SETTINGS, agent_file_name, has_agent_files
@@ -28,6 +27,7 @@ from gascity.render.prompt_text import RenderedPrompt
 from gascity.render.variables import SessionContext
 from gascity.source.agents import is_profile
 from gascity.source.catalogues import read_text
+from gascity.source.profiles import profile_tags
 
 # Formats that are no provider's: exported to a directory only.
 WRITERS: Mapping[str, Writer] = {
@@ -106,7 +106,8 @@ def _named(city: City, references: Sequence[str], rig_first: str | None) -> list
 
     agents: dict[str, Agent] = {}
     problems: list[Problem] = []
-    known = [str(agent.name) for agent in city.agents]
+    listed = {agent.name: agent for agent in city.agents}
+    known = [str(name) for name in listed]
     for reference in references:
         try:
             agent = find_agent(city, reference, rig_first)
@@ -117,8 +118,13 @@ def _named(city: City, references: Sequence[str], rig_first: str | None) -> list
             hint = did_you_mean(reference, known) or "to list the agents: `city agent list`"
             message = f"there is no agent `{reference}`"
             problems.append(Problem("unknown-agent", message, None, hint))
-        else:
-            agents[str(agent.name)] = agent
+            continue
+        # In a rig, the name of a city's agent means the agent in that rig; a file has no rig.
+        agent = listed.get(agent.name) or listed.get(agent.name.in_rig(None)) or agent
+        if _runs_scripts(city, agent):
+            message = f"`{agent.name}` runs scripts; no model reads a prompt of it"
+            problems.append(Problem("nothing-to-export", message))
+        agents[str(agent.name)] = agent
     if problems:
         raise CityError(*problems)
     return list(agents.values())
@@ -200,9 +206,9 @@ def _exported(prompts: Prompts, agent: Agent, text: str, prefix: str) -> Exporte
     if file := agent.settings.reflection:
         exported = exported._replace(reflection=reflection_text(prompts.city, file))
     file = agent.settings.prompt or ""
-    matter = read_profile(read_text(prompts.disk, file) or "").matter if is_profile(file) else None
-    tags = as_list(matter.values.get("tags")) if matter else ()
-    return exported._replace(tags=tuple(map(str, tags)))
+    if not is_profile(file):
+        return exported
+    return exported._replace(tags=profile_tags(read_text(prompts.disk, file) or ""))
 
 
 def _name_clashes(agents: Sequence[Agent]) -> Iterator[Problem]:
