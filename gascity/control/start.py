@@ -88,7 +88,13 @@ class SessionStarter:
             interactive=terminal,
             runtime=interactive_runtime(live.runtimes) if terminal else config.runtime,
         )
-        session = self._reuse_unstarted(session) or live.store.add_session(session, CONTROLLER)
+        before = self._unstarted(session)
+        if before is None and config.resumes and not terminal and action.origin == POOL:
+            before = self._last_ended(session)
+        if before is not None:
+            session = self._reuse(before, session)
+        else:
+            session = live.store.add_session(session, CONTROLLER)
         live.sessions.put(session)
         live.record_decision(session.id, "start", action.reason)
         if terminal or action.work or action.about:
@@ -96,17 +102,28 @@ class SessionStarter:
         else:
             live.change(session, state=IDLE, idle_since=live.now)
 
-    def _reuse_unstarted(self, new: Session) -> Session | None:
-        """Use the session of the agent's last failed start again, so that tries leave one row."""
+    def _unstarted(self, new: Session) -> Session | None:
+        """Return the session of the agent's last failed start, so that tries leave one row."""
         live = self.live
         session = live.store.session(live.unstarted.pop(new.agent, ""))
-        if session is None or session.run or session.state != STOPPED:
-            return None
-        changes = {
-            name: getattr(new, name)
-            for name in ("origin", "slot", "alias", "state", "reason", "interactive", "runtime")
-        }
-        return live.change(session, "", **changes)
+        return None if session is None or session.run or session.state != STOPPED else session
+
+    def _last_ended(self, new: Session) -> Session | None:
+        """Return the slot's last session, which the new one continues with `wake_mode = "resume"`.
+
+        One with work of its own is left to that.
+        """
+        store = self.live.store
+        reserved = {session for _, session in store.reservations()}
+        for session in store.sessions(agent=new.agent, live=False):
+            same = (session.origin, session.slot, session.interactive) == (POOL, new.slot, False)
+            if same and session.state == STOPPED and session.id not in reserved:
+                return session
+        return None
+
+    def _reuse(self, before: Session, new: Session) -> Session:
+        names = ("origin", "slot", "alias", "state", "reason", "interactive", "runtime")
+        return self.live.change(before, "", **{name: getattr(new, name) for name in names})
 
     def run(self, session: Session, action: RunSession) -> None:
         """Run an existing session for an item, for mail, or to open its terminal."""

@@ -136,11 +136,16 @@ def ignored_wake_mode(
 ) -> Iterator[Problem]:
     """Yield `wake_mode = "resume"` if the provider cannot resume a conversation.
 
-    With `terminals`, also if it can, but not in a terminal.
+    With `terminals`, also if it can, but not in a terminal. A headless run stays in its directory
+    and on its branch all the same, and a script has no conversation.
     """
     if agent.settings.wake_mode != "resume" or agent.settings.start_command:
         return
     setting = 'wake_mode = "resume"'
+    if not provider.facts.interactive:
+        if provider.facts.script:
+            return
+        setting += " for conversations"
     reason = f"provider `{provider.name}` cannot resume a conversation"
     if _can_resume(provider, agent):
         if not terminals or _can_resume_terminal(provider, agent):

@@ -14,15 +14,18 @@ LIMITS = '[agents_filter]\nallow = ["hand"]\n[limits]\n'
 PROMPT = {"agents/hand/prompt.md": "Run.\n"}
 
 
-@pytest.mark.parametrize("how", ["session", "wake_mode"])
+@pytest.mark.parametrize("how", ["session", "wake_mode", "wake_mode, ended meanwhile"])
 def test_a_session_without_a_conversation_stays_in_its_directory_and_on_its_branch(
     town: RunningCity, tmp_path: Path, how: str
 ) -> None:
     rig = repository(tmp_path / "rig", {"file": "content\n"})
-    settings = 'wake_mode = "resume"\nmin_active_sessions = 1\n' if how == "wake_mode" else ""
+    settings = "" if how == "session" else 'wake_mode = "resume"\n'
+    settings += "min_active_sessions = 1\n" if how == "wake_mode" else ""
     town.write({"city.toml": f'{POOL.format(1)}{settings}[[rigs]]\nname = "rig"\npath = "{rig}"\n'})
     town.start()
     [first] = town.settled(town.sling(NOTE, "rig/shell"))
+    if how.endswith("meanwhile"):
+        town.until(lambda: town.store.session(first.session).state == STOPPED)
     more = {"session": first.session} if how == "session" else {}
     [second] = town.settled(town.sling(NOTE, "rig/shell", **more))
     assert (second.session, second.branch, second.workdir) == (

@@ -45,7 +45,6 @@ def test_a_city_without_such_settings_has_no_problems(tmp_path: Path) -> None:
         ('process_names = ["x"]', "process_names"),
         ('session = "acp"', 'session = "acp"'),
         ('provider = "shell"\nnudge = "x"', "nudge"),
-        ('provider = "shell"\nwake_mode = "resume"', 'wake_mode = "resume"'),
         ('provider = "codex"\nwake_mode = "resume"', 'wake_mode = "resume" in terminals'),
     ],
 )
@@ -159,6 +158,17 @@ def test_a_runtime_that_is_not_installed_is_an_error_once(
     assert problem.hint == "did you mean `process`?"
     assert problem.place is not None
     assert problem.place.file == file
+
+
+def test_resuming_is_reported_only_as_far_as_a_provider_has_conversations(tmp_path: Path) -> None:
+    mode = 'wake_mode = "resume"\n'
+    assert of_clerk(tmp_path, f'provider = "shell"\n{mode}') == []
+    table = '[providers.own]\ncommand = "own"\nheadless.args = ["run"]\n'
+    found = of_clerk(tmp_path, f'provider = "own"\n{mode}', table)
+    assert [problem.message for problem in found if problem.code == "not-acted-on"] == [
+        '`wake_mode = "resume" for conversations` has no effect: '
+        "provider `own` cannot resume a conversation"
+    ]
 
 
 @pytest.mark.parametrize("key", ["args", "args_append"])
