@@ -1,7 +1,7 @@
 """`city init`: create a working city without asking questions."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from shlex import quote
 from typing import NamedTuple
@@ -36,6 +36,8 @@ _CITY_DIRECTORIES = (
     *((name, ()) for name in ("overlay", "mcp", "template-fragments", "hud")),
     *((name, ()) for name in ("commands", "doctor", "formulas", "orders")),
 )
+# Where providers keep what `city import` reads.
+_TOOL_FILES = ("agents.directory", "skills.directory", "mcp.target")
 _SEE = "city agent list"
 _CITY = """\
 #:schema .gc/schemas/city.schema.json
@@ -105,6 +107,7 @@ def init(
     _register(context, root)
     context.city_option = root
     city = open_city(root, context.environ)
+    importable = _importable(context, repository) if repository else []
     answer = {
         "root": root,
         "name": city.name,
@@ -113,10 +116,10 @@ def init(
         "kept": kept,
         "providers": list(city.configured),
         "rig": _rig_name(repository) if repository else None,
+        "importable": importable,
     }
-    return context.output(
-        answer, lambda: _lines(context, city, _Written(created, changed, kept), repository)
-    )
+    written = _Written(created, changed, kept)
+    return context.output(answer, lambda: _lines(context, city, written, repository, importable))
 
 
 def _check(
@@ -220,6 +223,16 @@ def _installed(context: CommandContext) -> tuple[str, ...]:
     return tuple(installed) or ("claude",)
 
 
+def _importable(context: CommandContext, repository: str) -> list[str]:
+    """Return the repository's own agents, skills and MCP servers for the tools it is used with."""
+    paths: set[str] = set()
+    for file in external_paths(context.environ).provider_files.values():
+        layer = read_provider(Disk(context.cwd), file)
+        values = layer.values if layer is not None else {}
+        paths.update(str(values[key]) for key in _TOOL_FILES if key in values)
+    return sorted(path for path in paths if os.path.exists(f"{repository}/{path}"))
+
+
 def _city_toml(root: str, providers: tuple[str, ...], name: str | None, unrestricted: bool) -> str:
     fields: dict[str, object | None] = {
         "workspace.name": name or os.path.basename(root) or "city",
@@ -252,7 +265,11 @@ class _Written(NamedTuple):
 
 
 def _lines(
-    context: CommandContext, city: City, written: _Written, repository: str | None
+    context: CommandContext,
+    city: City,
+    written: _Written,
+    repository: str | None,
+    importable: Sequence[str],
 ) -> Iterator[str]:
     root, (created, changed, kept) = city.root, written
     if created:
@@ -271,7 +288,7 @@ def _lines(
             + (f" and {len(kept) - 6} more" if len(kept) > 6 else "")
         )
     if repository:
-        yield from _rig_lines(city, _rig_name(repository), repository)
+        yield from _rig_lines(city, _rig_name(repository), repository, importable)
     for name in city.configured:
         command = city.providers[name].facts.command if name in city.providers else name
         if command and not which(command, context.environ, context.cwd):
@@ -286,12 +303,14 @@ def _lines(
     yield f"Next: {step}{_first_step(city)}"
 
 
-def _rig_lines(city: City, rig: str, repository: str) -> Iterator[str]:
+def _rig_lines(city: City, rig: str, repository: str, importable: Sequence[str]) -> Iterator[str]:
     yield f"Rig {rig}: {repository}"
     if has_commit(Disk(city.root), repository):
         yield "  Each work item runs in a git worktree of its own, on its own branch."
     else:
         yield "  It has no commit yet: agents work in the directory itself until it has one."
+    if importable:
+        yield f"  It has {', '.join(importable)}; to use them with any provider: `city import`"
 
 
 def _first_step(city: City) -> str:

@@ -281,6 +281,7 @@ def test_json_says_what_was_made_and_what_was_kept(run: Command, empty: Path) ->
         "kept": [],
         "providers": ["claude"],
         "rig": None,
+        "importable": [],
     }
     second = run("init", "--json", cwd=empty)
     assert (second.json["created"], second.json["kept"]) == ([], ["city.toml", ".gitignore"])

@@ -46,6 +46,15 @@ def test_init_says_that_agents_share_a_repository_without_a_commit(
     assert EMPTY_RIG in run("init", cwd=tmp_path).out.splitlines()
 
 
+def test_init_names_what_the_repository_has_for_import(run: Command, shop: Path) -> None:
+    assert run("init", "--json", cwd=shop).json["importable"] == []
+    build_tree(shop, {".claude/agents/reviewer.md": "", ".mcp.json": "{}", "CLAUDE.md": "Hello."})
+    (shop / "city.toml").unlink()
+    ran = run("init", cwd=shop)
+    line = "  It has .claude/agents, .mcp.json; to use them with any provider: `city import`"
+    assert line in ran.out.splitlines()
+
+
 def test_init_outside_a_repository_declares_no_rig(run: Command, tmp_path: Path) -> None:
     assert run("init", "--json", cwd=tmp_path).json["rig"] is None
     assert "[[rigs]]" not in (tmp_path / "city.toml").read_text()
