@@ -142,16 +142,16 @@ def ignored_wake_mode(
     if agent.settings.wake_mode != "resume" or agent.settings.start_command:
         return
     setting = 'wake_mode = "resume"'
-    if not provider.facts.interactive:
-        if provider.facts.script:
-            return
-        setting += " for conversations"
     reason = f"provider `{provider.name}` cannot resume a conversation"
     if _can_resume(provider, agent):
         if not terminals or _can_resume_terminal(provider, agent):
             return
         setting += " in terminals"
         reason = f"provider `{provider.name}` cannot be told which conversation a terminal has"
+    elif provider.facts.script:
+        return
+    elif provider.headless:
+        setting += " for conversations"
     yield _not_acted_on(setting, reason, agent.setting("wake_mode").place)
 
 

@@ -210,7 +210,7 @@ def test_a_session_is_shown_with_its_work_and_runs(in_harbour: InHarbour, harbou
     [
         ("codex", True, 'wake_mode = "resume" in terminals'),
         ("codex", False, ""),
-        ("shell", False, 'wake_mode = "resume"'),
+        ("shell", False, ""),
         ("claude", True, ""),
     ],
 )
