@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from gascity.model.city import Agent, City, Rig
 from gascity.model.problems import Place, Problem, warning
-from gascity.render.variables import SessionContext, functions, variables
+from gascity.model.session_context import SessionContext
 from gascity.source.disk import Disk, is_below
 
 OWN = "own"  # managed by city, under .gc/
@@ -48,6 +48,7 @@ def locate(city: City, agent: Agent, disk: Disk, scene: SessionContext = _NO_SES
     if not setting.value:
         return _default_location(city, agent, rig, rig_path, isolated)
     from gascity.gotemplate import TemplateError, render_text
+    from gascity.render.variables import functions, variables
 
     try:
         values = variables(city, agent, scene)

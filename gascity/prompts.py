@@ -8,28 +8,14 @@ from gascity.compose.asset_dirs import AssetDir, agent_asset_dirs, lenient_packs
 from gascity.location import default_branch, locate
 from gascity.model.city import Agent, City
 from gascity.model.layers import CITY_DEFAULTS, DEFINITION, PACK_DEFAULTS, Setting
-from gascity.model.machine import Machine as Machine
 from gascity.model.names import AgentName, allowed
 from gascity.model.pack import unread
 from gascity.model.problems import Place, Problem, warning
+from gascity.model.session_context import Machine as Machine
+from gascity.model.session_context import SessionContext
 from gascity.model.values import as_list
 from gascity.pipeline import list_skills, open_city
-from gascity.render.prompt_text import (
-    BuiltinPart,
-    HudTexts,
-    RenderedPrompt,
-    moved_lines,
-    plain_prompt,
-)
-from gascity.render.variables import (
-    BUILTIN_FRAGMENTS,
-    SessionContext,
-    available_agents,
-    environment,
-    functions,
-    skill_list,
-    variables,
-)
+from gascity.render.prompt_text import RenderedPrompt, moved_lines, plain_prompt
 from gascity.source.agents import is_profile
 from gascity.source.catalogues import read_fragments, read_text
 from gascity.source.disk import Disk
@@ -38,7 +24,7 @@ if TYPE_CHECKING:
     from gascity.gotemplate import Template
     from gascity.model.hud import HudSection
     from gascity.model.work import Session
-    from gascity.render.templates import AppendedFragment, TemplateFile
+    from gascity.render.templates import AppendedFragment, BuiltinPart, HudTexts, TemplateFile
 
 _FRAGMENTS = "template-fragments"
 _CITY_SERVER = "city"
@@ -158,7 +144,8 @@ class Prompts:
 
         HUD sections are empty unless it is a prompt: an overlay file is not written every turn.
         """
-        from gascity.render.templates import PromptSource, TemplateFile, render_prompt
+        from gascity.render.templates import HudTexts, PromptSource, TemplateFile, render_prompt
+        from gascity.render.variables import BUILTIN_FRAGMENTS, functions, variables
 
         session, problems = self.session_context(agent)
         rendered = render_prompt(
@@ -180,8 +167,11 @@ class Prompts:
 
     def _builtin_fragment(
         self, name: str, agent: Agent, session: SessionContext
-    ) -> Sequence[BuiltinPart]:
+    ) -> "Sequence[BuiltinPart]":
         """Return the pieces of a built-in fragment; read only the files it needs."""
+        from gascity.render.templates import BuiltinPart
+        from gascity.render.variables import available_agents, environment, skill_list
+
         if name == "memory":
             return self._memory(agent)
         if name == "available-agents":
@@ -193,11 +183,12 @@ class Prompts:
             text = environment(agent, session)
         return [BuiltinPart(text)]
 
-    def _memory(self, agent: Agent) -> list[BuiltinPart]:
+    def _memory(self, agent: Agent) -> "list[BuiltinPart]":
         """Return the newest notes of an agent; what is wrong with one is noted on the disk."""
         from gascity.memory.catalogue import agent_notes
         from gascity.model.notes import memory_parts
         from gascity.render.prompt_text import MEMORY
+        from gascity.render.templates import BuiltinPart
 
         found = agent_notes(self.city, self.disk, agent)
         for problem in found.problems:
@@ -207,8 +198,10 @@ class Prompts:
 
     def _hud(
         self, agent: Agent, session: SessionContext, mentions: Callable[[str], bool]
-    ) -> HudTexts:
+    ) -> "HudTexts":
         """Return the HUD sections that a prompt mentions."""
+        from gascity.render.templates import HudTexts
+
         if not self.has_hud:
             return HudTexts()
         from gascity.hud.in_prompt import prompt_sections

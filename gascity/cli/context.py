@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from gascity.cli.tables import Column, Entry
     from gascity.control.permissions import Access
     from gascity.model.city import Agent, City
-    from gascity.model.machine import Machine
+    from gascity.model.session_context import Machine
     from gascity.runtimes.port import Runtime
     from gascity.store.port import Store
 
@@ -322,7 +322,7 @@ def _recover(root: str) -> None:
 
 def machine() -> "Machine":
     """Return this machine and today's date."""
-    from gascity.model.machine import Machine
+    from gascity.model.session_context import Machine
 
     return Machine(sys.platform, time.strftime("%Y-%m-%d"))
 

@@ -17,11 +17,12 @@ from gascity.model.city import City
 from gascity.model.layers import DEFINITION, Layer
 from gascity.model.problems import CityError, Problem
 from gascity.model.secrets import names_in
+from gascity.model.session_context import SessionContext
 from gascity.model.work import Mail, Nudge, Session, Work
 from gascity.paths import which
 from gascity.render.argv import Invocation, Message, build_invocation
 from gascity.render.flags import HEADLESS, INTERACTIVE, as_required
-from gascity.render.variables import SessionContext, functions, variables
+from gascity.render.variables import functions, variables
 from gascity.runtimes import TERMINAL_VARIABLES
 from gascity.runtimes.port import RunSpec
 from gascity.source.disk import Disk

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from gascity.compose.city import CITY_PREFIX
 from gascity.control.decide.types import NamedSlot, Pool
 from gascity.model.city import Agent, City
-from gascity.model.machine import Machine
 from gascity.model.names import parse_name
 from gascity.model.problems import CityError, Problem
 from gascity.model.provider import Provider
+from gascity.model.session_context import Machine
 from gascity.model.settings import AgentLimits
 from gascity.pipeline import find_agent, open_agent, rig_at
 from gascity.providers.registry import provider_files

@@ -18,12 +18,13 @@ from gascity.model.city import Agent
 from gascity.model.hud import COMMAND_SOURCE, FILE_SOURCE, HudSection
 from gascity.model.names import allowed
 from gascity.model.problems import Problem, warning
+from gascity.model.session_context import SessionContext
 from gascity.model.values import format_duration
 from gascity.model.work import CLAIMED, OPEN, status_word
 from gascity.paths import git_top
 from gascity.render.hud import ParsedSection
 from gascity.render.run_output import clean
-from gascity.render.variables import SessionContext, variables
+from gascity.render.variables import variables
 from gascity.source.disk import is_below
 from gascity.store import open_store, store_exists
 from gascity.store.port import StoreError

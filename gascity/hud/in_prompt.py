@@ -8,9 +8,10 @@ from gascity.hud.sections import AgentSections, agent_sections, is_allowed, is_s
 from gascity.model.city import Agent
 from gascity.model.hud import ON_DEMAND, HudSection
 from gascity.model.problems import Problem
+from gascity.model.session_context import SessionContext
 from gascity.render.hud import ParsedSection, RenderedSection, render_section
-from gascity.render.prompt_text import HudText, HudTexts
-from gascity.render.variables import SessionContext, variables
+from gascity.render.templates import HudText, HudTexts
+from gascity.render.variables import variables
 
 if TYPE_CHECKING:
     from gascity.prompts import Prompts

@@ -9,9 +9,9 @@ from gascity.hud.state import read_state, state_file, update_state
 from gascity.model.city import Agent
 from gascity.model.hud import PERIODIC, HudSection
 from gascity.model.plan import digest
+from gascity.model.session_context import SessionContext
 from gascity.render.hud import RenderedSection
-from gascity.render.prompt_text import HudText
-from gascity.render.variables import SessionContext
+from gascity.render.templates import HudText
 
 if TYPE_CHECKING:
     from gascity.prompts import Prompts

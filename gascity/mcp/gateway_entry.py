@@ -41,6 +41,9 @@ def capability_problems(
     provider: Provider, agent: Agent, servers: Sequence[McpServer]
 ) -> Iterator[Problem]:
     """Yield the rules of `[capabilities]` that nothing enforces for a tool of a server."""
+    limits = agent.settings.capabilities
+    if limits.allow is None and not limits.deny:
+        return
     from gascity.render.flags import UNENFORCEABLE
     from gascity.render.tool_scope import refusal_place, tool_rules
 

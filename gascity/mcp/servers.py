@@ -18,7 +18,6 @@ from gascity.model.provider import Provider
 from gascity.model.secrets import agent_secrets, filled
 from gascity.prompts import Prompts
 from gascity.providers.registry import provider_files
-from gascity.render.variables import functions, variables
 from gascity.source.disk import Disk
 from gascity.source.providers import read_provider
 
@@ -113,6 +112,9 @@ class ServerResolver:
         results = [ServerResult(file.server, _soften(home, file.problems)) for home, file in chosen]
         if not any(file.template for _, file in chosen):
             return results
+        from gascity.render.templates import TemplateContext
+        from gascity.render.variables import functions, variables
+
         city = self.prompts.city
         session, session_problems = self.prompts.session_context(agent)
         known, calls = variables(city, agent, session), functions()
@@ -121,8 +123,6 @@ class ServerResolver:
         supported = provider is not None and bool(provider.facts.mcp.target)
         for i, (home, file) in enumerate(chosen):
             if file.template:
-                from gascity.render.templates import TemplateContext
-
                 context = TemplateContext(known, calls, home.pack in self.prompts.lenient)
                 expanded = expand_server(self.prompts.disk, home, file, context, secrets)
                 # Problems of the expansion matter only if the provider gets the result.

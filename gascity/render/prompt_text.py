@@ -1,9 +1,12 @@
 """A rendered prompt: its text, and the file and line that every piece of it comes from."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from gascity.model.problems import Problem
+
+if TYPE_CHECKING:
+    from gascity.render.templates import HudText
 
 PROMPT, FRAGMENT, APPENDED, GENERATED = "prompt", "fragment", "appended", "generated"
 MEMORY, HUD = "memory", "hud"
@@ -20,36 +23,6 @@ class PromptPiece(NamedTuple):
     kind: str
 
 
-class BuiltinPart(NamedTuple):
-    """A piece of a built-in fragment: its text and, if it comes from a file, where and its kind."""
-
-    text: str
-    file: str = BUILTIN_FILE
-    line: int = 1
-    kind: str = GENERATED
-
-
-class HudText(NamedTuple):
-    """A HUD section as part of a prompt: the fragment `hud-NAME`, and part of `hud` if `included`.
-
-    `volatile`: it is refreshed while a session runs.
-    """
-
-    name: str
-    file: str
-    line: int
-    text: str
-    included: bool = True
-    volatile: bool = False
-
-
-class HudTexts(NamedTuple):
-    """The HUD sections that a prompt may include, in order, and their problems."""
-
-    texts: tuple[HudText, ...] = ()
-    problems: tuple[Problem, ...] = ()
-
-
 class RenderedPrompt(NamedTuple):
     """A prompt, as far as it could be rendered, and its problems.
 
@@ -62,7 +35,7 @@ class RenderedPrompt(NamedTuple):
     problems: tuple[Problem, ...] = ()
     fragments: frozenset[str] = frozenset()
     unrelated: tuple[Problem, ...] = ()
-    hud: tuple[HudText, ...] = ()
+    hud: "tuple[HudText, ...]" = ()
 
 
 def plain_prompt(file: str, text: str) -> RenderedPrompt:

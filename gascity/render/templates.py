@@ -16,11 +16,9 @@ from gascity.render.prompt_text import (
     APPENDED,
     BUILTIN_FILE,
     FRAGMENT,
+    GENERATED,
     HUD,
     PROMPT,
-    BuiltinPart,
-    HudText,
-    HudTexts,
     PromptPiece,
     RenderedPrompt,
     plain_prompt,
@@ -31,6 +29,36 @@ if TYPE_CHECKING:
 
 _PROMPT_NAME = "\x00prompt"  # cannot collide with a fragment's name
 _SEPARATOR = "\n\n"
+
+
+class BuiltinPart(NamedTuple):
+    """A piece of a built-in fragment: its text and, if it comes from a file, where and its kind."""
+
+    text: str
+    file: str = BUILTIN_FILE
+    line: int = 1
+    kind: str = GENERATED
+
+
+class HudText(NamedTuple):
+    """A HUD section as part of a prompt: the fragment `hud-NAME`, and part of `hud` if `included`.
+
+    `volatile`: it is refreshed while a session runs.
+    """
+
+    name: str
+    file: str
+    line: int
+    text: str
+    included: bool = True
+    volatile: bool = False
+
+
+class HudTexts(NamedTuple):
+    """The HUD sections that a prompt may include, in order, and their problems."""
+
+    texts: tuple[HudText, ...] = ()
+    problems: tuple[Problem, ...] = ()
 
 
 class TemplateFile(NamedTuple):

@@ -9,23 +9,12 @@ from typing import NamedTuple
 
 from gascity.model.city import Agent, City, Rig
 from gascity.model.names import may_sling
+from gascity.model.session_context import SessionContext
 from gascity.model.settings import ProviderFacts
 
 _PROGRAM = "city"
 _PACK_PROGRAM = "gc"  # the name under which all commands of published prompts are answered
 BUILTIN_FRAGMENTS = ("available-agents", "skills", "environment", "memory")
-
-
-class SessionContext(NamedTuple):
-    """Values that depend on the session or the machine; empty where there is none."""
-
-    work_dir: str = ""
-    branch: str = ""
-    default_branch: str = ""
-    session: str = ""
-    platform: str = ""
-    date: str = ""
-    id: str = ""  # of the session, for live values of the HUD
 
 
 class _Inputs(NamedTuple):

@@ -9,9 +9,10 @@ from gascity.gotemplate import Template, references
 from gascity.model.city import Agent
 from gascity.model.names import did_you_mean
 from gascity.model.problems import Place, Problem, warning
+from gascity.model.session_context import SessionContext
 from gascity.prompts import Prompts, pack_of
 from gascity.render.templates import TemplateFile, parse_fragment
-from gascity.render.variables import SessionContext, functions, variables
+from gascity.render.variables import functions, variables
 from gascity.source.catalogues import read_text
 
 

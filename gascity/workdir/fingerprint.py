@@ -7,9 +7,9 @@ from gascity.location import Site
 from gascity.mcp import documents
 from gascity.model.city import Agent
 from gascity.model.plan import DOCUMENT, LINK, PathRecord, WantedPath, digest
+from gascity.model.session_context import SessionContext
 from gascity.model.values import JsonObject
 from gascity.prompts import Prompts
-from gascity.render.variables import SessionContext
 from gascity.source.catalogues import read_files
 from gascity.workdir.overlays import LayeredFile
 from gascity.workdir.planner import DirectoryPlan, Planner

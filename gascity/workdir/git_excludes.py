@@ -242,7 +242,8 @@ def write_markers(city: str, ledger: Ledger) -> tuple[str, ...]:
         files.make_private_directory(home)
     for name, data in markers.items():
         if files.read_or_none(f"{home}/{name}") != data:
-            files.write_file(f"{home}/{name}", data)
+            # Not durable: the next apply writes again what a power cut took.
+            files.write_file(f"{home}/{name}", data, durable=False)
     return tuple(sorted(markers))
 
 

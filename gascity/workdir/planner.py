@@ -37,10 +37,10 @@ from gascity.model.plan import (
     WantedPath,
 )
 from gascity.model.problems import Problem
+from gascity.model.session_context import SessionContext
 from gascity.pipeline import find_agent, open_agent, open_city
 from gascity.prompts import Machine, Prompts
 from gascity.providers.registry import provider_files
-from gascity.render.variables import SessionContext
 from gascity.source.disk import Disk, read_plain
 from gascity.workdir.decide.context import Choices, DiskState, PlanDecision
 from gascity.workdir.wanted import CityContent, Requirements, collect

@@ -16,10 +16,9 @@ from gascity.model.document_text import DocumentError
 from gascity.model.plan import DOCUMENT, FILE, WantedPath
 from gascity.model.problems import Place, Problem
 from gascity.model.provider import Provider
+from gascity.model.session_context import SessionContext
 from gascity.pipeline import SkillsRead, agent_skills
 from gascity.prompts import Prompts
-from gascity.render.flags import as_required
-from gascity.render.variables import SessionContext
 from gascity.source.catalogues import files_of
 from gascity.source.disk import Disk
 from gascity.workdir.decide.skills import ClaimedSkill, SkillClaim, SkillPlan, sink_plan
@@ -252,8 +251,11 @@ def collect_servers(
             requirements.report_blocking(name, effective.problems)
         skills_only = _collect_server_skills(content, site.agent, effective.servers, requirements)
         if not skills_only:
-            wrong = as_required(city, capability_problems(provider, site.agent, effective.servers))
-            requirements.report_blocking(name, wrong)
+            unenforced = list(capability_problems(provider, site.agent, effective.servers))
+            if unenforced:
+                from gascity.render.flags import as_required
+
+                requirements.report_blocking(name, as_required(city, unenforced))
         claims.append(ServerRequest(name, provider, effective.servers, skills_only))
     ask_git = ask_git and any(claim.servers for claim in claims)
     tracked = sites[0].tracked if ask_git else frozenset()

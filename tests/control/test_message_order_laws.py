@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gascity.control.callers import Caller
 from gascity.control.enqueue import SlingRequest, sling
 from gascity.control.run_config import RunConfig
-from gascity.model.machine import Machine
+from gascity.model.session_context import Machine
 from gascity.model.work import DONE, ClaimToken, Work
 from gascity.pipeline import open_city
 from gascity.store.port import Store

@@ -14,7 +14,7 @@ from gascity.store.port import StoreError
 
 if TYPE_CHECKING:
     from gascity.model.city import City
-    from gascity.model.machine import Machine
+    from gascity.model.session_context import Machine
     from gascity.store.port import Store
 
 T = TypeVar("T")

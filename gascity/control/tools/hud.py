@@ -4,7 +4,7 @@ import sys
 import time
 
 from gascity.control.tools.types import ToolCall, refuse
-from gascity.model.machine import Machine
+from gascity.model.session_context import Machine
 
 
 def read_hud(call: ToolCall) -> dict[str, object]:

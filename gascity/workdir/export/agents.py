@@ -8,6 +8,7 @@ from gascity.memory.reflection import reflection_text
 from gascity.model.city import Agent, City
 from gascity.model.problems import CityError, Place, Problem, warning
 from gascity.model.provider import Provider
+from gascity.model.session_context import SessionContext
 from gascity.model.values import as_table
 from gascity.pipeline import find_agent
 from gascity.prompts import Prompts, is_template
@@ -24,7 +25,6 @@ from gascity.render.agent_formats.types import (
 )
 from gascity.render.agent_tools import FileTarget, Lost
 from gascity.render.prompt_text import RenderedPrompt
-from gascity.render.variables import SessionContext
 from gascity.source.agents import is_profile
 from gascity.source.catalogues import read_text
 from gascity.source.profiles import profile_tags

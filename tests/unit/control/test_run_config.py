@@ -7,7 +7,7 @@ import pytest
 from gascity.control import run_config
 from gascity.control.run_config import RunConfig
 from gascity.model.layers import SettingsRecord
-from gascity.model.machine import Machine
+from gascity.model.session_context import Machine
 from gascity.pipeline import open_city
 
 MACHINE = Machine("linux", "2026-11-18")

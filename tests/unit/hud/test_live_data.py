@@ -13,11 +13,10 @@ from gascity.hud import commands, data
 from gascity.hud.context import usage_of
 from gascity.hud.in_prompt import render_sections
 from gascity.hud.sections import agent_sections
-from gascity.model.machine import Machine
+from gascity.model.session_context import Machine, SessionContext
 from gascity.model.work import POOL, RUNNING, NewWork, Run, Session
 from gascity.prompts import Prompts
 from gascity.render.hud import RenderedSection
-from gascity.render.variables import SessionContext
 from gascity.source.disk import Disk
 from gascity.store import open_store
 from tests.support.city import CityBuilder, agent_of

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gascity.model.machine import Machine
+from gascity.model.session_context import Machine
 from gascity.workdir.applier import Applier, ApplyResult
 from gascity.workdir.decide.context import Choices
 from gascity.workdir.planner import open_scope

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from gascity.model.machine import Machine
 from gascity.model.problems import Problem
+from gascity.model.session_context import Machine
 from gascity.pipeline import open_city
 from gascity.source.disk import Disk
 from gascity.workdir.check import check_city

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from gascity.location import IN_PLACE, WORKTREE
-from gascity.model.machine import Machine
 from gascity.model.plan import KEEP, REMOVE, Step
+from gascity.model.session_context import Machine
 from gascity.workdir.decide.context import Choices
 from gascity.workdir.planner import (
     DirectoryPlan,

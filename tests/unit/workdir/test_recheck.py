@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from gascity.model.fields import AGENT, Field, Kind
-from gascity.model.machine import Machine
 from gascity.model.problems import Problem
+from gascity.model.session_context import Machine
 from gascity.pipeline import open_city
 from gascity.source.disk import Disk
 from gascity.workdir.check import CityFindings, check_city, recheck
