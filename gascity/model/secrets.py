@@ -277,7 +277,9 @@ def masked_line(line: str) -> str:
             return f"{line[: equals + 1]} {HIDDEN}"
         start = equals + 1
     for pair in re.finditer(_PAIR, line):
-        if is_secret(pair[1]) or (pair[1] in _TABLES and pair[2] == "{"):
+        value = line[pair.start(2) :].strip(" \t\r\"',}")
+        secret = is_secret(pair[1]) and not is_reference(value + "}" * value.startswith("${"))
+        if secret or (pair[1] in _TABLES and pair[2] == "{"):
             return f"{line[: pair.start(2)]}{HIDDEN}"
     strings = [text for quote in "\"'" for text in line.split(quote)[1::2]]
     return mask_secrets(line, secrets_of_arguments(strings))

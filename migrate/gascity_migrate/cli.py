@@ -14,7 +14,7 @@ from gascity.cli.progress import status_line
 from gascity.model.problems import CityError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from gascity.model.problems import Problem
     from gascity_migrate.draft import Migration
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 @click.argument("source", required=False)
 @click.option("--from", "dialect", metavar="DIALECT", help="Import SOURCE, written for that tool.")
 @click.option("--into", metavar="PACK", help="With --from: import into packs/PACK.")
+@click.option("--prefer", multiple=True, metavar="FILE", help="With --from: as `city import`.")
+@click.option("--rename", multiple=True, metavar="A=B", help="With --from: as `city import`.")
 @click.option("--dry-run", is_flag=True, help="Show the changes and write nothing.")
 @click.option("-y", "--yes", is_flag=True, help="Skip the confirmation.")
 def migrate(
@@ -39,6 +41,8 @@ def migrate(
     source: str | None,
     dialect: str | None,
     into: str | None,
+    prefer: "Sequence[str]",
+    rename: "Sequence[str]",
     dry_run: bool,
     yes: bool,
 ) -> int:
@@ -50,25 +54,14 @@ def migrate(
     directory); `city import` finds the tool itself.
     """
     if dialect is not None:
-        return _import(context, dialect, source, into, dry_run=dry_run, yes=yes)
-    if source is not None or into is not None:
-        raise click.UsageError("SOURCE and --into need --from DIALECT; see also `city import`")
+        from gascity_migrate.import_cli import chosen, run_import
+
+        choices = chosen(prefer, rename)
+        return run_import(context, source, [dialect], choices, into=into, dry_run=dry_run, yes=yes)
+    if source is not None or into is not None or prefer or rename:
+        words = "SOURCE, --into, --prefer and --rename need --from DIALECT; see also `city import`"
+        raise click.UsageError(words)
     return _migrate(context, dry_run=dry_run, yes=yes)
-
-
-def _import(
-    context: CommandContext,
-    dialect: str,
-    source: str | None,
-    into: str | None,
-    *,
-    dry_run: bool,
-    yes: bool,
-) -> int:
-    from gascity_migrate.import_cli import run_import
-    from gascity_migrate.importers.combine import Choices
-
-    return run_import(context, source, [dialect], Choices(), into=into, dry_run=dry_run, yes=yes)
 
 
 def _migrate(context: CommandContext, *, dry_run: bool, yes: bool) -> int:

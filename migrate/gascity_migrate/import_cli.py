@@ -1,7 +1,7 @@
 """`city import` and `city migrate --from`: import agents that were written for other tools."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -59,15 +59,13 @@ def import_agents(
     DIRECTORY (default: the current directory), shows what they become, and writes it to the
     city. The source is not changed.
     """
-    from gascity_migrate.importers.combine import Choices
     from gascity_migrate.importers.registry import readers
 
-    choices = Choices(tuple(prefer), _renames(rename))
     return run_import(
         context,
         directory,
         list(readers()),
-        choices,
+        chosen(prefer, rename),
         into=into,
         instructions=instructions,
         dry_run=dry_run,
@@ -75,14 +73,17 @@ def import_agents(
     )
 
 
-def _renames(words: Sequence[str]) -> Mapping[str, str]:
+def chosen(prefer: Sequence[str], rename: Sequence[str]) -> "Choices":
+    """Return the choices in the options `--prefer` and `--rename`."""
+    from gascity_migrate.importers.combine import Choices
+
     renames = {}
-    for word in words:
+    for word in rename:
         old, equals, new = word.rpartition("=")
         if not equals or not old or not new:
             raise click.BadParameter(f"`{word}` is not OLD=NEW", param_hint="--rename")
         renames[old] = new
-    return renames
+    return Choices(tuple(prefer), renames)
 
 
 def run_import(

@@ -109,6 +109,22 @@ def test_a_server_with_a_bad_name_can_be_renamed(run: InProcess, town: Path, sho
     assert (town / "mcp/docs.toml").read_text().startswith('name = "docs"\n')
 
 
+def test_one_dialect_takes_the_same_choices(run: InProcess, town: Path, shop: Path) -> None:
+    words = ("migrate", "--from", "claude", str(shop))
+    assert run(*words, "--rename", "reviewer=critic", "--dry-run", cwd=town).code == 0
+    build_tree(shop, {".claude/agents/other.md": REVIEWER.replace("You", "Please")})
+    assert run(*words, cwd=town).code == 1
+    assert run(*words, "--prefer", "other.md", cwd=town).code == 0
+    assert (town / "agents/reviewer/prompt.md").read_text() == "Please review.\n"
+    assert run("migrate", "--prefer", "x", cwd=town).code == 2
+
+
+def test_a_conflict_of_files_offers_no_new_name(run: InProcess, town: Path, tmp_path: Path) -> None:
+    files = {".ruler/AGENTS.md": "# A\n", ".rulesync/rules/b.md": "---\nroot: true\n---\n# B\n"}
+    ran = run("import", str(build_tree(tmp_path / "source", files)), "--json", cwd=town)
+    assert "--rename" not in ran.json["problems"][0]["hint"]
+
+
 def test_a_pack_must_have_a_name(run: InProcess, town: Path, shop: Path) -> None:
     ran = run("import", str(shop), "--into", "../other", "--json", cwd=town)
     assert (ran.code, ran.json["problems"][0]["code"]) == (2, "usage")

@@ -251,6 +251,35 @@ agent "do" {
         files = {"config.kdl": 'agent "x" {\n  description "a"\n  tools }\n}\n'}
         assert errors(binnacle.read(MemoryTree(files))) == [("bad-kdl", "config.kdl", 4)]
 
+    @pytest.mark.parametrize(
+        ("text", "place"),
+        [
+            ('agent "a" {\n  tools {\n  }\n', (1, 11)),
+            ('agent "a" {\n  x {\n}\n', (1, 11)),
+            ('agent "a" {\n  hidden [\n}\n', (2, 3)),
+        ],
+    )
+    def test_a_syntax_error_of_kdl_has_its_line_and_column(
+        self, text: str, place: tuple[int, int]
+    ) -> None:
+        found = binnacle.read(MemoryTree({".binnacle/agents/config.kdl": text}))
+        [problem] = found.problems
+        assert problem.place is not None
+        assert (problem.place.line, problem.place.col) == place
+
+    def test_values_that_an_agent_cannot_have_are_lost(self) -> None:
+        text = 'agent "a" {\n  execution "cloud"\n  lifecycle "eternal"\n}\n'
+        found = binnacle.read(MemoryTree({".binnacle/agents/config.kdl": text}))
+        assert agent(found).settings == {}
+        assert [(line, key) for _, line, key in lost(found)] == [
+            (2, "a.execution"),
+            (3, "a.lifecycle"),
+        ]
+
+    @pytest.mark.parametrize("text", ['keys {\n  bind "x"\n}\n', 'keys {\n  bind "x\n'])
+    def test_the_config_of_another_program_is_left_alone(self, text: str) -> None:
+        assert binnacle.read(MemoryTree({"config.kdl": text})) == Imported()
+
     def test_kdl_version_2_is_read(self) -> None:
         files = {"config.kdl": 'agent scribe {\n  description #"a "b""#\n}\n'}
         found = agent(binnacle.read(MemoryTree(files, single="config.kdl")))
@@ -371,6 +400,25 @@ class TestOthers:
             "overlay/per-provider/claude/CLAUDE.md": b"Claude\n",
         }
         assert agent(found).settings == {"description": "d"}
+
+    def test_tools_that_city_does_not_run_are_lost(self) -> None:
+        files = {
+            ".rulesync/subagents/a.md": "---\nname: a\ntargets: [roo]\n---\nx",
+            ".rulesync/rules/b.md": "---\ntargets: [windsurf]\ncursor:\n  x: 1\n---\nx",
+        }
+        found = rules.read_rulesync(MemoryTree(files))
+        assert (agent(found).settings, found.files) == ({}, ())
+        assert lost(found) == [
+            (".rulesync/subagents/a.md", 3, "targets"),
+            (".rulesync/rules/b.md", 3, "cursor"),
+            (".rulesync/rules/b.md", 2, "targets"),
+        ]
+        text = 'default_agents = ["windsurf", "codex"]\n'
+        found = rules.read_ruler(MemoryTree({".ruler/ruler.toml": text}))
+        assert (found.providers, lost(found)) == (
+            ("codex",),
+            [(".ruler/ruler.toml", 1, "default_agents")],
+        )
 
     def test_ruler_joins_its_rules_in_order(self) -> None:
         files = {

@@ -1,10 +1,14 @@
 """Reads Binnacle's agents: blocks of `config.kdl`, and a prompt file for each."""
 
+import re
+
+from gascity_migrate.importers.documents import Keys, valid_settings
 from gascity_migrate.importers.kdl import KdlError, KdlMissingError, KdlNode, parse_kdl
 from gascity_migrate.importers.types import Findings, Imported, ImportedAgent, SourceTree
 
 _DIRECTORIES = (".binnacle/agents/", "agents/", "")
 _CONFIG = "config.kdl"
+_AGENT = re.compile(rb"^\s*(?:/-\s*)?agent\b", re.MULTILINE)
 # Binnacle's built-in agents, which the pack `builtin:roles` provides.
 _ROLES = frozenset(("worker", "do", "prd", "buddy", "ask", "free"))
 _TEXTS = {"description": "description", "execution": "execution", "lifecycle": "session_state"}
@@ -16,10 +20,18 @@ def read(tree: SourceTree) -> Imported:
     if tree.single:
         _read_config(findings, "", tree.single)
         return findings.result()
-    base = next((base for base in _DIRECTORIES if tree.read(base + _CONFIG)), None)
+    base = next((base for base in _DIRECTORIES if _has_config(findings, base)), None)
     if base is not None:
         _read_config(findings, base, base + _CONFIG)
     return findings.result()
+
+
+def _has_config(findings: Findings, base: str) -> bool:
+    """Return whether a directory has a config.kdl of Binnacle: other programs have one, too."""
+    file = findings.tree.read(base + _CONFIG)
+    if file is None:
+        return False
+    return base.startswith(".binnacle/") or _AGENT.search(file.data) is not None
 
 
 def _read_config(findings: Findings, base: str, path: str) -> None:
@@ -29,7 +41,7 @@ def _read_config(findings: Findings, base: str, path: str) -> None:
     try:
         nodes = parse_kdl(text)
     except KdlError as error:
-        findings.refuse("bad-kdl", str(error), path, error.line)
+        findings.refuse("bad-kdl", str(error), path, error.line, error.col)
         return
     except KdlMissingError:
         hint = "install it with the extra: pip install 'gascity[kdl]'"
@@ -57,6 +69,9 @@ def _add_agent(findings: Findings, base: str, path: str, node: KdlNode) -> None:
             prompt_file, prompt_line = value, child.line
         else:
             findings.lose(path, child.line, f"{name}.{child.name}", "it has no counterpart")
+    lines = {child.name: child.line for child in node.children}
+    keys = Keys(findings, path, {}, lines, f"{name}.")
+    settings = valid_settings(keys, settings, {"session_state": "lifecycle"})
     prompt = findings.text(base + prompt_file)
     if prompt is None and prompt_line:
         message = f"prompt-file {prompt_file} does not exist"

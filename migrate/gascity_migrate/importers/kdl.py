@@ -19,9 +19,10 @@ _HIDDEN = re.compile(
 class KdlError(Exception):
     """The text is not KDL."""
 
-    def __init__(self, line: int) -> None:
-        super().__init__("this is not valid KDL")
+    def __init__(self, message: str, line: int, col: int) -> None:
+        super().__init__(message)
         self.line = line
+        self.col = col
 
 
 class KdlMissingError(Exception):
@@ -47,7 +48,7 @@ def parse_kdl(text: str) -> tuple[KdlNode, ...]:
     try:
         document = ckdl.parse(text)
     except ckdl.ParseError:
-        raise KdlError(_error_line(text)) from None
+        raise _error(text) from None
     return tuple(_nodes(document.nodes, _Lines(text)))
 
 
@@ -87,12 +88,28 @@ def _nodes(nodes: Sequence[_ParsedNode], lines: _Lines) -> Iterator[KdlNode]:
         yield KdlNode(node.name, arguments, tuple(node.properties), children, line)
 
 
-def _error_line(text: str) -> int:
+def _error(text: str) -> KdlError:
+    shown = _HIDDEN.sub(_blank, text)
+    if shown.count("{") > shown.count("}") and _parses(text):
+        last = _unclosed(shown)
+        line = shown.count("\n", 0, last) + 1
+        return KdlError("`{` is not closed", line, last - shown.rfind("\n", 0, last))
     lines = text.split("\n")
-    for count in range(len(lines) - 1, 0, -1):
-        if _parses("\n".join(lines[:count])):
-            return count + 1
-    return 1
+    counts = range(len(lines) - 1, 0, -1)
+    line = next((n + 1 for n in counts if _parses("\n".join(lines[:n]))), 1)
+    words = lines[line - 1]
+    return KdlError("this is not valid KDL", line, len(words) - len(words.lstrip()) + 1)
+
+
+def _unclosed(text: str) -> int:
+    """Return the offset of the last brace that is not closed."""
+    braces: list[int] = []
+    for match in re.finditer("[{}]", text):
+        if match.group() == "{":
+            braces.append(match.start())
+        elif braces:
+            braces.pop()
+    return braces[-1] if braces else 0
 
 
 def _parses(text: str) -> bool:

@@ -316,7 +316,9 @@ def conflict_problem(conflict: Conflict) -> Problem:
         return Problem(_ALREADY_THERE, message, conflict.places[-1], hint)
     message = f"{', '.join(others)} and {last} define {conflict.kind} `{conflict.name}` differently"
     keep = "both" if len(conflict.files) == 2 else "it, too"
-    hint = f"`--prefer {others[0]}` takes that one; `--rename {last}=NAME` keeps {keep}"
+    hint = f"`--prefer {others[0]}` takes that one"
+    if conflict.kind != FILE:  # a file has its place, so two cannot be kept
+        hint += f"; `--rename {last}=NAME` keeps {keep}"
     return Problem("import-conflict", message, conflict.places[0], hint)
 
 

@@ -2,7 +2,13 @@
 
 import posixpath
 
-from gascity_migrate.importers.documents import read_markdown, read_toml, toml_keys
+from gascity.providers.registry import provider_files
+from gascity_migrate.importers.documents import (
+    read_markdown,
+    read_toml,
+    toml_keys,
+    valid_settings,
+)
 from gascity_migrate.importers.markdown_agents import add_skills
 from gascity_migrate.importers.servers import add_server, read_servers
 from gascity_migrate.importers.types import (
@@ -23,7 +29,13 @@ _PROVIDERS = {
     "qwencode": "qwen",
     "copilotcli": "copilot",
 }
+_NO_PROVIDER = "`{}` is not a provider of city"
 _INSTRUCTIONS = {"claude": "CLAUDE.md", "gemini": "GEMINI.md"}
+
+
+def is_provider(name: str) -> bool:
+    """Return whether city has a provider of this name."""
+    return name in provider_files()[0]
 
 
 def read_rulesync(tree: SourceTree) -> Imported:
@@ -53,8 +65,10 @@ def _add_subagent(findings: Findings, path: str) -> None:
     if description := keys.text("description"):
         settings["description"] = description
     targets = [_PROVIDERS.get(word, word) for word in keys.words("targets") or ()]
-    if len(targets) == 1 and targets != ["*"]:
+    if len(targets) == 1 and is_provider(targets[0]):
         settings["provider"] = targets[0]
+    elif len(targets) == 1 and targets != ["*"]:
+        keys.note("targets", _NO_PROVIDER.format(targets[0]))
     for tool in [key for key, value in keys.values.items() if isinstance(value, dict)]:
         details = keys.table(tool) or {}
         model = details.pop("model", None)
@@ -64,7 +78,9 @@ def _add_subagent(findings: Findings, path: str) -> None:
             keys.lose(tool, "settings of single tools are not carried")
     keys.lose_rest()
     prompt = body if body.strip() else None
-    findings.agents.append(ImportedAgent(name, settings, prompt, findings.place(path)))
+    settings = valid_settings(keys, settings)
+    place = findings.place(path, keys.line("name"))
+    findings.agents.append(ImportedAgent(name, settings, prompt, place))
 
 
 def _add_rule(findings: Findings, path: str, rules: dict[str, list[bytes]]) -> None:
@@ -76,11 +92,15 @@ def _add_rule(findings: Findings, path: str, rules: dict[str, list[bytes]]) -> N
     targets = [_PROVIDERS.get(word, word) for word in keys.words("targets") or ("*",)]
     if keys.values.get("globs") not in (None, [], ["**/*"], "**/*"):
         keys.lose("globs", "the rule applies to all files")
-    keys.values.clear()
+    for tool in [key for key, value in keys.values.items() if isinstance(value, dict)]:
+        keys.lose(tool, "settings of single tools are not carried")
     if "*" in targets:
         rules.setdefault("overlay/AGENTS.md", []).append(body)
         return
     for provider in targets:
+        if not is_provider(provider):
+            keys.note("targets", _NO_PROVIDER.format(provider))
+            continue
         name = _INSTRUCTIONS.get(provider, "AGENTS.md")
         rules.setdefault(f"overlay/per-provider/{provider}/{name}", []).append(body)
 
@@ -110,7 +130,11 @@ def _add_ruler_config(findings: Findings) -> None:
     text, values = document
     keys = toml_keys(findings, path, text, values)
     providers = keys.words("default_agents") or ()
-    findings.providers += [_PROVIDERS.get(name, name) for name in providers]
+    for name in (_PROVIDERS.get(name, name) for name in providers):
+        if is_provider(name):
+            findings.providers.append(name)
+        else:
+            keys.note("default_agents", _NO_PROVIDER.format(name))
     for name, table in (keys.table("mcp_servers") or {}).items():
         server = toml_keys(findings, path, text, table, "mcp_servers", name)
         add_server(findings, name, server, keys.line("mcp_servers"))
