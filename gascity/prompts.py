@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from gascity.compose.asset_dirs import AssetDir, agent_asset_dirs, lenient_packs
 from gascity.location import default_branch, locate
 from gascity.model.city import Agent, City
+from gascity.model.city_tools import CITY_SERVER
 from gascity.model.layers import CITY_DEFAULTS, DEFINITION, PACK_DEFAULTS, Setting
 from gascity.model.names import AgentName, allowed
 from gascity.model.pack import unread
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from gascity.render.templates import AppendedFragment, BuiltinPart, HudTexts, TemplateFile
 
 _FRAGMENTS = "template-fragments"
-_CITY_SERVER = "city"
 _INHERITED = (PACK_DEFAULTS, CITY_DEFAULTS)
 
 
@@ -237,8 +237,8 @@ class Prompts:
         provider = self.city.provider_of(agent)
         if provider is None or not provider.facts.mcp.target:
             return False
-        reaches = _CITY_SERVER in ServerResolver(self).names(agent)
-        return reaches and allowed((_CITY_SERVER,), agent.settings.mcp_filter)
+        reaches = CITY_SERVER in ServerResolver(self).names(agent)
+        return reaches and allowed((CITY_SERVER,), agent.settings.mcp_filter)
 
     def asset_dirs(self, agent: Agent) -> list[AssetDir]:
         """Return the directories whose catalogues an agent sees, lowest precedence first."""

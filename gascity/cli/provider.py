@@ -1,6 +1,7 @@
 """`city provider`: lists and shows providers; checks a provider's program and what it loads."""
 
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
@@ -218,14 +219,23 @@ def _program(provider: Provider, context: CommandContext) -> CheckResult:
 
 def _version(provider: Provider, listings: "ProviderCli") -> CheckResult:
     version, reason = listings.version()
-    seen = provider.facts.listing.seen
+    seen, oldest = provider.facts.listing.seen, provider.facts.listing.oldest or ""
     if reason:
         return _result("version", "unknown", warning("provider-silent", reason))
     if not version:
         return _result("version", "unknown (the provider defines no version command)")
+    if _numbers(version) < _numbers(oldest):
+        command = provider.facts.command or provider.name
+        message = f"{command} {version} is older than {oldest}, which has the flags that city uses"
+        hint = f"install {command} {oldest} or newer"
+        return _result("version", version, warning("program-outdated", message, None, hint))
     if not seen or version == seen:
         return _result("version", version)
     return _result("version", f"{version}; its definition was tested with {seen}")
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", version)[:3]]
 
 
 def _can_list(kind: str, command: tuple[str, ...]) -> CheckResult:

@@ -292,6 +292,7 @@ ProviderKey = Literal[
     "limits.rate_limit_pattern",
     "listing.version",
     "listing.seen",
+    "listing.oldest",
     "listing.env",
     "listing.mcp",
     "listing.mcp_pattern",

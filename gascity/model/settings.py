@@ -404,6 +404,7 @@ class ProviderListing(SettingsRecord):
 
     version: tuple[str, ...]
     seen: str | None = None
+    oldest: str | None = None
     env: Mapping[str, str]
     mcp: tuple[str, ...]
     mcp_pattern: str | None = None

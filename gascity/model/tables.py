@@ -551,6 +551,7 @@ PROVIDER = table(
         ),
         Field("listing.version", _L, "Command that prints its version.", ()),
         Field("listing.seen", _S, "Version that these facts were checked against."),
+        Field("listing.oldest", _S, "Oldest version that has the flags of these facts."),
         Field(
             "listing.env",
             Kind.STRING_MAP,

@@ -22,6 +22,7 @@ from gascity.render.tool_words import (
     neutral_names,
     split_server_tool,
     whole_servers,
+    without_city_tools,
 )
 
 _WITH_PATTERN = re.compile(r"(?P<name>[\w-]+)\((?P<pattern>.*)\)", re.DOTALL)
@@ -127,8 +128,8 @@ class _Scope:
         self.allow = allowed_tools(agent)
         self.written_allow = tools.allow or ()
         # `*` among the denied ones is an empty allow list already.
-        self.deny = [word for word in tools.deny if word != ALL]
-        self.ask = list(tools.ask)
+        self.deny = [word for word in without_city_tools(tools.deny) if word != ALL]
+        self.ask = list(without_city_tools(tools.ask) if kind == HEADLESS else tools.ask)
         can_ask = bool(self.facts.ask or self.facts.unasked_key)
         self.asks = can_ask and kind != HEADLESS
         self.lost: list[Lost] = []

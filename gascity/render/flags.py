@@ -16,6 +16,8 @@ from gascity.render.tool_words import (
     neutral_names,
     server_tool,
     whole_servers,
+    with_city_tools,
+    without_city_tools,
 )
 
 if TYPE_CHECKING:
@@ -45,7 +47,9 @@ def allowed_tools(agent: Agent) -> tuple[str, ...] | None:
     tools = agent.settings.tools
     if ALL in tools.deny:
         return ()
-    return None if tools.allow is None or ALL in tools.allow else tools.allow
+    if tools.allow is None or ALL in tools.allow:
+        return None
+    return tuple(with_city_tools(tools.allow))
 
 
 def own_delivery(provider: Provider, agent: Agent) -> str:
@@ -167,15 +171,16 @@ def _not_in_file(
 def _provider_words(
     syntax: ToolSyntax, agent: Agent, kind: str, servers: Sequence[str], gateways: Sequence[str]
 ) -> tuple[tuple[str, ...] | None, tuple[str, ...], tuple[str, ...]]:
-    """Return the words of `allow`, `deny` and `ask` without those that the gateway enforces.
+    """Return the words of `allow`, `deny` and `ask` without those that a server of ours enforces.
 
     An allowed tool of a server behind it becomes the whole server. In a terminal, the provider
     asks: the gateway cannot.
     """
     tools = agent.settings.tools
-    allow = allowed_tools(agent)
+    allow, deny = allowed_tools(agent), without_city_tools(tools.deny)
+    ask = without_city_tools(tools.ask) if kind == HEADLESS else tools.ask
     if not gateways:
-        return allow, tools.deny, tools.ask
+        return allow, deny, ask
     others = [server for server in servers if server not in gateways]
 
     def meant(word: str, names: Sequence[str]) -> list[str]:
@@ -186,7 +191,7 @@ def _provider_words(
 
     if allow is not None:
         allow = whole_servers(syntax, allow, gateways, others)
-    return allow, left(tools.deny), left(tools.ask) if kind == HEADLESS else tools.ask
+    return allow, left(deny), left(ask) if kind == HEADLESS else ask
 
 
 def _not_of_gateways(

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 
+from gascity.model.city_tools import CITY_SERVER, CITY_TOOLS
 from gascity.model.provider import Provider
 from gascity.render.arguments import flag_args
 
@@ -128,6 +129,31 @@ def whole_servers(
             allowed.append(word)
         allowed += (f"{name}/{ALL}" for name in behind)
     return tuple(dict.fromkeys(allowed))
+
+
+def with_city_tools(words: Iterable[str]) -> list[str]:
+    """Return words with `city/agents_list` for `agents_list`: users do not write the city's server.
+
+    A glob means every tool of the city that it matches, beside what it means to the provider.
+    """
+    found: list[str] = []
+    for word in words:
+        tools = _city_tools(word)
+        found += [word] if not tools or neutral_names(word) else []
+        found += (f"{CITY_SERVER}/{name}" for name in tools)
+    return list(dict.fromkeys(found))
+
+
+def without_city_tools(words: Iterable[str]) -> tuple[str, ...]:
+    """Return words without those that only mean tools of the city, whose server refuses them."""
+    return tuple(word for word in words if neutral_names(word) or not _city_tools(word))
+
+
+def _city_tools(word: str) -> list[str]:
+    """Return the tools of the city that a name or glob means."""
+    if word == ALL or "/" in word:
+        return []
+    return [name for name in CITY_TOOLS if fnmatchcase(name, word)]
 
 
 def split_server_tool(word: str) -> tuple[str, str] | None:

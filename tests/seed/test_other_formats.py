@@ -6,12 +6,19 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
+from gascity.model.machine import Machine
 
 from gascity.model.profile import profile_prompt, read_profile
+from gascity.model.tool_rules import ToolRules, ToolWord
+from gascity.prompts import Prompts
+from gascity.render.flags import HEADLESS, tool_flags
+from gascity.render.variables import SessionContext
+from gascity.source.disk import Disk
 from gascity.source.profiles import profile_settings
 from gascity_migrate.importers import agent_queue, assistant, binnacle, opencode
 from gascity_migrate.importers.types import Imported, ImportedAgent
 from tests.migrate.sources import MemoryTree
+from tests.support.city import CityBuilder, agent_of
 from tests.support.in_process import InProcess
 from tests.support.trees import build_tree
 
@@ -232,6 +239,54 @@ def test_an_agent_without_a_mode_is_for_everyone(run: InProcess, tmp_path: Path)
     assert fields["options"]["value"] == {}
 
 
+def test_an_agent_is_shown_with_its_name_and_whether_it_is_built_in(
+    run: InProcess, tmp_path: Path
+) -> None:
+    """S1-15"""
+    files = {"city.toml": '[workspace]\nprovider = "opencode"\n', "agents/a/prompt.md": "You.\n"}
+    root = build_tree(tmp_path / "town", files)
+    shown = {name: run("agent", "show", name, "--json", cwd=root).json for name in ("a", "shell")}
+    assert {name: (one["name"], one["layer"]) for name, one in shown.items()} == {
+        "a": ("a", "city"),
+        "shell": ("shell", "built-in"),
+    }
+
+
+PATTERNS = """\
+You are the **Implementation Specialist**. You implement, you do not plan.
+
+Work only in `{{ .WorkDir }}`, on branch `{{ .Branch }}`; pass `workdir` to every tool.
+
+1. Load the task
+2. Implement it with `{{ .Tool }}`
+3. Verify, update and commit
+
+## Safe exit
+Set the task to `blocked` and say why.
+
+## Report
+| file | change |
+|---|---|
+"""
+
+
+def test_the_patterns_of_a_prompt_reach_the_model_with_the_session_s_own_values(
+    city: CityBuilder,
+) -> None:
+    """S1-39: the directory and branch are filled in, everything else is passed as written."""
+    text = PATTERNS.replace("{{ .Tool }}", "`bash`")
+    found = city({"agents/a/prompt.template.md": text, "agents/a/agent.toml": 'work_dir = "box"\n'})
+    agent = agent_of(found, "a")
+    session = SessionContext("/town/box", "city/w-1")
+    rendered = Prompts(found, Disk(found.root), Machine("linux", "2026-02-03"), session=session).of(
+        agent
+    )
+    assert rendered.problems == ()
+    assert rendered.text == text.replace("{{ .WorkDir }}", "/town/box").replace(
+        "{{ .Branch }}", "city/w-1"
+    )
+
+
 # An assistant's agents
 
 ASSISTANT = """\
@@ -281,6 +336,46 @@ def test_the_example_configuration_of_an_assistant_is_read() -> None:
     assert reading.prompt == b"You are a reading list manager."
     assert general.settings == {"display_name": "General Assistant", "hidden": True}
     assert [loss.key for loss in found.lost] == ["agents.0.apiExposed"]
+
+
+def test_of_each_pair_of_lists_the_one_that_denies_comes_last(
+    run: InProcess, tmp_path: Path
+) -> None:
+    """S2-11: tools, capabilities, servers, skills and agents."""
+    server = 'name = "{0}"\ndescription = "d"\ncommand = "x"\n'
+    skill = "---\nname: {0}\ndescription: d\n---\nx\n"
+    pairs = ("mcp_filter", "skills_filter", "agents_filter")
+    filters = "".join(f'[{pair}]\nallow = ["*"]\ndeny = ["b"]\n' for pair in pairs)
+    files = {
+        "city.toml": "implicit_agents = false\n",
+        "agents/lead/prompt.md": "You lead.\n",
+        "agents/lead/agent.toml": f'provider = "claude"\n{filters}',
+        **{f"agents/{name}/prompt.md": "You help.\n" for name in "ab"},
+        **{f"mcp/{name}.toml": server.format(name) for name in "ab"},
+        **{f"skills/{name}/SKILL.md": skill.format(name) for name in "ab"},
+    }
+    root = build_tree(tmp_path / "town", files)
+    servers = run("mcp", "list", "--agent", "lead", "--json", cwd=root).json["servers"]
+    assert [row["name"] for row in servers if row["status"] == "projected"] == ["a"]
+    steps = run("plan", "lead", "--json", cwd=root).json["agents"][0]["steps"]
+    paths = [step["path"] for step in steps]
+    assert ".claude/skills/a" in paths
+    assert ".claude/skills/b" not in paths
+    peers = run("agent", "show", "lead", "--peers", "--json", cwd=root).json
+    assert peers["sends_to"] == ["a"]
+
+
+def test_a_denied_tool_or_capability_stays_denied_whatever_allows_it() -> None:
+    """S2-11"""
+    every, drop = ToolWord("docs/*", "*"), ToolWord("docs/drop", "drop")
+    rules = ToolRules((every,), (drop,), (), ("lists.*",), ("lists.write",))
+    tools = rules._replace(own_capabilities={"add": ("lists.write",), "find": ("lists.read",)})
+    found = {tool: tools.refusal(tool) for tool in ("drop", "add", "find")}
+    assert {tool: refusal.rule if refusal else "" for tool, refusal in found.items()} == {
+        "drop": "tools.deny",
+        "add": "capabilities.deny",
+        "find": "",
+    }
 
 
 @pytest.mark.parametrize(
@@ -369,7 +464,10 @@ def test_the_example_profile_is_imported_unchanged() -> None:
 
 
 def test_the_example_profile_defines_an_agent() -> None:
-    """S4-03 to S4-08, S4-11, S4-12, S4-14 to S4-16, S4-23, S4-25, S4-26"""
+    """S4-03, S4-04, S4-05, S4-06, S4-07, S4-08, S4-11, S4-12, S4-14, S4-15, S4-16, S4-23
+
+    S4-25, S4-26
+    """
     read = profile_settings(PROFILE, "agents/coding/profile.md", "coding")
     assert [problem for problem in read.problems if problem.is_error] == []
     assert read.table == {
@@ -384,6 +482,25 @@ def test_the_example_profile_defines_an_agent() -> None:
     assert profile_prompt(read_profile(PROFILE)).text == (
         "You are a software engineering agent. You write, modify, and debug code\n"
         "within a project workspace.\n\n## Rules\n- Always run existing tests before committing\n"
+    )
+
+
+def test_bare_names_of_the_city_s_tools_get_the_prefix_of_its_server(city: CityBuilder) -> None:
+    """S4-24, S4-25, S4-26"""
+    profile = PROFILE.replace(
+        '"shell", "file_read", "Read", "mcp__github__get_issue"',
+        '"Read", "agents_message", "memory_*", "mcp__github__get_issue"',
+    )
+    found = city({"agents/coding/profile.md": profile})
+    agent = agent_of(found, "coding")
+    provider = found.provider_of(agent)
+    assert provider is not None
+    flags = tool_flags(provider, agent, HEADLESS, ("city", "github"))
+    assert flags.problems == ()
+    assert flags.args == (
+        *("--tools", "Read", "--allowedTools"),
+        "Read,mcp__city__agents_message,mcp__city__memory_add,mcp__city__memory_search,"
+        "mcp__github__get_issue",
     )
 
 

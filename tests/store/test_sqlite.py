@@ -111,6 +111,29 @@ def test_work_of_an_older_store_keeps_its_counters(tmp_path: Path) -> None:
         assert (work.attempts, work.attempts_since_retry) == (2, 0)
 
 
+def test_sessions_of_the_first_store_keep_their_agent_and_their_pin(tmp_path: Path) -> None:
+    """S2-67"""
+    (tmp_path / ".gc").mkdir()
+    with closing(sqlite3.connect(database(tmp_path))) as old:
+        for statement in MIGRATIONS[0]:
+            old.execute(statement)
+        columns = old.execute("PRAGMA table_info(session)").fetchall()
+        row = {name: "" if kind == "TEXT" else 0 for _, name, kind, *_ in columns}
+        for id, pinned in (("s-1", 3.0), ("s-2", None)):
+            values = {**row, "id": id, "agent": "mayor", "state": "stopped", "pinned": pinned}
+            values["prints"] = "{}"
+            marks = ", ".join("?" * len(values))
+            old.execute(f"INSERT INTO session VALUES ({marks})", [*values.values()])
+        old.execute("PRAGMA user_version=1")
+        old.commit()
+    with closing(open_store(str(tmp_path))) as store:
+        found = {session.id: session for session in store.sessions_by_id(["s-1", "s-2"])}
+    assert {id: (one.agent, one.pinned) for id, one in found.items()} == {
+        "s-1": ("mayor", 3.0),
+        "s-2": ("mayor", None),
+    }
+
+
 def test_a_store_of_a_newer_version_is_refused_and_untouched(tmp_path: Path) -> None:
     with closing(open_store(str(tmp_path))) as store:
         store.connection.query(f"PRAGMA user_version={VERSION + 1}")

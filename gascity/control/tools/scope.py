@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from gascity.control.callers import Caller, Claim, claim_in, identify, stale_session
 from gascity.control.client import send_request
 from gascity.control.tools.watch import WorkWatch
+from gascity.model.city_tools import CITY_SERVER
 from gascity.model.problems import CityError, Problem
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from gascity.model.city import Agent, City
     from gascity.store.port import Store
 
-CITY = "city"  # the name of this server in an agent's configuration
 _NOT_A_SESSION = "this is not a session of the city"
 
 
@@ -136,11 +136,11 @@ def refused_tools(city: "City", agent: "Agent", can_ask: bool) -> dict[str, str]
 
     capabilities = {tool.name: tool.capabilities for tool in TOOLS}
     rules = tool_rules(
-        city.provider_of(agent), agent, CITY, own_capabilities=capabilities, bare_names=True
+        city.provider_of(agent), agent, CITY_SERVER, own_capabilities=capabilities, bare_names=True
     )
     refusals = {name: rules.refusal(name, can_ask=can_ask) for name in capabilities}
     return {
-        name: refusal_message(str(agent.name), f"{CITY}/{name}", refusal)
+        name: refusal_message(str(agent.name), f"{CITY_SERVER}/{name}", refusal)
         for name, refusal in refusals.items()
         if refusal is not None
     }

@@ -6,7 +6,9 @@ from typing import NamedTuple
 
 import pytest
 
+from gascity.control.tools.table import TOOLS
 from gascity.model.city import Agent
+from gascity.model.city_tools import CITY_TOOLS
 from gascity.model.provider import Provider
 from gascity.render.flags import HEADLESS, INTERACTIVE, permission_mode, scope_problems, tool_flags
 from tests.support.city import CityBuilder, agent_of
@@ -161,6 +163,24 @@ def test_an_allowed_tool_is_never_denied_in_whatever_words_it_is_written(scoped:
     assert scoped("qwen", 'allow = ["read_file"]').args() == (
         "--core-tools read_file --allowed-tools read_file"
     )
+
+
+def test_the_city_s_own_tools_are_known() -> None:
+    assert tuple(tool.name for tool in TOOLS) == CITY_TOOLS
+
+
+@pytest.mark.parametrize("name", ["claude", "gemini", "codex"])
+def test_a_denied_tool_of_the_city_is_refused_by_the_city(name: str, scoped: Make) -> None:
+    one = scoped(name, 'deny = ["agents_message", "mail_*"]\nask = ["work_done"]')
+    assert (one.args(servers=("city",)), one.open()) == ("", [])
+    assert one.open(INTERACTIVE) == ["work_done in tools.ask"]
+
+
+def test_a_glob_over_tools_of_the_city_keeps_its_meaning_for_the_provider(scoped: Make) -> None:
+    one = scoped("claude", 'allow = ["r*", "m*_list", "w*"]')
+    allowed = one.args(servers=("city",)).partition("--allowedTools ")[2]
+    city = "work_list work_show work_done work_fail".split()
+    assert allowed.split(",") == ["Read", "Write", *(f"mcp__city__{tool}" for tool in city)]
 
 
 def test_where_the_two_flags_exclude_each_other_a_denial_shortens_the_allow_list(
