@@ -6,13 +6,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
-from gascity.model.machine import Machine
 
 from gascity.model.profile import profile_prompt, read_profile
+from gascity.model.session_context import Machine, SessionContext
 from gascity.model.tool_rules import ToolRules, ToolWord
 from gascity.prompts import Prompts
 from gascity.render.flags import HEADLESS, tool_flags
-from gascity.render.variables import SessionContext
 from gascity.source.disk import Disk
 from gascity.source.profiles import profile_settings
 from gascity_migrate.importers import agent_queue, assistant, binnacle, opencode
