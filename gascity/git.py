@@ -14,7 +14,7 @@ repository; nothing here reads `.git` itself, except for the size of packs.
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from git import Git
@@ -370,7 +370,13 @@ def _progress_parser(progress: Progress) -> Callable[[str], None]:
     from git import RemoteProgress
 
     class Parser(RemoteProgress):
-        def update(self, op_code: int, cur_count: Any, max_count: Any = None, _: str = "") -> None:
+        def update(
+            self,
+            op_code: int,
+            cur_count: str | float,
+            max_count: str | float | None = None,
+            _: str = "",
+        ) -> None:
             for stage in ("COUNTING", "COMPRESSING", "RECEIVING", "RESOLVING"):
                 if progress and op_code & getattr(self, stage):
                     progress(stage.lower(), int(cur_count or 0), int(max_count or 0))

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -39,6 +39,7 @@ from gascity.cli.session.find import find_agent_name
 from gascity.cli.session_prompt import command_prompts
 from gascity.control.callers import stale_session
 from gascity.model.problems import CityError
+from gascity.model.values import JsonObject
 from gascity.model.work import (
     SELF_RESTART,
     ClaimToken,
@@ -47,6 +48,9 @@ from gascity.model.work import (
     Work,
     subject_of,
 )
+
+if TYPE_CHECKING:
+    from gascity.model.session_changes import SessionChanges
 
 WORK, DRAIN = "work", "drain"
 _PAGE = "how-to/agent-side"
@@ -261,7 +265,7 @@ def _acknowledge(context: CommandContext) -> bool:
     return True
 
 
-def _hook_row(context: CommandContext, answer: NextWork, acknowledged: bool) -> dict[str, object]:
+def _hook_row(context: CommandContext, answer: NextWork, acknowledged: bool) -> JsonObject:
     work = answer.work
     return {
         "action": answer.action,
@@ -354,7 +358,7 @@ def heartbeat(context: CommandContext, minutes: int) -> int:
     """Keep this session from being stopped as idle."""
     who, _ = own_session(context)
     until = time.time() + 60 * minutes
-    busy = {"busy_until": until}
+    busy: SessionChanges = {"busy_until": until}
     update_own_session(context, who, busy, "session.heartbeat", busy)
     return context.output(
         {"session": who.session, "busy_until": timestamp(until)},

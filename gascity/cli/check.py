@@ -11,6 +11,7 @@ from gascity.cli.command import json_command
 from gascity.cli.context import CommandContext, machine
 from gascity.cli.output import plural
 from gascity.cli.problems import problems_json, summary
+from gascity.model.values import JsonObject
 from gascity.source.disk import Disk
 from gascity.workdir.check import check_city
 
@@ -70,7 +71,7 @@ def _report(context: CommandContext, disk: Disk, verbose: bool, strict: bool) ->
     )
 
 
-def _import_json(imported: "ImportAdditions") -> dict[str, object]:
+def _import_json(imported: "ImportAdditions") -> JsonObject:
     return {"binding": imported.binding, "adds": [each._asdict() for each in imported.adds]}
 
 

@@ -14,6 +14,7 @@ from gascity.cli.text_diff import coloured_patch
 from gascity.model.names import did_you_mean
 from gascity.model.problems import CityError, Problem
 from gascity.model.secrets import mask_secrets, masked
+from gascity.model.values import JsonObject
 
 if TYPE_CHECKING:
     from gascity.compare import AgentChange, CityChange, FieldChange, NamedChange, PromptChange
@@ -118,7 +119,7 @@ def _at(revision: str, problems: Sequence[Problem]) -> list[Problem]:
     ]
 
 
-def _agent_json(change: "AgentChange", locator: Locator) -> dict[str, object]:
+def _agent_json(change: "AgentChange", locator: Locator) -> JsonObject:
     return {
         "name": change.name,
         "change": change.change,
@@ -131,7 +132,7 @@ def _agent_json(change: "AgentChange", locator: Locator) -> dict[str, object]:
     }
 
 
-def _field_json(field: "FieldChange", locator: Locator) -> dict[str, object]:
+def _field_json(field: "FieldChange", locator: Locator) -> JsonObject:
     file, line = _where(field, locator)
     return {
         "name": field.name,
@@ -142,7 +143,7 @@ def _field_json(field: "FieldChange", locator: Locator) -> dict[str, object]:
     }
 
 
-def _prompt_json(prompt: "PromptChange", change: "AgentChange") -> dict[str, object]:
+def _prompt_json(prompt: "PromptChange", change: "AgentChange") -> JsonObject:
     patch = _patch(prompt, change)
     return {
         "added": sum(line[0] == "+" for line in patch),

@@ -1,11 +1,10 @@
 """Shell completion of names in a city, and the options and arguments that use it."""
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import click
 
-from gascity.cli.context import CommandContext, completes, completion_context
+from gascity.cli.context import CommandContext, F, completes, completion_context
 from gascity.model.problems import CityError
 
 _MOST = 200  # work items that are offered
@@ -58,6 +57,6 @@ complete_provider = completes(_providers)
 complete_rig = completes(lambda context: [rig.name for rig in context.city().rigs])
 
 
-def rig_option(help: str = "Filter by rig.") -> Callable[..., Any]:
+def rig_option(help: str = "Filter by rig.") -> Callable[[F], F]:
     """Return the `--rig` option with completion."""
     return click.option("--rig", metavar="RIG", shell_complete=complete_rig, help=help)

@@ -5,7 +5,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, update_wrapper
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -27,6 +27,7 @@ from gascity.cli.problems import (
     summary,
 )
 from gascity.model.problems import CityError, Problem
+from gascity.model.values import JsonObject
 from gascity.paths import CITY_FILE, ForeignCityError, find_root
 from gascity.workdir.write import UNFINISHED
 
@@ -36,9 +37,10 @@ if TYPE_CHECKING:
     from gascity.model.city import Agent, City
     from gascity.model.session_context import Machine
     from gascity.runtimes.port import Runtime
+    from gascity.source.disk import Disk
     from gascity.store.port import Store
 
-F = TypeVar("F", bound="Callable[..., Any] | click.Command")
+F = TypeVar("F", bound="Callable[..., object] | click.Command")
 T = TypeVar("T")
 
 
@@ -141,11 +143,26 @@ class CommandContext:
             root = foreign.root
         return Locator(root or self.cwd, self.draft_texts)
 
-    def city(self, **options: Any) -> "City":
-        """Load the whole city; options are those of `pipeline.open_city`."""
+    def city(
+        self,
+        *,
+        only: str | None = None,
+        provider: str = "",
+        all_providers: bool = False,
+        disk: "Disk | None" = None,
+    ) -> "City":
+        """Load the city; the arguments are those of `pipeline.open_city`."""
         from gascity.pipeline import open_city
 
-        return open_city(self._city_root(), self.environ, **options)
+        root = self._city_root()
+        return open_city(
+            root,
+            self.environ,
+            only=only,
+            provider=provider,
+            all_providers=all_providers,
+            disk=disk,
+        )
 
     def agent(self, reference: str, *, exact: bool = False) -> "tuple[City, Agent]":
         """Load one agent by name without loading the others.
@@ -244,7 +261,7 @@ class CommandContext:
             self.print_problems(listed)
         return int(any(problem.is_error for problem in listed))
 
-    def problems_json(self, problems: Iterable[Problem]) -> list[dict[str, object]]:
+    def problems_json(self, problems: Iterable[Problem]) -> list[JsonObject]:
         """Return problems as JSON objects, sorted by file and line."""
         return problems_json(problems, self.locator())
 
@@ -364,10 +381,10 @@ def require_confirmation(context: CommandContext, question: str, yes: bool, refu
         raise city_error("not-confirmed", refusal, "nothing was changed")
 
 
-def pass_context(function: Callable[..., Any]) -> Callable[..., Any]:
+def pass_context(function: Callable[..., T]) -> Callable[..., T]:
     """Pass the CommandContext as a command's first argument."""
 
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: object, **kwargs: object) -> T:
         return function(click.get_current_context().find_object(CommandContext), *args, **kwargs)
 
     return update_wrapper(call, function)
@@ -395,12 +412,12 @@ def json_option(function: F) -> F:
 complete_agent = completes(lambda context: [str(agent.name) for agent in context.city().agents])
 
 
-def agent_argument(function: Callable[..., Any]) -> Callable[..., Any]:
+def agent_argument(function: F) -> F:
     """Add the AGENT argument with completion."""
     return click.argument("agent", metavar="AGENT", shell_complete=complete_agent)(function)
 
 
-def agent_option(help: str = "Filter by agent.", required: bool = False) -> Callable[..., Any]:
+def agent_option(help: str = "Filter by agent.", required: bool = False) -> Callable[[F], F]:
     """Return the `--agent` option with completion."""
     return click.option(
         "--agent", metavar="NAME", required=required, shell_complete=complete_agent, help=help

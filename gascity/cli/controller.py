@@ -27,6 +27,7 @@ from gascity.control.client import (
     send_request,
 )
 from gascity.model.problems import CityError
+from gascity.model.values import as_integer
 
 _PAGE = "how-to/controller"
 _STOP_TIMEOUT = 60.0  # seconds until it exits, on top of the grace period of sessions
@@ -170,7 +171,7 @@ def _stop_controller(context: CommandContext, keep: bool, force: bool) -> int:
         return _stop_controller(context, keep, force)
     if force and pid is not None and not keep:
         os.kill(pid, signal.SIGTERM)  # a second request skips the grace period
-    runs = int(answer["runs"]) if answer else 0
+    runs = (as_integer(answer["runs"]) or 0) if answer else 0
     if runs and not keep and not context.as_json:
         print_stderr(f"stopping {plural(runs, 'session')} …")
     if not wait_until(lambda: not controller_state(root).running, _STOP_TIMEOUT):

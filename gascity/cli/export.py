@@ -14,6 +14,7 @@ from gascity.model.city import City
 from gascity.model.names import did_you_mean
 from gascity.model.plan import Step
 from gascity.model.provider import Provider
+from gascity.model.values import JsonObject
 
 if TYPE_CHECKING:
     from gascity.workdir.export.whole_city import CityFiles
@@ -95,7 +96,7 @@ def _report(context: CommandContext, export: _Export, *, check: bool) -> int:
     steps: dict[str, Step | None] = {path: outcome.steps.get(path) for path in names}
     steps |= {path: step for path, step in outcome.steps.items() if path not in names}
 
-    def file_json(path: str) -> dict[str, object]:
+    def file_json(path: str) -> JsonObject:
         kind, name = names.get(path, (None, None))
         return {"kind": kind, "name": name, "path": path, "op": op_of(steps[path])}
 

@@ -99,7 +99,7 @@ def send_with_environment(
         return send_request(root, request, patience)
     names = [name for name in environ if not name.startswith(("CITY_", "GC_"))]
     offer = {**request, "path": environ.get("PATH", ""), "variables": names}
-    reply = send_request(root, offer, patience)
+    reply: dict[str, Any] | None = send_request(root, offer, patience)
     if reply is None or "wants" not in reply:
         return reply
     values = {name: environ[name] for name in reply["wants"] if name in environ}

@@ -6,11 +6,11 @@ Most providers add what a hook prints. Others read a JSON object: the provider f
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import click
 
 from gascity.cli.output import print_stdout, write_content
+from gascity.model.values import JsonObject
 
 SESSION_START, PROMPT_SUBMIT = "SessionStart", "UserPromptSubmit"
 # Set by hooks of published packs; it decides which keys the provider accepts.
@@ -52,7 +52,7 @@ def _print_object(text: str, provider: str | None, event: str, environ: Mapping[
     return True
 
 
-def hook_object(form: str, text: str, event: str) -> dict[str, Any]:
+def hook_object(form: str, text: str, event: str) -> JsonObject:
     """Return the JSON object of a form of `hook_output` for an event."""
     if form == "inject-steps":
         return {"injectSteps": [{"ephemeralMessage": text}]}

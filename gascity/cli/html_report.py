@@ -1,8 +1,7 @@
 """`city report`: the city as one HTML file, for a CI artifact or a colleague."""
 
 import time
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 import click
 
@@ -19,6 +18,7 @@ from gascity.files import write_file
 from gascity.model.city import Agent, City
 from gascity.model.layers import DEFAULT
 from gascity.model.secrets import agent_secrets, mask_secrets
+from gascity.model.values import JsonObject
 from gascity.model.work import FAILED, FINISHED
 from gascity.packs.graph import rigs_of
 from gascity.prompts import Prompts
@@ -57,7 +57,7 @@ def report(context: CommandContext, file: str) -> int:
     )
 
 
-def _values(context: CommandContext, city: City) -> dict[str, Any]:
+def _values(context: CommandContext, city: City) -> JsonObject:
     """Return the values of the template."""
     disk = Disk(city.root)
     findings = check_city(city, disk, machine())
@@ -97,7 +97,7 @@ def _agent(
     agent: Agent,
     prompts: Prompts,
     names: Callable[[str], str],
-) -> Mapping[str, Any]:
+) -> JsonObject:
     locator = context.locator()
     chains = setting_chains(agent, city.provider_of(agent))
     prompt = prompts.of(agent)
@@ -132,7 +132,7 @@ def _agent(
     }
 
 
-def _history(context: CommandContext) -> dict[str, Any]:
+def _history(context: CommandContext) -> JsonObject:
     """Return the last items, those that failed first, and the cost by agent."""
     store = context.store_if_any()
     if store is None:

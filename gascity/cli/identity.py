@@ -13,6 +13,7 @@ from gascity.model.problems import CityError, Problem
 
 if TYPE_CHECKING:
     from gascity.model.city import Agent
+    from gascity.model.session_changes import SessionChanges
     from gascity.model.work import Session, Work
 
 # A session that was restarted may still ask; they report that it is stale.
@@ -75,7 +76,7 @@ def own_session(context: CommandContext) -> "tuple[Caller, Session]":
 def update_own_session(
     context: CommandContext,
     who: Caller,
-    changes: Mapping[str, object],
+    changes: "SessionChanges",
     event: str,
     data: Mapping[str, object],
 ) -> None:

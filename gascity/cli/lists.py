@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
-from gascity.cli.context import CommandContext
+from gascity.cli.context import CommandContext, F
 from gascity.cli.output import print_stdout, to_json_text
 from gascity.cli.terminal import write_json
 
@@ -33,7 +33,7 @@ class RecordNumber(click.types.IntParamType):
         return number
 
 
-def list_options(function: Callable[..., Any]) -> Callable[..., Any]:
+def list_options(function: F) -> F:
     """Add `--limit` and `--jsonl`."""
     lines = click.option(
         "--jsonl",

@@ -26,6 +26,7 @@ from gascity.cli.records import reminder, session_name
 from gascity.cli.session.find import find_agent_or_session
 from gascity.cli.tables import Column, json_row
 from gascity.control.callers import Caller, not_your_session
+from gascity.model.values import JsonObject
 from gascity.model.work import HUMAN, LIVE, Mail, Session
 
 _PAGE = "how-to/mail"
@@ -375,7 +376,7 @@ def _columns(context: CommandContext) -> tuple[Column[Mail], ...]:
     )
 
 
-def _rows(context: CommandContext, messages: Sequence[Mail]) -> dict[str, object]:
+def _rows(context: CommandContext, messages: Sequence[Mail]) -> JsonObject:
     """Return messages as the JSON answer."""
     return {"mail": [json_row(_columns(context), mail) for mail in messages]}
 

@@ -15,6 +15,7 @@ from gascity.memory.starter import (
     write_updates,
 )
 from gascity.model.problems import Place, Problem, warning
+from gascity.model.values import JsonObject
 from gascity.pipeline import with_starter_knowledge
 from gascity.source.disk import Disk
 
@@ -73,7 +74,7 @@ def _conflicts(updates: Sequence[StarterUpdate], written: bool) -> Iterator[Prob
             yield warning("merge-conflict", message, Place(each.file.path), hint)
 
 
-def _json(update: StarterUpdate) -> dict[str, object]:
+def _json(update: StarterUpdate) -> JsonObject:
     file = update.file
     return {
         "agent": file.agent,

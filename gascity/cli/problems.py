@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from gascity.cli.output import BOLD, CYAN, RED, YELLOW, escape, plural, styled
 from gascity.model.problems import CityError, Place, Problem
 from gascity.model.secrets import masked_line
+from gascity.model.values import JsonObject
 
 if TYPE_CHECKING:  # every command reports problems; few load agents
     from gascity.model.city import Agent
@@ -95,7 +96,7 @@ class Locator:
         return lines[line - 1].rstrip("\r") if 0 < line <= len(lines) else None
 
 
-def problem_json(problem: Problem, locator: Locator) -> dict[str, object]:
+def problem_json(problem: Problem, locator: Locator) -> JsonObject:
     """Return a problem as its JSON object."""
     line, col = locator.line_col(problem.place)
     return {
@@ -109,7 +110,7 @@ def problem_json(problem: Problem, locator: Locator) -> dict[str, object]:
     }
 
 
-def problems_json(problems: Iterable[Problem], locator: Locator) -> list[dict[str, object]]:
+def problems_json(problems: Iterable[Problem], locator: Locator) -> list[JsonObject]:
     return [problem_json(problem, locator) for problem in in_order(problems, locator)]
 
 

@@ -7,6 +7,7 @@ from gascity.cli.context import CommandContext, machine
 from gascity.cli.tables import Column, json_row
 from gascity.location import Sites
 from gascity.model.city import Agent, City
+from gascity.model.values import JsonObject
 from gascity.prompts import Prompts
 from gascity.source.disk import Disk
 from gascity.workdir.project import Projects
@@ -28,7 +29,7 @@ _JSON: tuple[Column[ProjectItem], ...] = (
 )
 
 
-def project_json(items: Iterable[ProjectItem]) -> list[dict[str, object]]:
+def project_json(items: Iterable[ProjectItem]) -> list[JsonObject]:
     """Return items as JSON objects."""
     return [json_row(_JSON, item) for item in items]
 

@@ -19,6 +19,7 @@ from gascity.cli.problems import city_error
 from gascity.cli.tables import Column, json_row
 from gascity.control.permissions import SEEN
 from gascity.model.names import did_you_mean, parse_name
+from gascity.model.values import JsonObject
 from gascity.model.work import (
     CRASHED,
     IDLE,
@@ -106,7 +107,7 @@ def _reason(session: Session) -> str:
     return f"{session.reason} ({', '.join(marks)})".lstrip() if marks else session.reason
 
 
-def session_row(session: Session, root: str) -> dict[str, object]:
+def session_row(session: Session, root: str) -> JsonObject:
     """Return a session as its JSON object."""
     return json_row(_session_columns(root, 0.0, {}), session)
 
@@ -121,7 +122,7 @@ def session_table(context: CommandContext, sessions: Sequence[Session]) -> Itera
     return context.table(_session_columns("", time.time(), colours), sessions, "No sessions.")
 
 
-def run_row(run: Run, root: str) -> dict[str, object]:
+def run_row(run: Run, root: str) -> JsonObject:
     """Return a run as its JSON object."""
     return {
         "id": run.id,
@@ -200,7 +201,7 @@ def _work_columns(root: str, now: float) -> tuple[Column[Work], ...]:
     )
 
 
-def work_row(work: Work, root: str) -> dict[str, object]:
+def work_row(work: Work, root: str) -> JsonObject:
     """Return a work item as its JSON object."""
     return json_row(_work_columns(root, 0.0), work)
 
@@ -210,7 +211,7 @@ def work_table(context: CommandContext, items: Sequence[Work]) -> Iterator[str]:
     return context.table(_work_columns("", time.time()), items, "No work.")
 
 
-def whole_row(work: Work, root: str, store: Store) -> dict[str, object]:
+def whole_row(work: Work, root: str, store: Store) -> JsonObject:
     """Return the JSON object with the text, the queue position and dependencies."""
     waiting = work.status == OPEN
     dependencies = store.unfinished_dependencies(work.id) if waiting else []
@@ -257,7 +258,7 @@ def _queue_facts(work: Work, store: Store, word: Callable[[str], str]) -> Iterat
 # Decisions
 
 
-def decision_row(decision: Decision) -> dict[str, object]:
+def decision_row(decision: Decision) -> JsonObject:
     """Return a decision as its JSON object."""
     return {**decision._asdict(), "at": timestamp(decision.at)}
 

@@ -42,9 +42,11 @@ from gascity.control.client import controller_state, silent_controller
 from gascity.model.capabilities import CONTROL
 from gascity.model.names import parse_name, unknown_rig
 from gascity.model.problems import CityError, Problem
+from gascity.model.values import JsonObject
 
 if TYPE_CHECKING:
     from gascity.control.decide.types import Blocked
+    from gascity.control.enqueue import SlingResult
     from gascity.control.run_config import RunConfig
     from gascity.model.work import Work
 
@@ -137,7 +139,7 @@ def sling(
     if timeout is not None and not wait:
         raise click.UsageError("--timeout needs --wait")
     text = " ".join(words) if words else None
-    request: dict[str, object] = {
+    request: JsonObject = {
         "op": "sling",
         "agent": agent.removeprefix("@"),
         "text": "" if source is not None else _read_text(text, stdin, file, context_pairs),
@@ -169,21 +171,18 @@ def sling(
     return _wait(context, result, waiter)
 
 
-def _enqueue(context: CommandContext, request: dict[str, object], no_start: bool) -> dict[str, Any]:
+def _enqueue(context: CommandContext, request: JsonObject, no_start: bool) -> JsonObject:
     """Enqueue through the controller; here if none answers, and start one unless told not to."""
-    result = send_with_environment(context.root, request, context.environ)
-    if result is not None and "work" in result:
-        return result
+    reply: JsonObject | None = send_with_environment(context.root, request, context.environ)
+    if reply is not None and "work" in reply:
+        return reply
     result = _enqueue_here(context, request)
     if not no_start:
         start_controller(context)
-    result["blocked_by"] += _controller_obstacles(context, no_start)
-    return result
+    return result.as_object(_controller_obstacles(context, no_start))
 
 
-def _sling_many(
-    context: CommandContext, request: dict[str, object], source: str, no_start: bool
-) -> int:
+def _sling_many(context: CommandContext, request: JsonObject, source: str, no_start: bool) -> int:
     """Queue an item for each line of a file, in one transaction."""
     from gascity.control.enqueue import SlingRequest, sling_all
     from gascity.control.work_lines import read_work_lines
@@ -245,16 +244,16 @@ def _decode(data: bytes, name: str) -> str:
     return data.decode().replace("\r\n", "\n")
 
 
-def _enqueue_here(context: CommandContext, request: dict[str, object]) -> dict[str, Any]:
-    """Enqueue without a controller, and compute the reply that it would have sent."""
+def _enqueue_here(context: CommandContext, request: JsonObject) -> "SlingResult":
+    """Enqueue without a controller."""
     from gascity.control.enqueue import SlingRequest, sling
 
     run_config = _run_config(context, request)
     wanted = SlingRequest.of(request, caller(context))
-    return sling(run_config, context.store(), wanted, time.time()).as_object()
+    return sling(run_config, context.store(), wanted, time.time())
 
 
-def _run_config(context: CommandContext, request: dict[str, object]) -> "RunConfig":
+def _run_config(context: CommandContext, request: JsonObject) -> "RunConfig":
     """Load what decides about a request: one agent, or the city if a session sends it."""
     from gascity.control.run_config import RunConfig
 
@@ -272,7 +271,7 @@ def _run_config(context: CommandContext, request: dict[str, object]) -> "RunConf
     return RunConfig(city, context.environ, machine())
 
 
-def _wait(context: CommandContext, result: dict[str, Any], waiter: WorkWaiter) -> int:
+def _wait(context: CommandContext, result: JsonObject, waiter: WorkWaiter) -> int:
     """Wait for the enqueued item and print its result; exit code 0 if it is done."""
     from gascity.model.work import DONE, FINISHED, status_word
 
@@ -310,8 +309,8 @@ def _wait(context: CommandContext, result: dict[str, Any], waiter: WorkWaiter) -
 
 
 def _finished(
-    context: CommandContext, result: dict[str, Any], work: "Work", blocked: "Blocked | None"
-) -> dict[str, Any]:
+    context: CommandContext, result: JsonObject, work: "Work", blocked: "Blocked | None"
+) -> JsonObject:
     """Return the reply to the request with the current state of the item, for JSON."""
     answer = {**result, "session": work.session or None, "status": work.status}
     answer |= {"blocked_by": [blocked._asdict()]} if blocked else {}

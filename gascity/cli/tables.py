@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from gascity.cli.output import BOLD, escape, fit, printable, styled, truncate, truncate_start, wrap
+from gascity.model.values import JsonObject
 
 _MIN_NAME = 12  # columns that a name keeps when a table is too wide
 _MIN_TEXT = 20  # columns that the last, wrapped column always gets
@@ -42,7 +43,7 @@ class Column(NamedTuple, Generic[T]):
         return truncate(text, self.width) if self.width else text
 
 
-def json_row(columns: Iterable[Column[T]], row: T) -> dict[str, object]:
+def json_row(columns: Iterable[Column[T]], row: T) -> JsonObject:
     """Return a row as its JSON object."""
     return {column.key: column.value(row) for column in columns if column.key}
 

@@ -25,6 +25,7 @@ from gascity.control.decide.types import Blocked
 from gascity.control.paths import controller_log
 from gascity.model.capabilities import CONTROL
 from gascity.model.problems import CityError
+from gascity.model.values import TableView, as_integer
 from gascity.model.work import FINISHED, OPEN, WAITING, Session, Work
 from gascity.store.port import Store
 
@@ -69,7 +70,8 @@ def launch_and_wait(context: CommandContext) -> int:
                 raise _start_failure(log, before)
             pid = launch_controller(root, context.environ)  # the one that had it has exited since
         reply = send_request(root, {"op": "ping", **sender(context.environ)}, again=True)
-        answers.extend([int(reply["pid"])] if reply and "pid" in reply else [])
+        answering = as_integer(reply.get("pid")) if reply is not None else None
+        answers.extend([] if answering is None else [answering])
         return reply is not None
 
     if not wait_until(up, START_TIMEOUT):
@@ -167,9 +169,9 @@ def lasting_blocks(context: CommandContext, work: str | None = None) -> dict[str
     Asks about one item, or about all. The controller must be running.
     """
     request = {"op": "stuck", "work": work, **sender(context.environ)}
-    reply = send_request(context.root, request) or {}
-    reasons: dict[str, dict[str, str]] = reply.get("stuck", {})
-    return {id: Blocked(reason["code"], reason["message"]) for id, reason in reasons.items()}
+    reply = TableView(send_request(context.root, request))
+    reasons = reply.named_tables("stuck")
+    return {id: Blocked(reason.text("code"), reason.text("message")) for id, reason in reasons}
 
 
 class WorkWaiter:

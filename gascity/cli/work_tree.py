@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Iterator
-from typing import Any
 
 import click
 
@@ -12,6 +11,7 @@ from gascity.cli.context import CommandContext
 from gascity.cli.identity import access
 from gascity.cli.records import find_work
 from gascity.control.delegation import DelegatedItem, read_tree
+from gascity.model.values import JsonObject
 from gascity.model.work import status_word
 
 
@@ -28,7 +28,7 @@ def tree(context: CommandContext, id: str) -> int:
     return context.output(lambda: _node(root), lambda: _lines(root))
 
 
-def _node(item: DelegatedItem) -> dict[str, Any]:
+def _node(item: DelegatedItem) -> JsonObject:
     return {
         "work": item.work.id,
         "title": item.work.title,

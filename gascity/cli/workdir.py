@@ -26,6 +26,7 @@ from gascity.compose.asset_dirs import BUILT_IN_ORIGIN
 from gascity.mcp.delivery import LAUNCH
 from gascity.model.plan import GENERATED, KEEP, REMOVE, WRITE, Step
 from gascity.model.problems import Problem
+from gascity.model.values import JsonObject
 from gascity.pipeline import with_starter_knowledge
 from gascity.workdir.decide.context import Choices
 from gascity.workdir.planner import (
@@ -48,7 +49,7 @@ class _AgentRow(NamedTuple):
     """One agent in one directory, as its JSON object, and its problems."""
 
     name: str
-    value: dict[str, object]
+    value: JsonObject
     problems: Sequence[Problem]
 
     @property
@@ -112,12 +113,12 @@ def _steps_of(planned: DirectoryPlan, steps: Iterable[Step], only: str | None) -
     return [step for step in steps if only is None or only in planned.claimants(step)]
 
 
-def step_json(step: Step) -> dict[str, object]:
+def step_json(step: Step) -> JsonObject:
     keys = ("op", "path", "source", "layer", "reason")
     return {key: getattr(step, key) for key in keys}
 
 
-def _launch_json(scope: PlanningScope, planned: DirectoryPlan, agent: str) -> dict[str, object]:
+def _launch_json(scope: PlanningScope, planned: DirectoryPlan, agent: str) -> JsonObject:
     """Return the MCP servers passed at launch, where no file in the directory may hold them."""
     delivery = planned.requirements.deliveries.get(agent)
     if delivery is None or delivery.mode != LAUNCH:
@@ -239,7 +240,7 @@ def _with_project(context: CommandContext, row: _AgentRow, project: "Project | N
     return row._replace(value=value, problems=problems)
 
 
-def _errors_json(context: CommandContext, errors: Sequence[Problem]) -> dict[str, object]:
+def _errors_json(context: CommandContext, errors: Sequence[Problem]) -> JsonObject:
     return {"problems": problems_json(errors, context.locator())} if errors else {}
 
 
@@ -251,7 +252,7 @@ def _differs(scope: PlanningScope, planned: DirectoryPlan, only: str | None) -> 
 
 def _fingerprint(
     scope: PlanningScope, planned: DirectoryPlan
-) -> "tuple[dict[str, object], Sequence[Drift]]":
+) -> "tuple[JsonObject, Sequence[Drift]]":
     """Return the fingerprint of an agent's sessions and its drift since the last apply."""
     from gascity.workdir.fingerprint import Fingerprints, drift, whole
 

@@ -19,7 +19,7 @@ import os
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from gascity.control import paths
 from gascity.control.blocked_directories import BlockedDirectory, read_blocked, write_blocked
@@ -41,6 +41,9 @@ from gascity.model.work import (
     Session,
 )
 from gascity.runtimes.port import Leftover, RunHandle, RunState, handle_of
+
+if TYPE_CHECKING:
+    from gascity.model.session_changes import SessionChanges
 
 _STRAYS, _STRAYS_AGAIN = 5.0, 0.01  # seconds to wait for strays that were killed, and between looks
 
@@ -168,14 +171,13 @@ def _put_right(live: LiveState, session: Session) -> None:
         token = ClaimToken(session.id, session.generation)
         live.release_item(token, session.work, "the controller exited before the run started")
     over = session.state == STOPPING or session.interactive
-    live.change(
-        session,
-        "",
-        state=STOPPED if over else IDLE,
-        reason="" if session.state == IDLE else "its start was interrupted",
-        idle_since=session.idle_since or live.now,
+    columns: SessionChanges = {
         **NO_RUN,
-    )
+        "state": STOPPED if over else IDLE,
+        "reason": "" if session.state == IDLE else "its start was interrupted",
+        "idle_since": session.idle_since or live.now,
+    }
+    live.change(session, "", **columns)
 
 
 def _reopen_orphans(live: LiveState) -> None:

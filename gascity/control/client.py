@@ -14,7 +14,8 @@ from gascity.sockets import SocketAddress
 TYPE_CHECKING = False  # importing `typing` would take longer than the request
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any
+
+    from gascity.model.values import JsonObject
 
 PATIENCE = 2.0  # seconds to wait for a reply; a controller that takes longer does not respond
 LONG_PATIENCE = 30.0  # for requests that take their time, to a controller that has just responded
@@ -107,7 +108,7 @@ def not_responding(pid: int | None) -> str:
 
 def send_request(
     root: str, request: Mapping[str, object], patience: float = 0.0, *, again: bool = False
-) -> dict[str, Any] | None:
+) -> JsonObject | None:
     """Send a request and return the reply; None if no controller replies in two seconds.
 
     `patience` is another limit. A controller that did not reply is not asked again for some

@@ -12,7 +12,7 @@ from gascity.control.run_config import AgentRunConfig, RunConfig
 from gascity.model.city import Agent
 from gascity.model.names import did_you_mean, may_sling, parse_name, unknown_rig
 from gascity.model.problems import CityError, Place, Problem
-from gascity.model.values import as_integer, as_list
+from gascity.model.values import JsonObject, as_integer, as_list
 from gascity.model.work import (
     FINISHED,
     HIGHEST,
@@ -92,13 +92,13 @@ class SlingResult(NamedTuple):
     created: bool = False  # the session was created for it
     output: str = ""  # format of its run's output; empty in a terminal
 
-    def as_message(self) -> dict[str, object]:
+    def as_message(self) -> JsonObject:
         """Return the reply to a request of the tool `agents_message`, with the session's name."""
         name = (self.session.name or self.session.alias) if self.session else ""
         more = {"session_name": name, "created": self.created, "output": self.output}
         return {**self.as_object(), **more}
 
-    def as_object(self, more: Sequence[Mapping[str, str]] = ()) -> dict[str, object]:
+    def as_object(self, more: Sequence[Mapping[str, str]] = ()) -> JsonObject:
         """Return the reply to a request; `more` are further reasons why it is blocked."""
         return {
             "work": self.work.id,

@@ -1,7 +1,7 @@
 """End runs: stop them in stages, and record the outcome of those that have ended."""
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from gascity.control.blocked_directories import BlockedDirectory, write_blocked
 from gascity.control.decide.actions import RestartSession, StopSession, UpdateSession
@@ -24,6 +24,7 @@ from gascity.control.live_state import (
 )
 from gascity.control.run_config import AgentRunConfig
 from gascity.control.start import REFLECTION, mail_of
+from gascity.model.values import JsonObject
 from gascity.model.work import (
     DRAINING,
     FAILED,
@@ -47,6 +48,9 @@ from gascity.render.run_output import RunOutput, parse
 from gascity.runtimes.port import Leftover, RunLogs, RunState, RunStatus
 from gascity.workdir.prepare_session import count_commits
 
+if TYPE_CHECKING:
+    from gascity.model.session_changes import SessionChanges
+
 _AT_ONCE = 1 << 16  # larger logs are read in a worker thread
 _LAST_LINES = 20  # kept as the summary of plain-text output
 _KILL = 2  # the last stage
@@ -68,8 +72,13 @@ class SessionStopper:
         self.live.record_decision(session.id, action.how, action.reason)
         if action.how == "drain":
             asked = "drain" if session.asked == "drain" else ""
-            draining = {"state": DRAINING, "reason": action.reason, "drain_by": action.by}
-            self.live.change(session, "session.draining", **draining, asked=asked)
+            draining: SessionChanges = {
+                "state": DRAINING,
+                "reason": action.reason,
+                "drain_by": action.by,
+                "asked": asked,
+            }
+            self.live.change(session, "session.draining", **draining)
         elif action.timeout:
             self.begin_stop(session, "timeout", action.reason)
         else:
@@ -88,7 +97,11 @@ class SessionStopper:
 
     def update(self, session: Session, action: UpdateSession) -> None:
         """Carry out an update of a session that keeps running."""
-        columns: dict[str, object] = {"pending": action.pending, "reason": action.reason}
+        columns: SessionChanges = {
+            "state": action.state,
+            "pending": action.pending,
+            "reason": action.reason,
+        }
         if session.asked == "clear" and not action.pending:
             columns |= {"conversation": "", "snippet": ""}
         if not action.pending:
@@ -96,7 +109,7 @@ class SessionStopper:
             if action.state == IDLE:
                 columns["idle_since"] = session.idle_since or self.live.now
         self.live.record_decision(session.id, "note", action.pending or action.reason)
-        self.live.change(session, "session.changed", state=action.state, **columns)
+        self.live.change(session, "session.changed", **columns)
 
     def begin_stop(self, session: Session, ours: str, reason: str) -> None:
         """Start to stop a session's run; a session without a run is stopped at once."""
@@ -106,7 +119,7 @@ class SessionStopper:
         active = live.active_runs.get(session.id)
         if active is None:
             if session.state in LIVE or session.retry_at is not None or session.asked:
-                ended = {"state": STOPPED, "reason": reason, **NO_RUN, **NO_REQUEST}
+                ended: SessionChanges = {"state": STOPPED, "reason": reason, **NO_RUN, **NO_REQUEST}
                 live.change(session, "session.stopped", **ended)
             live.prepared.pop(session.id, None)
             return
@@ -304,7 +317,7 @@ class RunFinisher:
         live.prepared.pop(session.id, None)
         for subject in filter(None, (session.id, session.work)):
             live.record_decision(subject, "note", blocked.message)
-        data: dict[str, object] = {
+        data: JsonObject = {
             "agent": session.agent,
             "workdir": session.workdir,
             "pids": [process.pid for process in left],
@@ -456,7 +469,7 @@ class RunFinisher:
     ) -> None:
         live = self.live
         backs_off = outcome.retry_at is not None
-        columns: dict[str, object] = {
+        columns: SessionChanges = {
             **NO_RUN,
             "state": outcome.state,
             "reason": outcome.session_reason if backs_off or not ours else session.reason,

@@ -15,13 +15,14 @@ from gascity.mcp.relay import CallRecord, Relay
 from gascity.mcp.server_call import ServerCall, ServerError, server_call
 from gascity.model.problems import CityError, Place, Problem
 from gascity.model.tool_rules import Refusal, ToolRules, ToolWord
+from gascity.model.values import JsonObject
 
 if TYPE_CHECKING:
     from gascity.control.callers import Caller
     from gascity.control.run_config import AgentRunConfig
     from gascity.control.tools.scope import CityServer
     from gascity.mcp.types import McpServer
-    from gascity.mcp.upstream import Upstream
+    from gascity.mcp.upstream import Received, Upstream
     from gascity.model.city import Agent
     from gascity.store.port import Store
 
@@ -43,7 +44,7 @@ class GatewaySpec(NamedTuple):
     rules: ToolRules = ToolRules()
     places: tuple[tuple[Refusal, Place], ...] = ()
 
-    def as_object(self) -> dict[str, object]:
+    def as_object(self) -> JsonObject:
         """Return the spec as JSON values."""
         return {**self._asdict(), "call": [*self.call[:-1], sorted(self.call.hidden)]}
 
@@ -266,10 +267,10 @@ class _FailedUpstream:
     def watched(self) -> list[tuple[int, int]]:
         return []
 
-    def ready(self, number: int, events: int) -> "list[Any]":  # noqa: ARG002
+    def ready(self, number: int, events: int) -> "list[Received]":  # noqa: ARG002
         return []
 
-    def send(self, message: Mapping[str, Any], data: bytes) -> None:
+    def send(self, message: Mapping[str, object], data: bytes) -> None:
         """Send nothing: there is no server."""
 
     def close(self) -> None:
@@ -328,7 +329,7 @@ class CallRecorder:
 
         now, session = time.time(), self._spec.session or HUMAN
         tool = record.tool[:_LONGEST_NAME]  # the client chooses it: it may have megabytes
-        data: dict[str, object] = {"server": self._name, "tool": tool}
+        data: JsonObject = {"server": self._name, "tool": tool}
         data |= {"agent": self._spec.agent, "alias": self._spec.alias} if self._spec.agent else {}
         if record.refusal is None:
             data |= {"ms": record.milliseconds, "ok": record.ok}

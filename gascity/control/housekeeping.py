@@ -8,6 +8,7 @@ from functools import partial
 from gascity.control.blocked_directories import still_blocked, write_blocked
 from gascity.control.live_state import CONTROLLER, ActiveRun, LiveState
 from gascity.control.paths import controller_log, log_directory
+from gascity.model.values import JsonObject
 from gascity.runtimes import local_logs
 from gascity.store import back_up_store, list_backups, store_created
 from gascity.watch import WRITES, open_watch
@@ -89,7 +90,7 @@ class Housekeeping:
         paths = {entry.path for entry in live.blocked_directories}
         for entry in before:
             if entry.path not in paths:
-                data: dict[str, object] = {"agent": entry.agent, "workdir": entry.path}
+                data: JsonObject = {"agent": entry.agent, "workdir": entry.path}
                 live.store.record_event(
                     "session.directory-freed", entry.session, live.now, data, CONTROLLER
                 )
@@ -162,7 +163,7 @@ class Housekeeping:
         if live.active_runs.get(session.id) is active:
             live.active_runs[session.id] = active._replace(run=run)
         live.store.update_run(run.id, {"lost_bytes": run.lost_bytes})
-        data: dict[str, object] = {"agent": session.agent, "bytes": gone}
+        data: JsonObject = {"agent": session.agent, "bytes": gone}
         live.store.record_event("session.log-cut", session.id, live.now, data, CONTROLLER)
 
     def _sweep(self) -> None:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import count
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from gascity.control.blocked_directories import BlockedDirectory
 from gascity.control.decide.types import BACKING_OFF, Blocked, caps_of, is_ending, is_live
@@ -31,11 +31,16 @@ from gascity.runtimes.port import RunHandle, Runtime
 from gascity.store.port import Store
 from gascity.workdir.prepare_session import PreparedSession
 
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from gascity.model.session_changes import SessionChanges
+
 CONTROLLER = "controller"  # actor of the controller's events
 
 # Columns of a session without a run, and of one whose request, drain and back-off are over.
-NO_RUN: Mapping[str, object] = {"run": 0, "pid": 0, "work": ""}
-NO_REQUEST: Mapping[str, object] = {"asked": "", "pending": "", "retry_at": None, "drain_by": None}
+NO_RUN: "SessionChanges" = {"run": 0, "pid": 0, "work": ""}
+NO_REQUEST: "SessionChanges" = {"asked": "", "pending": "", "retry_at": None, "drain_by": None}
 
 
 class PendingStart(NamedTuple):
@@ -127,7 +132,9 @@ class LiveState:
         """Return a session, also one that the index does not hold."""
         return self.sessions.get(id) or self.store.session(id)
 
-    def change(self, session: Session, event: str = "", **columns: object) -> Session:
+    def change(
+        self, session: Session, event: str = "", **columns: "Unpack[SessionChanges]"
+    ) -> Session:
         """Write changed columns of a session to the store and to the index."""
         event_data = {"agent": session.agent, "state": columns.get("state", session.state)}
         if columns.get("reason"):

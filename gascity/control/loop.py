@@ -46,6 +46,7 @@ from gascity.control.server import (
 )
 from gascity.control.start import SessionStarter
 from gascity.control.terminals import TerminalWatch
+from gascity.model.values import JsonObject
 from gascity.model.work import LIVE
 from gascity.prompts import Machine
 from gascity.runtimes import open_runtimes
@@ -264,7 +265,7 @@ class Controller:
         self.store_events.skip()
         with self.store.transaction():
             adopted = adopt(self.live, self.finisher, self.stopper)
-            data: dict[str, object] = {
+            data: JsonObject = {
                 "pid": os.getpid(),
                 "going": adopted.running,
                 "ended": adopted.ended,
@@ -438,7 +439,7 @@ class Controller:
         self.exit_mode = mode
         self.live.stopping_city = mode == "stop"
 
-    def reload(self) -> dict[str, object]:
+    def reload(self) -> JsonObject:
         """Load the city again and reconcile every agent; return what the `reload` request says."""
         self.reload_at = None
         result = self.reloader.reload(self.live.now)

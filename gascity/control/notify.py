@@ -25,6 +25,7 @@ from gascity.model.city import City
 from gascity.model.problems import CityError
 from gascity.model.secrets import filled
 from gascity.model.settings import NotifySettings
+from gascity.model.values import JsonObject
 from gascity.model.work import Event
 from gascity.paths import which
 from gascity.source.user_settings import read_user_settings
@@ -227,9 +228,9 @@ class NoticeSender:
         if config.webhook:
             self._try("webhook", lambda: post(config.webhook, body))
 
-    def _payload(self, notices: Sequence[Notice], text: str) -> dict[str, object]:
+    def _payload(self, notices: Sequence[Notice], text: str) -> JsonObject:
         first, *rest = (_event_row(notice.event) for notice in notices)
-        where: dict[str, object] = {"city": self._city, "root": self._root, "text": text}
+        where: JsonObject = {"city": self._city, "root": self._root, "text": text}
         return {"schema": 1, **first, **where, "also": rest[:_MOST], "more": len(rest)}
 
     def _try(self, channel: str, send: Callable[[], None]) -> None:
@@ -326,7 +327,7 @@ def post(url: str, body: bytes) -> None:
         raise NotifyError(f"{host}: {type(error).__name__}") from None
 
 
-def _event_row(event: Event) -> dict[str, object]:
+def _event_row(event: Event) -> JsonObject:
     """Return an event as `city events --json` prints it."""
     at = datetime.fromtimestamp(event.at, UTC).isoformat(timespec="milliseconds")
     return {**event._asdict(), "at": at.replace("+00:00", "Z")}

@@ -10,6 +10,7 @@ from gascity.control.live_state import CONTROLLER, LiveState
 from gascity.control.run_config import AgentRunConfig
 from gascity.control.start import REFLECTION, SessionStarter
 from gascity.memory.reflection import reflection_text
+from gascity.model.values import JsonObject
 from gascity.model.work import CRASHED, DONE, DRAINING, IDLE, QUARANTINED, Run, Session, Work
 from gascity.render.ignored_settings import can_resume_run
 from gascity.render.run_output import RunOutput
@@ -75,7 +76,7 @@ def record_reflection(
 ) -> None:
     """Record that a reflection is over, with its cost."""
     item = about.partition(" ")[2]
-    data: dict[str, object] = {"agent": session.agent, "session": session.id, "outcome": outcome}
+    data: JsonObject = {"agent": session.agent, "session": session.id, "outcome": outcome}
     data["cost"] = output.cost if output is not None else None
     live.store.record_event("work.reflected", item, live.now, data, CONTROLLER)
     live.record_decision(item, "reflect", outcome)

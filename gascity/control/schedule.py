@@ -12,6 +12,7 @@ then get their turn in the order of their most urgent items, whichever agent the
 import heapq
 from collections.abc import Callable
 from traceback import format_exception
+from typing import TYPE_CHECKING, cast
 
 from gascity.control.blocked import blocked_note, reason_note
 from gascity.control.decide.actions import (
@@ -33,6 +34,9 @@ from gascity.control.run_config import AgentRunConfig
 from gascity.control.start import SessionStarter
 from gascity.model.work import LIVE, MANUAL, RUNNING, Session, Work
 from gascity.store.port import StoreError
+
+if TYPE_CHECKING:
+    from gascity.model.session_changes import SessionChanges
 
 _PASSES = 20  # passes of one round; more means that two decisions alternate
 _AGAIN = 30.0  # when to try again an agent whose obstacle may go away without an event
@@ -105,7 +109,7 @@ class Scheduler:
                 times = {name: getattr(session, name) for name in spans}
                 moved = {name: at + jump for name, at in times.items() if at is not None}
                 if moved:
-                    live.change(session, "", **moved)
+                    live.change(session, "", **cast("SessionChanges", moved))
             data = {"seconds": round(jump, 1)}
             live.store.record_event("controller.clock", "controller", live.now, data, CONTROLLER)
         self._wakes, self._wake_of = [], {}

@@ -42,6 +42,7 @@ from gascity.control.status import (
 from gascity.host import is_portable
 from gascity.model.names import parse_name
 from gascity.model.problems import CityError, Problem
+from gascity.model.values import JsonObject
 from gascity.paths import make_state
 from gascity.sockets import SocketAddress, make_private, peer_of, socket_directory
 from gascity.store import store_trace
@@ -191,7 +192,7 @@ class ControlServer:
             self._poll.watch(connection.fileno())
             accepted.append(connection)
 
-    def read(self, connection: ClientConnection) -> dict[str, object] | None:
+    def read(self, connection: ClientConnection) -> JsonObject | None:
         """Return the request once it has arrived completely; close the connection if invalid."""
         try:
             part = connection.socket.recv(1 << 16)
@@ -213,7 +214,7 @@ class ControlServer:
             return None
         return request
 
-    def reply(self, connection: ClientConnection, reply: dict[str, object]) -> bool:
+    def reply(self, connection: ClientConnection, reply: JsonObject) -> bool:
         """Send a reply; return False if part of it has to wait until the socket is writable."""
         connection.outgoing = json.dumps(reply).encode() + b"\n"
         return self.write(connection)
@@ -251,8 +252,8 @@ class RequestHandlers:
     def __init__(self, controller: "Controller") -> None:
         self.controller = controller
         self.since = 0.0
-        self._requests: list[tuple[ClientConnection, dict[str, object]]] = []
-        self._replies: list[tuple[ClientConnection, dict[str, object]]] = []
+        self._requests: list[tuple[ClientConnection, JsonObject]] = []
+        self._replies: list[tuple[ClientConnection, JsonObject]] = []
 
     def receive(self, connection: ClientConnection) -> None:
         """Read a request, or send the rest of a reply."""
@@ -299,7 +300,7 @@ class RequestHandlers:
             server.close(connection)
         self._requests, self._replies = [], []
 
-    def _access(self, connection: ClientConnection, request: dict[str, object]) -> Access:
+    def _access(self, connection: ClientConnection, request: JsonObject) -> Access:
         """Return what the sender may reach; CityError if it may not send this request."""
         controller = self.controller
         claim = claim_from(request.get("token"))
@@ -311,7 +312,7 @@ class RequestHandlers:
         access.check_command()
         return access
 
-    def _reply(self, request: dict[str, object], access: Access) -> dict[str, object]:
+    def _reply(self, request: JsonObject, access: Access) -> JsonObject:
         controller = self.controller
         op = request["op"]
         if op == "sling":
@@ -337,7 +338,7 @@ class RequestHandlers:
             return environment_reply(controller.reloader.run_config.environ, request)
         raise ValueError(op)
 
-    def _sling(self, request: dict[str, object], caller: Caller | None) -> dict[str, object]:
+    def _sling(self, request: JsonObject, caller: Caller | None) -> JsonObject:
         if self.controller.reload_at is not None:
             self.controller.reload()  # the user expects the edited files
         live = self.controller.live
@@ -371,7 +372,7 @@ class RequestHandlers:
             return {**slung.as_object(), "note": note}
         return slung.as_object()
 
-    def _tools(self, request: dict[str, object], caller: Caller | None) -> dict[str, object]:
+    def _tools(self, request: JsonObject, caller: Caller | None) -> JsonObject:
         """Answer a server of city tools: what its caller may use, or which agents it sees."""
         from gascity.control.tools.agents import agents_object
         from gascity.control.tools.scope import scope_object
@@ -385,9 +386,7 @@ class RequestHandlers:
             return agents_object(run_config, self.controller.store, caller)
         return scope_object(run_config, self.controller.store, caller)
 
-    def _gateway(
-        self, run_config: RunConfig, name: str, caller: Caller | None
-    ) -> dict[str, object]:
+    def _gateway(self, run_config: RunConfig, name: str, caller: Caller | None) -> JsonObject:
         """Answer a gateway: a server of the calling session, with its variables and rules."""
         from gascity.control.gateway import session_spec
 
@@ -397,7 +396,7 @@ class RequestHandlers:
         environ = live.environments.of(caller.work)
         return session_spec(config, live.store, caller, name, environ).as_object()
 
-    def _set_environ(self, request: dict[str, object], caller: Caller | None) -> dict[str, object]:
+    def _set_environ(self, request: JsonObject, caller: Caller | None) -> JsonObject:
         """Keep the environment of a user who retries an item, for its runs."""
         live = self.controller.live
         work = live.store.work(str(request["work"]))
@@ -409,7 +408,7 @@ class RequestHandlers:
         live.environments.keep(work.id, passed)
         return {"work": work.id}  # it starts when the caller has queued it again
 
-    def _reload(self, request: dict[str, object], caller: Caller | None) -> dict[str, object]:
+    def _reload(self, request: JsonObject, caller: Caller | None) -> JsonObject:
         """Load the city again; the PATH and variables of a user replace the controller's own."""
         controller = self.controller
         live = controller.live
@@ -420,7 +419,7 @@ class RequestHandlers:
         live.environments.replace_own(passed)
         return controller.reload()
 
-    def _stuck(self, id: object, access: Access) -> dict[str, object]:
+    def _stuck(self, id: object, access: Access) -> JsonObject:
         """Return which items stay blocked until a user acts: one item, or all queued ones.
 
         Of all, nothing is returned if any of them may still start.
@@ -443,7 +442,7 @@ class RequestHandlers:
         seen = [item for item in reasons if (work := store.work(item)) and access.sees(work.agent)]
         return {"stuck": {item: reasons[item]._asdict() for item in seen}}
 
-    def _status(self) -> dict[str, object]:
+    def _status(self) -> JsonObject:
         controller = self.controller
         run_config, observer = controller.reloader.run_config, controller.scheduler.observer
         pools = [observer.pool(name) for name in listed_agents(run_config, controller.store)]
@@ -460,7 +459,7 @@ class RequestHandlers:
         return status_object(run_config.city.name, pools, snapshot, state, stale)
 
 
-def _refusal(error: CityError) -> dict[str, object]:
+def _refusal(error: CityError) -> JsonObject:
     """Return the reply to a refused request."""
     return {
         "problems": [problem.message for problem in error.problems],
@@ -472,7 +471,7 @@ def _refusal(error: CityError) -> dict[str, object]:
 
 
 def _passed(
-    request: dict[str, object], caller: Caller | None, agents: Iterable[AgentRunConfig | None]
+    request: JsonObject, caller: Caller | None, agents: Iterable[AgentRunConfig | None]
 ) -> tuple[dict[str, str], list[str]]:
     """Return the environment that a request passes for agents, and what it should pass besides.
 

@@ -9,6 +9,7 @@ the two, the item may have been cancelled or the session stopped; then the start
 import os
 from contextlib import suppress
 from functools import partial
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from gascity.control.decide import reasons
@@ -39,6 +40,9 @@ from gascity.runtimes import interactive_runtime
 from gascity.runtimes.port import RunHandle, Runtime, with_handle
 from gascity.store.port import Store
 from gascity.workdir.prepare_session import PreparedSession, WorkdirRequest
+
+if TYPE_CHECKING:
+    from gascity.model.session_changes import SessionChanges
 
 MAIL = "mail"  # `about` of a run that handles unread mail
 REFLECTION = "reflection"  # `about` of a run that follows a work item, with its id
@@ -122,8 +126,16 @@ class SessionStarter:
         return None
 
     def _reuse(self, before: Session, new: Session) -> Session:
-        names = ("origin", "slot", "alias", "state", "reason", "interactive", "runtime")
-        return self.live.change(before, "", **{name: getattr(new, name) for name in names})
+        changes: SessionChanges = {
+            "origin": new.origin,
+            "slot": new.slot,
+            "alias": new.alias,
+            "state": new.state,
+            "reason": new.reason,
+            "interactive": new.interactive,
+            "runtime": new.runtime,
+        }
+        return self.live.change(before, "", **changes)
 
     def run(self, session: Session, action: RunSession) -> None:
         """Run an existing session for an item, for mail, or to open its terminal."""
@@ -144,8 +156,16 @@ class SessionStarter:
 
     def _rest(self, session: Session, reason: str) -> None:
         """Let a session idle in its slot."""
-        idle = {"state": IDLE, "reason": reason, "idle_since": self.live.now, "work": ""}
-        self.live.change(session, "", **idle, asked="", pending="", retry_at=None)
+        idle: SessionChanges = {
+            "state": IDLE,
+            "reason": reason,
+            "idle_since": self.live.now,
+            "work": "",
+            "asked": "",
+            "pending": "",
+            "retry_at": None,
+        }
+        self.live.change(session, "", **idle)
 
     def _assign_in_terminal(self, config: AgentRunConfig, session: Session, item: str) -> None:
         """Give an item to a session in a terminal; it is typed there when the terminal is ready."""
@@ -194,19 +214,18 @@ class SessionStarter:
         reserved = wanted is not None and wanted.reserved
         stays = session.interactive or config.resumes or reserved or bool(message)
         resume = stays and bool(session.conversation)
-        session = live.change(
-            session,
-            "",
-            state=STARTING,
-            reason=reason,
-            generation=session.generation + 1,
-            conversation=session.conversation if resume else str(uuid4()),
-            run=0,
-            pid=0,
-            idle_since=None,
-            work=item,
+        starting: SessionChanges = {
             **NO_REQUEST,
-        )
+            "state": STARTING,
+            "reason": reason,
+            "generation": session.generation + 1,
+            "conversation": session.conversation if resume else str(uuid4()),
+            "run": 0,
+            "pid": 0,
+            "idle_since": None,
+            "work": item,
+        }
+        session = live.change(session, "", **starting)
         work = self._claim(session, item) if item else None
         if item and work is None:
             self._rest(session, "another session took its item")

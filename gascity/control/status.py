@@ -5,10 +5,11 @@ Times are seconds since the epoch.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from gascity.control.blocked import agent_reason, reason_note
 from gascity.control.blocked_directories import CODE, read_blocked
+from gascity.model.values import JsonObject, TableView
 from gascity.model.work import (
     CLAIMED,
     IDLE,
@@ -98,7 +99,7 @@ def status_object(
     snapshot: StoreSnapshot,
     controller: "ControllerState",
     problems: Sequence[Mapping[str, str]] = (),
-) -> dict[str, object]:
+) -> JsonObject:
     """Return the whole status as JSON values; `name` is the city's."""
     # Only while that controller runs: otherwise the files were just read again.
     if snapshot.problem and controller.running:
@@ -121,34 +122,37 @@ def status_object(
     }
 
 
-def limited_status(status: dict[str, Any], store: Store | None, access: "Access") -> dict[str, Any]:
+def limited_status(status: JsonObject, store: Store | None, access: "Access") -> JsonObject:
     """Return the status of the agents that the caller may see; a user sees all."""
     if access.unlimited:
         return status
-    agents = [row for row in status["agents"] if access.sees(row["name"])]
-    sessions = [row for row in status["sessions"] if access.sees(row["agent"])]
-    subjects = {*(row["name"] for row in agents), *(row["id"] for row in sessions)}
+    rows = TableView(status)
+    agents = [row for row in rows.tables("agents") if access.sees(row.text("name"))]
+    sessions = [row for row in rows.tables("sessions") if access.sees(row.text("agent"))]
+    subjects = {*(row.text("name") for row in agents), *(row.text("id") for row in sessions)}
+    decisions = [row for row in rows.tables("decisions") if row.text("subject") in subjects]
+    problems = [row for row in rows.tables("problems") if row.text("code").startswith("store-")]
     counts = Counter(_NO_COUNTS)
     for row in agents:
-        counts.update(store.work_counts(row["name"]) if store is not None else {})
+        counts.update(store.work_counts(row.text("name")) if store is not None else {})
     return {
         **status,
-        "agents": agents,
-        "sessions": sessions,
+        "agents": [row.values for row in agents],
+        "sessions": [row.values for row in sessions],
         "counts": dict(counts),
-        "decisions": [row for row in status["decisions"] if row["subject"] in subjects],
-        "problems": [row for row in status["problems"] if row["code"].startswith("store-")],
+        "decisions": [row.values for row in decisions],
+        "problems": [row.values for row in problems],
     }
 
 
 def _agent_rows(
     pools: "Sequence[Pool]", snapshot: StoreSnapshot, controller: "ControllerState"
-) -> list[dict[str, object]]:
+) -> list[JsonObject]:
     """Return a row per agent, also for those with work or sessions that do not exist any more."""
     live = Counter(session.agent for session in snapshot.sessions if session.state in LIVE)
     unknown = (live.keys() | snapshot.queued.keys()) - {pool.agent for pool in pools}
 
-    def row(agent: str, minimum: int, maximum: int | None, reason: str) -> dict[str, object]:
+    def row(agent: str, minimum: int, maximum: int | None, reason: str) -> JsonObject:
         queued = snapshot.queued.get(agent, 0)
         return {
             "name": agent,

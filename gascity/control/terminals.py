@@ -17,6 +17,7 @@ sent and types it only if not.
 
 from collections.abc import Callable, Iterable
 from functools import partial
+from typing import TYPE_CHECKING
 
 from gascity.control.live_state import ActiveRun, LiveState
 from gascity.control.run_config import AgentRunConfig
@@ -24,6 +25,9 @@ from gascity.control.start import REFLECTION
 from gascity.model.screen import TerminalScreen
 from gascity.model.work import IDLE, RUNNING, STARTING, WAITING, Nudge, Session, subject_of
 from gascity.render.terminal import DIALOG, READY, ScreenState, TerminalRules
+
+if TYPE_CHECKING:
+    from gascity.model.session_changes import SessionChanges
 
 FIRST_LOOK = 0.3  # seconds after the start of a terminal
 _SECOND_LOOK = 0.4  # seconds after a look that found something new
@@ -131,13 +135,13 @@ class TerminalWatch:
             reason = f"waiting for you: {state.name} (`city session attach {session.alias}`)"
             if session.state in (STARTING, RUNNING, IDLE, WAITING) and session.reason != reason:
                 live.record_decision(session.id, "wait", reason)
-                columns = {"state": WAITING, "reason": reason, "idle_since": None}
+                columns: SessionChanges = {"state": WAITING, "reason": reason, "idle_since": None}
                 return live.change(session, "session.waiting", **columns)
         elif session.state in (STARTING, WAITING) and session.work:
             reason = f"working on {session.work}"
             return live.change(session, "session.changed", state=RUNNING, reason=reason)
         elif session.state in (STARTING, WAITING):
-            idle = {"state": IDLE, "reason": "", "idle_since": live.now}
+            idle: SessionChanges = {"state": IDLE, "reason": "", "idle_since": live.now}
             return live.change(session, "session.changed", **idle)
         return session
 

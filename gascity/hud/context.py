@@ -1,9 +1,10 @@
 """Reads from the output of runs how much of the model's context a session uses."""
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gascity.model.settings import ProviderFacts
+from gascity.model.values import JsonObject
 from gascity.render.run_output import RunOutput, parse
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ _RUNS = 2  # the current run, and the one before it
 _LEVELS = (("Critical", 92), ("Red", 85), ("Yellow", 70), ("Green", 0))
 
 
-def context_values(store: "Store", session: str, facts: ProviderFacts) -> dict[str, Any]:
+def context_values(store: "Store", session: str, facts: ProviderFacts) -> JsonObject:
     """Return `Context`; nothing before the first answer in the session's conversation."""
     record = store.session(session)
     format = facts.headless.output
@@ -27,7 +28,7 @@ def context_values(store: "Store", session: str, facts: ProviderFacts) -> dict[s
     return {}
 
 
-def usage_of(tokens: int, limit: int | None) -> dict[str, Any]:
+def usage_of(tokens: int, limit: int | None) -> JsonObject:
     """Return the values of `Context`; percentage and status need a known limit."""
     if not limit:
         return {"Tokens": tokens}

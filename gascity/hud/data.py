@@ -7,7 +7,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from gascity.git import environment as git_environment
 from gascity.hud.commands import MAX_BYTES, SourceError, bounded_output
@@ -19,7 +19,7 @@ from gascity.model.hud import COMMAND_SOURCE, FILE_SOURCE, HudSection
 from gascity.model.names import allowed
 from gascity.model.problems import Problem, warning
 from gascity.model.session_context import SessionContext
-from gascity.model.values import format_duration
+from gascity.model.values import JsonObject, TableView, as_integer, as_number, format_duration
 from gascity.model.work import CLAIMED, OPEN, status_word
 from gascity.paths import git_top
 from gascity.render.hud import ParsedSection
@@ -37,8 +37,6 @@ _MAX_TASKS = 50
 _GIT_BYTES = 1 << 20
 _INT64 = 1 << 63
 
-Values = dict[str, Any]
-
 
 class SectionValues(NamedTuple):
     """The values of one section, the age of the oldest in seconds, and problems with sources."""
@@ -51,7 +49,7 @@ class SectionValues(NamedTuple):
 class _Answer(NamedTuple):
     """Answer of a source: values with their age, and the error if it failed."""
 
-    values: Values
+    values: Mapping[str, object]
     age: float = 0.0
     failure: str = ""
 
@@ -77,8 +75,8 @@ class LiveData:
         self._answers: dict[str, _Answer] = {}
         self._state = state_file(self.city.root, "values", self.name, session.work_dir)
         self._last = read_state(self._state)
-        self._new: Values = {}
-        self._sources: Mapping[str, Callable[[], Values]] = {
+        self._new: JsonObject = {}
+        self._sources: Mapping[str, Callable[[], JsonObject]] = {
             "context": self._context,
             "tasks": self._tasks,
             "git": self._git,
@@ -96,14 +94,13 @@ class LiveData:
     @property
     def percentage(self) -> int | None:
         """Return how much of the context is used; None if it is unknown or no section needs it."""
-        context = self._answers.get("context", _Answer({})).values.get("Context", {})
-        percentage: int | None = context.get("Percentage")
-        return percentage
+        answer = self._answers.get("context", _Answer({}))
+        return as_integer(TableView(answer.values).inner("Context").values.get("Percentage"))
 
     def of(self, parsed: ParsedSection) -> SectionValues:
         """Return the values of a section."""
         section = parsed.section
-        values: Values = dict(variables(self.city, self.agent, self.session))
+        values: JsonObject = dict(variables(self.city, self.agent, self.session))
         problems: list[Problem] = []
         ages = [0.0]
         globs: list[str] = []
@@ -138,16 +135,17 @@ class LiveData:
             self._answers[source] = self._ask(source, collect)
         return self._answers[source]
 
-    def _ask(self, source: str, collect: Callable[[], Values]) -> _Answer:
+    def _ask(self, source: str, collect: Callable[[], JsonObject]) -> _Answer:
         """Return the values of a source; its last ones if it fails."""
         try:
             values = collect()
         except SourceError as error:
-            last = self._last.get(source)
-            if not isinstance(last, dict) or not isinstance(last.get("values"), dict):
+            last = TableView(self._last).inner(source)
+            kept = last.table("values")
+            if kept is None:
                 return _Answer({}, failure=str(error))
-            age = max(self.now - float(last.get("at") or 0.0), 1.0)
-            return _Answer(last["values"], age, str(error))
+            age = max(self.now - (as_number(last.values.get("at")) or 0.0), 1.0)
+            return _Answer(kept.values, age, str(error))
         if source != "context":  # an old value of another conversation would be wrong
             self._new[source] = {"at": self.now, "values": values}
         return _Answer(values)
@@ -162,22 +160,24 @@ class LiveData:
             raise SourceError(f"cannot be read: {error.message}") from None
         return self._store
 
-    def _ask_store(self, question: Callable[["Store"], Values], empty: Values) -> Values:
+    def _ask_store(
+        self, question: Callable[["Store"], JsonObject], empty: JsonObject
+    ) -> JsonObject:
         store = self._open_store()
         try:
             return question(store) if store is not None else empty
         except StoreError as error:
             raise SourceError(f"cannot be read: {error.message}") from None
 
-    def _context(self) -> Values:
+    def _context(self) -> JsonObject:
         provider = self.city.provider_of(self.agent)
         if provider is None or not self.session.id:
             return {}
         facts = provider.facts
         return self._ask_store(lambda store: context_values(store, self.session.id, facts), {})
 
-    def _tasks(self) -> Values:
-        def ask(store: "Store") -> Values:
+    def _tasks(self) -> JsonObject:
+        def ask(store: "Store") -> JsonObject:
             items = store.list_work(agent=self.name, status=(OPEN, CLAIMED), limit=_MAX_TASKS)
             items.sort(key=lambda work: (work.status != CLAIMED, work.priority, work.created))
             counts = store.work_counts(self.name)
@@ -197,21 +197,21 @@ class LiveData:
         words = ("Queued", "Running", "Done", "Failed", "Cancelled")
         return self._ask_store(ask, {"Tasks": [], "TaskCounts": dict.fromkeys(words, 0)})
 
-    def _mail(self) -> Values:
+    def _mail(self) -> JsonObject:
         names = [self.name, *filter(None, (self.session.id, self.session.session))]
         return self._ask_store(
             lambda store: {"Mail": {"Unread": store.count_inbox(names, unread=True)}},
             {"Mail": {"Unread": 0}},
         )
 
-    def _pool(self) -> Values:
-        def ask(store: "Store") -> Values:
+    def _pool(self) -> JsonObject:
+        def ask(store: "Store") -> JsonObject:
             live = [session.agent for session in store.sessions(live=True)]
             return {"Pool": list(self._pool_rows(live, store.open_counts()))}
 
         return self._ask_store(ask, {"Pool": list(self._pool_rows([], {}))})
 
-    def _pool_rows(self, live: list[str], queued: Mapping[str, int]) -> Iterator[Values]:
+    def _pool_rows(self, live: list[str], queued: Mapping[str, int]) -> Iterator[JsonObject]:
         """Yield a row per agent that this one may see; hidden agents do not exist for it."""
         for agent in self.prompts.whole_city().agents:
             name = str(agent.name)
@@ -223,29 +223,30 @@ class LiveData:
             most = agent.settings.max_active_sessions
             yield row if most is None or most < 0 else {**row, "Max": most}
 
-    def _git(self) -> Values:
+    def _git(self) -> JsonObject:
         directory = self.session.work_dir
         if not os.path.isdir(directory) or git_top(directory) is None:
             return {}
         environ = git_environment(self.environ)
         status = ["git", "status", "--porcelain=v2", "--branch"]
         output, _ = bounded_output(status, directory, environ, _GIT_BYTES)
-        git: Values = {"Branch": "", "Changed": 0, "Ahead": 0, "Behind": 0, "LastCommit": ""}
+        git = {"Branch": "", "LastCommit": ""}
+        counts = {"Changed": 0, "Ahead": 0, "Behind": 0}
         for line in output.splitlines():
             key, _, value = line.removeprefix("# ").partition(" ")
             if not line.startswith("# "):
-                git["Changed"] += 1
+                counts["Changed"] += 1
             elif key == "branch.head":
                 git["Branch"] = value
             elif key == "branch.ab":
                 ahead, _, behind = value.partition(" ")
-                git["Ahead"], git["Behind"] = int(ahead), -int(behind)
+                counts["Ahead"], counts["Behind"] = int(ahead), -int(behind)
         if "# branch.oid (initial)" not in output:
             log = ["git", "log", "-1", "--format=%h %s"]
             git["LastCommit"] = clean(bounded_output(log, directory, environ)[0], 200)
-        return {"Git": git}
+        return {"Git": {**git, **counts}}
 
-    def _command(self, section: HudSection, problems: list[Problem]) -> Values:
+    def _command(self, section: HudSection, problems: list[Problem]) -> JsonObject:
         path = _command_file(section, self.city.root)
         directory = self.session.work_dir
         if not os.path.isdir(directory):

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gascity.hud.in_prompt import render_sections
 from gascity.hud.state import read_state, state_file, update_state
@@ -10,6 +10,7 @@ from gascity.model.city import Agent
 from gascity.model.hud import PERIODIC, HudSection
 from gascity.model.plan import digest
 from gascity.model.session_context import SessionContext
+from gascity.model.values import JsonObject, as_number, as_table
 from gascity.render.hud import RenderedSection
 from gascity.render.templates import HudText
 
@@ -23,7 +24,7 @@ _NOTHING = digest(b"")
 def record_start(root: str, session: str, texts: Iterable[HudText]) -> None:
     """Record the sections in the prompt that a session starts with."""
     now = time.time()
-    shown = {text.name: _shown(text.text, now) for text in texts if text.volatile}
+    shown: JsonObject = {text.name: _shown(text.text, now) for text in texts if text.volatile}
     update_state(state_file(root, _KIND, session), lambda _: shown)
 
 
@@ -42,7 +43,7 @@ def changed_sections(
     rendered = render_sections(prompts, agent, session, due) if due else []
     changed: list[RenderedSection] = []
 
-    def record(before: dict[str, Any]) -> dict[str, Any]:
+    def record(before: JsonObject) -> JsonObject:
         changed[:] = _changed(rendered, before)
         return before | {each.section.name: _shown(each.text, now) for each in rendered}
 
@@ -51,27 +52,22 @@ def changed_sections(
     return changed
 
 
-def _changed(rendered: Sequence[RenderedSection], before: dict[str, Any]) -> list[RenderedSection]:
+def _changed(rendered: Sequence[RenderedSection], before: JsonObject) -> list[RenderedSection]:
     return [
         each
         for each in rendered
         if digest(each.text.encode("utf-8", "replace"))
-        != _entry(before, each.section.name).get("text", _NOTHING)
+        != as_table(before.get(each.section.name)).get("text", _NOTHING)
     ]
 
 
-def _is_due(section: HudSection, last: dict[str, Any], now: float) -> bool:
+def _is_due(section: HudSection, last: JsonObject, now: float) -> bool:
     """Return whether a section may have changed: a periodic one only after its period."""
-    at = _entry(last, section.name).get("at")
-    if section.refresh != PERIODIC or not isinstance(at, int | float):
+    at = as_number(as_table(last.get(section.name)).get("at"))
+    if section.refresh != PERIODIC or at is None:
         return True
     return not at <= now < at + section.every
 
 
-def _entry(state: dict[str, Any], name: str) -> dict[str, Any]:
-    entry = state.get(name)
-    return entry if isinstance(entry, dict) else {}
-
-
-def _shown(text: str, now: float) -> dict[str, object]:
+def _shown(text: str, now: float) -> JsonObject:
     return {"text": digest(text.encode("utf-8", "replace")), "at": now}

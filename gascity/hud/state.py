@@ -7,17 +7,15 @@ that cannot be read or written is ignored, and files that were not used for a mo
 import json
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from hashlib import sha256
-from typing import Any
 
 from gascity.files import locked, read_or_none, write_file
+from gascity.model.values import JsonObject, as_table
 from gascity.paths import make_state
 
 _MONTH = 30 * 86400.0
-
-Values = dict[str, Any]
 
 
 def state_file(root: str, kind: str, *parts: str) -> str:
@@ -26,15 +24,14 @@ def state_file(root: str, kind: str, *parts: str) -> str:
     return f"{root}/.gc/hud/{kind}-{digest[:24]}.json"
 
 
-def read_state(path: str) -> Values:
+def read_state(path: str) -> JsonObject:
     """Return the values of a state file; none if it does not exist or is damaged."""
     with suppress(OSError, ValueError, RecursionError):
-        values = json.loads(read_or_none(path) or b"{}")
-        return values if isinstance(values, dict) else {}
+        return dict(as_table(json.loads(read_or_none(path) or b"{}")))
     return {}
 
 
-def update_state(path: str, change: Callable[[Values], Mapping[str, Any]]) -> None:
+def update_state(path: str, change: Callable[[JsonObject], JsonObject]) -> None:
     """Replace the values of a state file; of two processes, one changes what the other wrote."""
     directory = os.path.dirname(path)
     try:

@@ -8,7 +8,7 @@ object keys and, as numbers, list indexes. Of a duplicate key the last one count
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gascity.jsonc.tree import JsoncError as JsoncError
 from gascity.jsonc.tree import (
@@ -41,7 +41,7 @@ class _Style(NamedTuple):
         return ", " if self.colon.endswith(" ") else ","
 
 
-def parse(text: str) -> Any:
+def parse(text: str) -> object:
     """Return the value of a text. Raises JsoncError if it is not valid JSON."""
     root = tree(text)
     return {} if root is None else root.value
@@ -172,7 +172,9 @@ def _plain(value: object) -> object:
     return value
 
 
-def _change_list(text: str, path: JsonPath, before: Sequence[Any], after: Sequence[Any]) -> str:
+def _change_list(
+    text: str, path: JsonPath, before: Sequence[object], after: Sequence[object]
+) -> str:
     """Remove and add single items if possible, so that the others keep their comments."""
     removed = [i for i, item in enumerate(before) if not any(same(item, new) for new in after)]
     kept = [item for i, item in enumerate(before) if i not in removed]

@@ -17,6 +17,7 @@ from gascity.model.city import Agent
 from gascity.model.plan import ServerEntry, Shape
 from gascity.model.problems import Problem
 from gascity.model.provider import Provider
+from gascity.model.values import JsonObject
 
 FILE, LAUNCH, NONE = "file", "launch", "none"
 _PRIVATE, _PUBLIC = 0o600, 0o644
@@ -76,7 +77,7 @@ class _FileContent(NamedTuple):
     natives: Mapping[str, NativeServer]
 
     @property
-    def payload(self) -> tuple[Shape, dict[str, object]]:
+    def payload(self) -> tuple[Shape, JsonObject]:
         """Key that is equal for agents that can share the file."""
         entries = {name: native.entry for name, native in self.natives.items() if native.entry}
         return self.shape._replace(provider=""), dict(entries)

@@ -5,7 +5,6 @@ edit is verified by parsing the result again.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 from gascity.jsonc import edit
 from gascity.jsonc.tree import tree
@@ -13,7 +12,7 @@ from gascity.model.document_text import BOM, position, same
 from gascity.model.document_text import DocumentError as DocumentError
 from gascity.model.plan import Shape
 from gascity.model.secrets import HIDDEN, is_reference
-from gascity.model.values import as_table
+from gascity.model.values import JsonObject, as_list, as_table
 from gascity.toml.read import parse_text
 
 NOT_SHOWN = "(not shown: the content cannot be parsed)\n"
@@ -23,30 +22,28 @@ _SECRET = frozenset({"env", "environment", "headers", "http_headers"})
 _Path = tuple[str | int, ...]
 
 
-def read(text: str, format: str) -> dict[str, Any]:
+def read(text: str, format: str) -> JsonObject:
     """Parse a text to plain values. Raises DocumentError."""
     if format != _JSON:
         return parse_text(text.removeprefix(BOM))
     root = tree(text)
-    value: Any = root.value if root else {}
-    if root and not isinstance(value, dict):
+    if root and not isinstance(root.value, dict):
         raise DocumentError("The document is not an object", *position(text, root.start))
-    return dict(value)
+    return dict(root.value) if root else {}
 
 
-def servers(document: Mapping[str, Any], shape: Shape) -> dict[str, object]:
+def servers(document: Mapping[str, object], shape: Shape) -> JsonObject:
     """Return the servers by name, without the key that holds the name.
 
     A list item without a name is not a server. Raises DocumentError if something else is in
     their place.
     """
-    container = _container(document, shape)
     if not shape.list_name:
-        return dict(container)
+        return dict(as_table(_container(document, shape)))
     return {
-        item[shape.list_name]: {key: item[key] for key in item if key != shape.list_name}
-        for item in container
-        if _name(item, shape) is not None
+        name: {key: value for key, value in as_table(item).items() if key != shape.list_name}
+        for item in as_list(_container(document, shape))
+        if (name := _name(item, shape)) is not None
     }
 
 
@@ -114,7 +111,7 @@ def digest(value: object) -> str:
     return sha256(canonical(value)).hexdigest()
 
 
-def _canonical(value: Any) -> Any:
+def _canonical(value: object) -> object:
     match value:
         case Mapping():
             return {key: _canonical(inner) for key, inner in value.items()}
@@ -125,13 +122,14 @@ def _canonical(value: Any) -> Any:
     return value.isoformat() if hasattr(value, "isoformat") else value
 
 
-def _container(document: Mapping[str, Any], shape: Shape) -> Any:
+def _container(document: Mapping[str, object], shape: Shape) -> object:
     """Return the mapping or list that holds the servers; empty if it does not exist."""
-    value: Any = document
+    value: object = document
     for depth, key in enumerate(shape.key, 1):
-        if key not in value:
+        table = as_table(value)
+        if key not in table:
             return [] if shape.list_name else {}
-        value = value[key]
+        value = table[key]
         is_list = bool(shape.list_name) and depth == len(shape.key)
         if not isinstance(value, list if is_list else Mapping):
             noun = "a list" if is_list else "a table of keys"
@@ -146,12 +144,13 @@ def _name(item: object, shape: Shape) -> str | None:
     return None
 
 
-def _paths(document: Mapping[str, Any], shape: Shape, name: str) -> list[_Path]:
+def _paths(document: Mapping[str, object], shape: Shape, name: str) -> list[_Path]:
     """Return the paths of the servers with this name; a list may have several."""
     container = _container(document, shape)
     if not shape.list_name:
-        return [(*shape.key, name)] if name in container else []
-    return [(*shape.key, i) for i, item in enumerate(container) if _name(item, shape) == name]
+        return [(*shape.key, name)] if name in as_table(container) else []
+    items = enumerate(as_list(container))
+    return [(*shape.key, index) for index, item in items if _name(item, shape) == name]
 
 
 def _drop(text: str, shape: Shape, name: str) -> str:
@@ -163,13 +162,13 @@ def _drop(text: str, shape: Shape, name: str) -> str:
     return text
 
 
-def _put(text: str, shape: Shape, name: str, value: Any) -> str:
+def _put(text: str, shape: Shape, name: str, value: object) -> str:
     document = read(text, shape.format)
     paths = _paths(document, shape, name)
     last: str | int = name
     if shape.list_name:
-        value = {shape.list_name: name, **value}
-        last = len(_container(document, shape))
+        value = {shape.list_name: name, **as_table(value)}
+        last = len(as_list(_container(document, shape)))
     if paths:
         from gascity.toml import edit as toml_edit
 
@@ -181,7 +180,7 @@ def _put(text: str, shape: Shape, name: str, value: Any) -> str:
     if shape.format != _JSON:
         from gascity.toml.edit import add_table
 
-        return add_table(text, path, value)
+        return add_table(text, path, as_table(value))
     return edit.put(text, path, value) if last != 0 else edit.put(text, shape.key, [value])
 
 
@@ -198,7 +197,7 @@ def _drop_empty(text: str, shape: Shape) -> str:
     return text
 
 
-def _others(document: Mapping[str, Any], key: tuple[str, ...]) -> dict[str, Any]:
+def _others(document: Mapping[str, object], key: tuple[str, ...]) -> JsonObject:
     """Return a document without the value at `key`, and without tables that are then empty."""
     rest = {name: value for name, value in document.items() if name != key[0]}
     inner = document.get(key[0])
@@ -208,14 +207,14 @@ def _others(document: Mapping[str, Any], key: tuple[str, ...]) -> dict[str, Any]
 
 
 def _secret(
-    document: Mapping[str, Any], shape: Shape, names: Iterable[str] | None
+    document: Mapping[str, object], shape: Shape, names: Iterable[str] | None
 ) -> Callable[[_Path], bool]:
     """Return a predicate: whether the value at a path must be hidden."""
     container, depth = _container(document, shape), len(shape.key)
     chosen: set[str | int | None] | None = None if names is None else {*names}
     named: dict[str | int, str | None] = {}
     if shape.list_name:
-        named = {i: _name(item, shape) for i, item in enumerate(container)}
+        named = {i: _name(item, shape) for i, item in enumerate(as_list(container))}
 
     def is_secret(path: _Path) -> bool:
         if path[:depth] != shape.key or not _SECRET.intersection(path[depth + 1 :]):
@@ -225,7 +224,7 @@ def _secret(
     return is_secret
 
 
-def _hidden(path: _Path, value: Any, secret: Callable[[_Path], bool]) -> Any:
+def _hidden(path: _Path, value: object, secret: Callable[[_Path], bool]) -> object:
     match value:
         case dict():
             return {key: _hidden((*path, key), inner, secret) for key, inner in value.items()}

@@ -20,6 +20,7 @@ from gascity.model.problems import Place, Problem, warning
 from gascity.model.provider import Provider
 from gascity.model.secrets import EnvReference, escaped, names_in, parts
 from gascity.model.settings import NativeServerKeys
+from gascity.model.values import JsonObject
 
 NOT_POSSIBLE = "reference-not-possible"
 _SHELL = "/bin/sh"
@@ -33,7 +34,7 @@ class NativeServer(NamedTuple):
     contains a secret, and so does the entry.
     """
 
-    entry: dict[str, object] | None
+    entry: JsonObject | None
     literal_secret: bool = False
     references: tuple[str, ...] = ()
     problems: tuple[Problem, ...] = ()
@@ -118,7 +119,7 @@ def _keys(server: McpServer, provider: Provider) -> NativeServerKeys:
     return {STDIO: facts.stdio, "http": facts.http, "sse": facts.sse}[server.transport]
 
 
-def _entry(server: McpServer, provider: Provider, writer: "_Writer") -> dict[str, object]:
+def _entry(server: McpServer, provider: Provider, writer: "_Writer") -> JsonObject:
     keys = _keys(server, provider)
     entry = dict(keys.set)
     if server.transport == STDIO:
@@ -134,7 +135,7 @@ def _entry(server: McpServer, provider: Provider, writer: "_Writer") -> dict[str
 
 
 def _put_command(
-    entry: dict[str, object], server: McpServer, keys: NativeServerKeys, writer: "_Writer"
+    entry: JsonObject, server: McpServer, keys: NativeServerKeys, writer: "_Writer"
 ) -> None:
     shell = keys.args_quote == "sh"
     command = writer.text("command", server.command, shell=shell)
@@ -148,7 +149,7 @@ def _put_command(
 
 
 def _put_env(
-    entry: dict[str, object],
+    entry: JsonObject,
     server: McpServer,
     keys: NativeServerKeys,
     writer: "_Writer",
@@ -176,7 +177,7 @@ def _put_env(
 
 
 def _put_headers(
-    entry: dict[str, object], server: McpServer, keys: NativeServerKeys, writer: "_Writer"
+    entry: JsonObject, server: McpServer, keys: NativeServerKeys, writer: "_Writer"
 ) -> None:
     """Write the headers; one that is just a variable is named where the provider allows it."""
     values: dict[str, str] = {}

@@ -27,12 +27,11 @@ def position(text: str, offset: int) -> tuple[int, int]:
 
 def same(left: object, right: object) -> bool:
     """Are two values equal as JSON? Key order does not matter, 1 equals 1.0 but not true."""
-    match left, right:
-        case Mapping(), Mapping():
-            return left.keys() == right.keys() and all(same(left[key], right[key]) for key in left)
-        case ((list() | tuple()), (list() | tuple())):
-            return len(left) == len(right) and all(map(same, left, right))
-    return (type(left) is bool) == (type(right) is bool) and left == right
+    if isinstance(left, Mapping) and isinstance(right, Mapping):
+        return left.keys() == right.keys() and all(same(left[key], right[key]) for key in left)
+    if isinstance(left, list | tuple) and isinstance(right, list | tuple):
+        return len(left) == len(right) and all(map(same, left, right))
+    return isinstance(left, bool) == isinstance(right, bool) and left == right
 
 
 def newline(text: str) -> str:

@@ -169,7 +169,7 @@ def _merged(below: object, edit: Edit, written: object, *, deep: bool) -> Mappin
     return merged_tables(old, written) if deep else {**old, **written}
 
 
-def merged_tables(old: Mapping[str, object], new: Mapping[str, object]) -> dict[str, object]:
+def merged_tables(old: Mapping[str, object], new: Mapping[str, object]) -> Mapping[str, object]:
     """Return both tables as one; a table in both is merged in the same way."""
     result = {**old, **new}
     for key in old.keys() & new.keys():
@@ -264,7 +264,7 @@ class SettingsRecord:
         """Return a copy with some values set on top."""
         return type(self)((*self._layers, Layer("", "", values)), self._path)
 
-    def as_dict(self) -> dict[str, object]:
+    def as_dict(self) -> Mapping[str, object]:
         """Return all values by name."""
         names = [name for name in self.__annotations__ if not name.startswith("_")]
         return {name: getattr(self, name) for name in names}

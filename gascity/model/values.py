@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Self
 
-# An object of JSON: output of a command, or a message to another program.
+# An object as JSON has it: output of a command, a message, or keys of a file in another format.
 JsonObject = dict[str, object]
 
 

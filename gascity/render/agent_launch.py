@@ -90,7 +90,7 @@ def _by_launch(
     facts = provider.facts.agents
     env: dict[str, str] = {}
     for variable, pattern in facts.launch_env.items():
-        document: JsonObject = {}
+        document: Mapping[str, object] = {}
         for environment in environments:
             part = _parsed(environment.get(variable, ""))
             if part is None:

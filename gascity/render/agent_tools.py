@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from gascity.model.city import Agent
 from gascity.model.provider import Provider
+from gascity.model.values import JsonObject
 from gascity.render.flags import HEADLESS, INTERACTIVE, allowed_tools, is_restricted
 from gascity.render.own_words import OwnWords, file_names
 from gascity.render.tool_words import (
@@ -145,7 +146,7 @@ class _Scope:
 
     # Rules
 
-    def rules(self) -> dict[str, object]:
+    def rules(self) -> JsonObject:
         """Return rules of which the last one that matches decides: allow, then ask, then deny."""
         rules = _Rules(self.allow is not None)
         for tool in self.natives("allow", self.allow or ()):
@@ -159,7 +160,7 @@ class _Scope:
 
     # Lists
 
-    def lists(self) -> dict[str, object]:
+    def lists(self) -> JsonObject:
         """Return the list of allowed tools, and of denied ones if the provider has such a list."""
         asked = [tool.name for tool in self.natives("ask", self.ask) if not tool.pattern]
         denied = [tool.name for tool in self.natives("deny", self.deny) if not tool.pattern]
@@ -180,7 +181,7 @@ class _Scope:
         self._lose_parts("ask", self.ask, names, parts)
         return keys
 
-    def _without_allow(self, denied: Sequence[str]) -> dict[str, object]:
+    def _without_allow(self, denied: Sequence[str]) -> JsonObject:
         if denied and self.facts.deny_key:
             self._lose_parts("deny", self.deny)
             self._lose_parts("ask", self.ask)
@@ -211,7 +212,7 @@ class _Scope:
             getattr(self.flags, flag) and self.flags.native(word)
         )
 
-    def _listed(self, names: Sequence[str]) -> dict[str, object]:
+    def _listed(self, names: Sequence[str]) -> JsonObject:
         if not names and self.facts.joined:
             self.lose("allow", ["[]"], f"without any tool, {self.product} offers all of them")
             return {}
@@ -343,7 +344,7 @@ class _Rules:
             rules[tool.pattern] = _DENY
         self.by_tool[tool.name] = rules
 
-    def compact(self) -> dict[str, object]:
+    def compact(self) -> JsonObject:
         """Return the rules; a tool with one action for everything has only that."""
         return {
             name: rules[ALL] if ALL in rules and len({*rules.values()}) == 1 else rules

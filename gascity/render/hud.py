@@ -13,6 +13,7 @@ from gascity.model.hud import (
 )
 from gascity.model.names import did_you_mean
 from gascity.model.problems import Place, Problem
+from gascity.model.values import JsonObject
 from gascity.render.variables import functions
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class RenderedSection(NamedTuple):
     age: int = 0
     problems: tuple[Problem, ...] = ()
 
-    def as_object(self) -> dict[str, object]:
+    def as_object(self) -> JsonObject:
         """Return the JSON object of `city hud` and the tool `hud_read`."""
         section = self.section
         return {

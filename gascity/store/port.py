@@ -11,7 +11,7 @@ StaleTokenError for a token that is out of date, ConflictError and StoreError.
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from gascity.model.work import (
     HUMAN,
@@ -26,6 +26,9 @@ from gascity.model.work import (
     Work,
     WorkResult,
 )
+
+if TYPE_CHECKING:
+    from gascity.model.session_changes import SessionChanges
 
 
 class StoreError(Exception):
@@ -295,7 +298,7 @@ class Store(Protocol):
     def update_session(
         self,
         id: str,
-        changes: Mapping[str, object],
+        changes: "SessionChanges",
         now: float,
         *,
         generation: int | None = None,

@@ -11,7 +11,6 @@ are put into providers' files (`put_value` to `drop_empty`). `rewrite.py` conver
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any
 
 from gascity.model.document_text import (
     BOM,
@@ -77,7 +76,7 @@ def set_patch(
         text, index = _add_entry(text, array, key, target, within)
     entry = (*array, index)
     text = _apply(text, entry, changes)
-    return _remove(text, entry) if set(value_at(_document(text), entry)) == {key} else text
+    return _remove(text, entry) if set(_table_at(text, entry) or {}) == {key} else text
 
 
 def declare_rig(text: str, name: str, fields: Mapping[str, object]) -> str:
@@ -92,10 +91,10 @@ def remove_rig(text: str, name: str) -> str:
     return _remove(text, _rig_path(text, name)) if rig_entry(text, name) else text
 
 
-def rig_entry(text: str, name: str) -> dict[str, Any] | None:
+def rig_entry(text: str, name: str) -> Mapping[str, object] | None:
     """Return the fields of a rig, or None if it is not declared."""
     index = _last_entry(text, ("rigs",), "name", name)
-    return None if index is None else dict(value_at(_document(text), ("rigs", index)))
+    return None if index is None else dict(_table_at(text, ("rigs", index)) or {})
 
 
 def declare_import(
@@ -186,7 +185,7 @@ def drop_empty(text: str, path: KeyPath) -> str:
 # Values and keys.
 
 
-def value_at(value: Any, path: KeyPath) -> Any:
+def value_at(value: object, path: KeyPath) -> object:
     """Return the value at `path`, or None if there is none: TOML has no null."""
     for part in path:
         match value, part:
@@ -204,7 +203,7 @@ def _list_at(text: str, path: KeyPath) -> Sequence[object]:
     return as_list(value_at(_document(text), path))
 
 
-def _table_at(text: str, path: KeyPath) -> dict[str, Any] | None:
+def _table_at(text: str, path: KeyPath) -> Mapping[str, object] | None:
     """Return the table at `path`, or None if there is none."""
     value = value_at(_document(text), path)
     return value if isinstance(value, dict) else None
@@ -250,7 +249,7 @@ def replace_value(text: str, mark: Mark, value: object) -> str:
 
 
 @lru_cache(maxsize=4)  # one edit asks about the same text again and again; callers only read
-def _document(text: str) -> dict[str, Any]:
+def _document(text: str) -> Mapping[str, object]:
     return parse_text(text.removeprefix(BOM))
 
 

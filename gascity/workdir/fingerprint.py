@@ -85,7 +85,7 @@ class Fingerprints:
     def __init__(self, planner: Planner, *, fixed_sources: bool = False) -> None:
         """`fixed_sources`: no source changes, so parts outside the directory are cached."""
         self.planner = planner
-        self._cache: dict[str, dict[str, object]] | None = {} if fixed_sources else None
+        self._cache: dict[str, JsonObject] | None = {} if fixed_sources else None
         prompts = planner.content.prompts
         neutral = Prompts(
             prompts.city, prompts.disk, prompts.machine, prompts.whole_city, _ANY_SESSION
@@ -105,7 +105,7 @@ class Fingerprints:
         hashes = {part: documents.digest(parts[part]) for part in PARTS}
         return {**hashes, "overlay": before["overlay"]} if same else hashes
 
-    def _other_parts(self, plan: DirectoryPlan, site: Site) -> dict[str, object]:
+    def _other_parts(self, plan: DirectoryPlan, site: Site) -> JsonObject:
         """Return all parts but the overlay."""
         name = str(site.agent.name)
         parts = self._cache.get(name) if self._cache is not None else None

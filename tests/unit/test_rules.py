@@ -6,6 +6,7 @@ click", "code that decides does no I/O". The rules here look at calls and attrib
 
 import ast
 import functools
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -43,6 +44,34 @@ MAY_PRINT = {
     "gascity/startup/answer_cache.py": "writes stored bytes, which the writer made",
     "gascity/__main__.py": "prints the version, before cli is imported",
 }
+
+# Files whose functions and records may have `Any` in their signatures, and why.
+MAY_USE_ANY = {
+    "gascity/cli/command.py": "passes the arguments of click's constructors on",
+    "gascity/cli/lists.py": "click converts values of any type",
+    "gascity/startup/entry_points.py": "loads objects of installed packages, which have any type",
+    "gascity/startup/lazy_imports.py": "stands for a module, whose attributes have any type",
+    "gascity/cli/fast_sling.py": "reads the controller's reply, and must import nothing for it",
+    "gascity/cli/status/__init__.py": "decodes the controller's reply into records by field name",
+    "gascity/cli/check_cache.py": "decodes the cache of `check`",
+    "gascity/control/gateway.py": "decodes the controller's reply",
+    "gascity/store/sqlite/rows.py": "decodes columns",
+    "gascity/toml/read.py": "decodes TOML; its callers choose the type",
+    "gascity/jsonc/tree.py": "decodes JSON; its callers choose the type",
+    "gascity/workdir/write/ledger.py": "decodes the ledger",
+    "gascity/workdir/write/journal.py": "decodes the journal",
+    "gascity/web/": "the JSON output of commands, and values of templates, which are not typed",
+}
+
+# Files that may write `dict[str, object]` in signatures, and why.
+MAY_USE_PLAIN_DICTS = {
+    "gascity/model/front_matter.py": "decodes YAML",
+    "gascity/source/decode.py": "decodes TOML",
+    "gascity/source/agents.py": "decodes TOML",
+}
+
+# Lines with `isinstance`. The aim is to read untyped values in one place, gascity/model/values.py.
+MOST_TYPE_CHECKS = 200
 
 _CLICK_PRINTS = {"echo", "secho", "echo_via_pager", "prompt", "confirm", "style", "edit", "pause"}
 _STREAM_WRITES = {"write", "writelines", "buffer"}
@@ -106,6 +135,70 @@ def prints(tree: ast.AST) -> Iterator[int]:
                 yield node.lineno
 
 
+def signatures(tree: ast.AST) -> Iterator[ast.expr]:
+    """Yield the types of parameters, results and fields of records; not those of local names."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            every = node.args
+            named = [*every.posonlyargs, *every.args, *every.kwonlyargs, every.vararg, every.kwarg]
+            types = [each.annotation for each in named if each is not None]
+            yield from (each for each in (*types, node.returns) if each is not None)
+        if isinstance(node, ast.ClassDef):
+            yield from (each.annotation for each in node.body if isinstance(each, ast.AnnAssign))
+
+
+def uses_any(tree: ast.AST) -> Iterator[int]:
+    """Yield the lines of signatures with `Any`."""
+    for each in signatures(tree):
+        if re.search(r"\bAny\b", ast.unparse(each)):
+            yield each.lineno
+
+
+def uses_plain_dicts(tree: ast.AST) -> Iterator[int]:
+    """Yield the lines of signatures with `dict[str, object]`."""
+    for each in signatures(tree):
+        if "dict[str, object]" in ast.unparse(each):
+            yield each.lineno
+
+
+def test_signatures_do_not_use_any() -> None:
+    found = [
+        f"{file}:{line}"
+        for path in modules()
+        if not is_allowed(file := relative(path), MAY_USE_ANY) and file.startswith("gascity/")
+        for line in uses_any(parsed(path))
+    ]
+    assert not found, (
+        f"{', '.join(found)}: `Any` hides mistakes. Read decoded values with "
+        "gascity/model/values.py (TableView, as_text, …), write `object` for a value that is only "
+        "passed on, or define a record. A real exception goes into MAY_USE_ANY in "
+        "tests/unit/test_rules.py."
+    )
+
+
+def test_signatures_name_what_a_dict_is() -> None:
+    found = [
+        f"{file}:{line}"
+        for path in modules()
+        if not is_allowed(file := relative(path), MAY_USE_PLAIN_DICTS)
+        and file.startswith("gascity/")
+        for line in uses_plain_dicts(parsed(path))
+    ]
+    assert not found, (
+        f"{', '.join(found)}: write JsonObject (gascity/model/values.py) for JSON that is "
+        "printed or sent, and a NamedTuple for anything else."
+    )
+
+
+def test_untyped_values_are_read_in_one_place() -> None:
+    files = (ROOT / "gascity").rglob("*.py")
+    lines = sum("isinstance" in line for path in files for line in path.read_text().splitlines())
+    assert lines < MOST_TYPE_CHECKS, (
+        f"{lines} lines of gascity check types with isinstance: read decoded values with "
+        "gascity/model/values.py (TableView, as_text, …), or `match` on their structure."
+    )
+
+
 def test_only_the_writer_prints() -> None:
     found = [
         f"{file}:{line}"
@@ -155,6 +248,8 @@ def test_only_the_context_reads_the_environment() -> None:
         (opened_for_writing, MAY_WRITE),
         (reads_environment, MAY_READ_ENVIRONMENT),
         (prints, MAY_PRINT),
+        (uses_any, MAY_USE_ANY),
+        (uses_plain_dicts, MAY_USE_PLAIN_DICTS),
     ],
 )
 def test_every_exception_is_needed(
@@ -201,6 +296,28 @@ def test_the_rule_sees_output(code: str) -> None:
 @pytest.mark.parametrize("code", ["sys.stdout.flush()", "os.write(pipe, x)", "print_stdout(x)"])
 def test_the_rule_lets_the_writer_pass(code: str) -> None:
     assert list(prints(ast.parse(code))) == []
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "def f(x: Any) -> None: ...",
+        "def f(*, x: dict[str, Any]) -> None: ...",
+        "def f(**x: Any) -> None: ...",
+        "def f() -> 'list[Any]': ...",
+        "class C:\n    x: Any",
+    ],
+)
+def test_the_rule_sees_any(code: str) -> None:
+    assert len(list(uses_any(ast.parse(code)))) == 1
+
+
+def test_the_rule_lets_local_names_pass() -> None:
+    assert not list(uses_any(ast.parse("def f(x: object) -> None:\n    y: Any = x")))
+
+
+def test_the_rule_sees_a_plain_dict() -> None:
+    assert list(uses_plain_dicts(ast.parse("def f() -> list[dict[str, object]]: ..."))) == [1]
 
 
 def test_the_rule_sees_the_environment() -> None:

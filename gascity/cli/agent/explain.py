@@ -18,9 +18,10 @@ from gascity.model.layers import Setting
 from gascity.model.names import did_you_mean
 from gascity.model.provider import Provider
 from gascity.model.secrets import masked
+from gascity.model.values import JsonObject
 
 
-def setting_json(setting: Setting, locator: Locator, reveal: bool) -> dict[str, object]:
+def setting_json(setting: Setting, locator: Locator, reveal: bool) -> JsonObject:
     """Return a setting as its JSON object."""
     line, _ = locator.line_col(setting.place)
     value = setting.value if reveal else masked(setting.value)

@@ -16,6 +16,7 @@ from gascity.model.names import did_you_mean, is_name, unknown_rig
 from gascity.model.plan import Step
 from gascity.model.problems import CityError
 from gascity.model.provider import Provider
+from gascity.model.values import JsonObject
 from gascity.pipeline import rig_at
 from gascity.render.agent_files import agents_directory
 
@@ -61,7 +62,7 @@ class _ExportRow(NamedTuple):
     step: Step | None = None  # None: the file is up to date
     lost: "Sequence[Lost]" = ()
 
-    def as_json(self) -> dict[str, object]:
+    def as_json(self) -> JsonObject:
         lost = [loss._asdict() for loss in self.lost]
         return {"agent": self.agent, "path": self.path, "op": op_of(self.step), "lost": lost}
 

@@ -17,6 +17,7 @@ from gascity.control.paths import stale_file
 from gascity.model.city import Agent, City
 from gascity.model.names import did_you_mean, unknown_rig
 from gascity.model.problems import CityError
+from gascity.model.values import JsonObject
 from gascity.source.disk import Disk
 
 _BROKEN = {
@@ -181,7 +182,7 @@ def _short_source(agent: Agent, packs: Mapping[str, str]) -> str:
     return f"{packs[pack]}//agents/{name}" if folder and pack in packs else agent.home.directory
 
 
-def agent_row(agent: Agent, stale: Collection[str] = ()) -> dict[str, object]:
+def agent_row(agent: Agent, stale: Collection[str] = ()) -> JsonObject:
     """Return an agent as its JSON object.
 
     `stale` names broken agents whose last valid definition the controller uses.

@@ -32,6 +32,7 @@ from gascity.model.city import Agent, City
 from gascity.model.layers import PROVIDER_LAYER, Setting
 from gascity.model.problems import CityError, Problem, warning
 from gascity.model.secrets import agent_secrets, mask_secrets
+from gascity.model.values import JsonObject
 from gascity.pipeline import list_skills
 from gascity.render.prompt_text import PromptPiece, RenderedPrompt
 from gascity.source.agents import is_profile
@@ -61,7 +62,7 @@ def _subagents(prompts: "Prompts", agent: Agent) -> "list[Subagent]":
     return subagents(prompts, agent)
 
 
-def _subagent_json(subagent: "Subagent") -> dict[str, object]:
+def _subagent_json(subagent: "Subagent") -> JsonObject:
     left_out = dict.fromkeys((lost.field, lost.reason) for lost in subagent.left_out)
     return {
         "name": str(subagent.agent.name),
@@ -170,7 +171,7 @@ def _project(context: CommandContext, city: City, agent: Agent) -> "Project | No
     return load_project(context, city, agent)
 
 
-def _project_json(project: "Project | None") -> list[dict[str, object]]:
+def _project_json(project: "Project | None") -> list[JsonObject]:
     if project is None:
         return []
     from gascity.cli.project import project_json
@@ -186,7 +187,7 @@ def _project_lines(context: CommandContext, project: "Project | None") -> Iterat
         yield from project_lines(context, project, project.items)
 
 
-def _spans_json(prompt: RenderedPrompt, secrets: Sequence[str]) -> list[dict[str, object]]:
+def _spans_json(prompt: RenderedPrompt, secrets: Sequence[str]) -> list[JsonObject]:
     """Return the parts of a prompt with their sources and texts."""
     return [
         {**piece._asdict(), "text": mask_secrets(prompt.text[piece.start : piece.end], secrets)}
@@ -194,7 +195,7 @@ def _spans_json(prompt: RenderedPrompt, secrets: Sequence[str]) -> list[dict[str
     ]
 
 
-def _tools(agent: Agent) -> dict[str, object]:
+def _tools(agent: Agent) -> JsonObject:
     """Return the tool lists for programs; an unrestricted list is `*`, never null."""
     tools = agent.settings.tools
     allow = ["*"] if tools.allow is None else list(tools.allow)
@@ -253,7 +254,7 @@ def _fact_lines(
     return fact_lines(texts, 15, context.width, "Agent", context.colour)
 
 
-def _reflection(city: City, agent: Agent, locator: Locator) -> dict[str, object] | None:
+def _reflection(city: City, agent: Agent, locator: Locator) -> JsonObject | None:
     """Return where the message after each work item is written, and its length."""
     file = agent.settings.reflection
     if not file:
@@ -328,7 +329,7 @@ def _settings_lines(
         yield "      " + styled(where(setting, locator), DIM, context.colour)
 
 
-def _prompt_json(prompt: RenderedPrompt) -> dict[str, object]:
+def _prompt_json(prompt: RenderedPrompt) -> JsonObject:
     """Return files, hash and length of the prompt; null if it cannot be rendered."""
     from hashlib import sha256
 
@@ -436,7 +437,7 @@ def _over_budget(agent: Agent, limits: Sequence[_PromptLimit]) -> list[Problem]:
     ]
 
 
-def _budget_json(prompt: RenderedPrompt, limits: Sequence[_PromptLimit]) -> dict[str, object]:
+def _budget_json(prompt: RenderedPrompt, limits: Sequence[_PromptLimit]) -> JsonObject:
     """Return characters and estimated tokens per source, and the provider's limits."""
     return {
         "sources": [json_row(_BUDGET_COLUMNS, source) for source in _sources(prompt)],

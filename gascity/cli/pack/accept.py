@@ -14,6 +14,7 @@ from gascity.cli.tables import Column
 from gascity.files import locked, replace_files
 from gascity.model.names import did_you_mean
 from gascity.model.problems import CityError
+from gascity.model.values import JsonObject
 from gascity.packs.acceptance import Review, accept, packs_to_review
 from gascity.packs.graph import read_imports, rigs_of
 from gascity.packs.resolve import lock_on_disk
@@ -27,7 +28,7 @@ _LONGEST = 36  # characters of a value in a table
 yes_option = click.option("--yes", is_flag=True, help="Accept what the packs can execute.")
 
 
-def executables_json(entries: Iterable[Executable], directory: str) -> list[dict[str, object]]:
+def executables_json(entries: Iterable[Executable], directory: str) -> list[JsonObject]:
     """Return what a pack can execute as JSON objects; `directory` is the pack's displayed root."""
     return [
         {

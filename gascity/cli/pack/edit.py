@@ -169,7 +169,7 @@ def _values(
     source: str,
     remote: Remote | None,
     version: str | None,
-) -> dict[str, object]:
+) -> dict[str, str]:
     """Return the import's settings; without a version, the newest release of a repository."""
     if remote is None:
         if version is not None:

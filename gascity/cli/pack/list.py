@@ -14,6 +14,7 @@ from gascity.model.city import City
 from gascity.model.names import did_you_mean
 from gascity.model.pack import Import, Pack, Sources
 from gascity.model.problems import Problem
+from gascity.model.values import JsonObject
 from gascity.packs.graph import (
     OK,
     ImportPath,
@@ -140,7 +141,7 @@ _COLUMNS: tuple[Column[ImportRow], ...] = (
 )
 
 
-def row_json(row: ImportRow) -> dict[str, object]:
+def row_json(row: ImportRow) -> JsonObject:
     """Return an import as its JSON object."""
     return json_row(_COLUMNS, row)
 
@@ -318,7 +319,7 @@ def _of_agent(city: City, argument: str) -> _PackSubject:
     return _PackSubject(str(agent.name), "agent", outer)
 
 
-def _step(target: Import, rig: str | None, locator: Locator) -> dict[str, object]:
+def _step(target: Import, rig: str | None, locator: Locator) -> JsonObject:
     line, _ = locator.line_col(target.place)
     return {
         "binding": target.binding,

@@ -16,6 +16,7 @@ from gascity.model.city import City
 from gascity.model.names import did_you_mean
 from gascity.model.pack import CATALOGUES, Import, Pack
 from gascity.model.problems import CityError, Problem
+from gascity.model.values import JsonObject
 from gascity.source.catalogues import entry_names, read_skills
 from gascity.source.disk import Disk
 from gascity.source.executables import Executable, list_executables
@@ -58,7 +59,7 @@ class _PackTarget(NamedTuple):
 class _Content(NamedTuple):
     """Something that a pack provides: its JSON object, and its text in the list."""
 
-    row: dict[str, object]
+    row: JsonObject
     text: str
 
     @property
@@ -153,7 +154,7 @@ def _target(city: City, binding: str | None) -> _PackTarget:
     return _PackTarget(imported.pack, packs_of_import(imported, of_rig), imported, of_rig)
 
 
-def _head(city: City, target: _PackTarget) -> dict[str, object]:
+def _head(city: City, target: _PackTarget) -> JsonObject:
     imported = target.imported
     locked = imported.locked if imported else None
     return {
@@ -237,10 +238,10 @@ def _lines(
         yield "It is empty."
 
 
-def _extra_row(extra: CityExtra, locator: Locator) -> dict[str, object]:
+def _extra_row(extra: CityExtra, locator: Locator) -> JsonObject:
     """Return one formula, order, command or doctor entry as its JSON object."""
     entry = extra.extra
-    row: dict[str, object] = {
+    row: JsonObject = {
         "kind": entry.kind,
         "name": entry.name,
         "binding": extra.binding,
@@ -267,7 +268,7 @@ def _order_text(extra: Extra) -> str:
 
 def all_extras(
     context: CommandContext, pack: Pack, rigs: Mapping[str, Iterable[Import]]
-) -> list[dict[str, object]]:
+) -> list[JsonObject]:
     """Return what the city and its packs provide and this version does not run."""
     extras, _ = city_extras(pack, rigs, Disk(context.root))
     return [_extra_row(extra, context.locator()) for extra in extras]

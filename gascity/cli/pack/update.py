@@ -36,6 +36,7 @@ from gascity.model.repositories import (
     parse_remote,
     shown,
 )
+from gascity.model.values import JsonObject
 from gascity.packs.acceptance import Review, packs_to_review
 from gascity.packs.graph import PinChange, edges, rigs_of
 from gascity.packs.repositories import Repositories
@@ -83,7 +84,7 @@ def _installed(
     repositories: Repositories,
     resolution: Resolution,
     waiting: tuple[Problem, ...],
-) -> dict[str, object]:
+) -> JsonObject:
     sources = read(context)
     rows = rows_of(sources.pack, rigs_of(sources), sources.problems)
     errors = [problem for problem in sources.problems if problem.is_error]
@@ -257,7 +258,7 @@ def _pin_text(repositories: Repositories, lock: LockedPack) -> str:
     return f"{release} ({short(lock.commit)})" if release else short(lock.commit)
 
 
-def _pin_json(repositories: Repositories, lock: LockedPack) -> dict[str, object]:
+def _pin_json(repositories: Repositories, lock: LockedPack) -> JsonObject:
     return {
         "binding": lock.binding,
         "source": shown(lock.source),
@@ -267,7 +268,7 @@ def _pin_json(repositories: Repositories, lock: LockedPack) -> dict[str, object]
     }
 
 
-def _change_json(repositories: Repositories, change: PinChange) -> dict[str, object]:
+def _change_json(repositories: Repositories, change: PinChange) -> JsonObject:
     old, new = ((_pin_json(repositories, lock) if lock else None) for lock in change)
     return {
         "binding": _binding_of(change),

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,6 +16,7 @@ from gascity.cli.session.terminal import require_typing, screen_state
 from gascity.cli.wait import start_controller, wait_for_session, wait_for_write
 from gascity.control.client import controller_state
 from gascity.control.status import is_over
+from gascity.model.values import JsonObject
 from gascity.model.work import (
     CLAIMED,
     LIVE,
@@ -28,6 +30,9 @@ from gascity.model.work import (
 )
 from gascity.runtimes.port import handle_of
 from gascity.store.port import Store
+
+if TYPE_CHECKING:
+    from gascity.model.session_changes import SessionChanges
 
 # A session that starts may be given the deleted directory; wait for it to record its own.
 _START_POLL, _START_TIMEOUT = 0.05, 20.0
@@ -167,9 +172,9 @@ def unpin(context: CommandContext, session: Session) -> int:
 def _update(
     context: CommandContext,
     session: Session,
-    changes: dict[str, object],
+    changes: "SessionChanges",
     event: str,
-    data: dict[str, object] | None = None,
+    data: JsonObject | None = None,
 ) -> Session:
     who = actor(caller(context))
     return context.store().update_session(
@@ -260,7 +265,12 @@ def clear(context: CommandContext, session: Session) -> int:
             hint = "run `city status` to see whether a controller is running"
             raise city_error("still-there", message, hint)
     else:
-        changes = {"conversation": "", "snippet": "", "crashes": 0, "retry_at": None}
+        changes: SessionChanges = {
+            "conversation": "",
+            "snippet": "",
+            "crashes": 0,
+            "retry_at": None,
+        }
         session = _update(context, session, changes, "session.cleared")
     return _answer(context, session, f"{name} has a new conversation.")
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 from functools import update_wrapper
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from gascity.cli.command import command, json_command
-from gascity.cli.context import CommandContext, completion_context, pass_context
+from gascity.cli.context import CommandContext, F, completion_context, pass_context
 from gascity.cli.identity import access, authorize, caller, check_visible, visible_agent
 from gascity.cli.problems import city_error
 from gascity.model.names import near
@@ -66,7 +66,7 @@ def session_command(
     return decorate
 
 
-def session_option(function: Callable[..., Any]) -> Callable[..., Any]:
+def session_option(function: F) -> F:
     """Add `--session`, which selects an agent and the directory of one of its sessions."""
     return click.option(
         "--session",

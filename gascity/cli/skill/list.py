@@ -15,6 +15,7 @@ from gascity.cli.tables import Entry
 from gascity.model.city import Agent, City
 from gascity.model.names import did_you_mean
 from gascity.model.problems import CityError, Problem
+from gascity.model.values import JsonObject
 from gascity.pipeline import ResolvedSkill, SkillsRead, agent_skills, every_skill, list_skills
 from gascity.source.catalogues import Skill
 from gascity.source.disk import Disk
@@ -99,7 +100,7 @@ def _names(context: CommandContext) -> list[str]:
 complete_skill = completes(_names)
 
 
-def skill_row(entry: ResolvedSkill, locator: Locator) -> dict[str, object]:
+def skill_row(entry: ResolvedSkill, locator: Locator) -> JsonObject:
     """Return a skill as its JSON object."""
     return {
         "name": entry.skill.name,
@@ -112,9 +113,7 @@ def skill_row(entry: ResolvedSkill, locator: Locator) -> dict[str, object]:
     }
 
 
-def agent_skill_row(
-    entry: ResolvedSkill, skills: AgentSkills, locator: Locator
-) -> dict[str, object]:
+def agent_skill_row(entry: ResolvedSkill, skills: AgentSkills, locator: Locator) -> JsonObject:
     """Return a skill of one agent as its JSON object."""
     return {
         **skill_row(entry, locator),
@@ -146,7 +145,7 @@ def list_all(context: CommandContext, agent: str | None, session: str | None) ->
     city, selected = context.agent(name, exact=target is not None)
     skills = load_agent_skills(context, city, selected)
     rows = [agent_skill_row(entry, skills, context.locator()) for entry in skills.skills]
-    answer: dict[str, object] = {"skills": rows, "project": [], "problems": []}
+    answer: JsonObject = {"skills": rows, "project": [], "problems": []}
     lines = list(_agent_skill_lines(context, skills)) if not context.as_json else []
     problems: Sequence[Problem] = ()
     if selected.name.rig is not None:
@@ -235,7 +234,7 @@ def check_skills(context: CommandContext, names: tuple[str, ...]) -> int:
     return int(any(skill.broken for skill in chosen))
 
 
-def _check_json(skill: Skill, locator: Locator) -> dict[str, object]:
+def _check_json(skill: Skill, locator: Locator) -> JsonObject:
     return {
         "name": skill.name,
         "path": skill.path,

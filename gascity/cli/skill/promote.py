@@ -18,6 +18,7 @@ from gascity.model.names import unknown_rig
 from gascity.model.plan import DIRECTORY
 from gascity.model.problems import CityError, Place, Problem
 from gascity.model.skills import SKILL_FILE
+from gascity.model.values import JsonObject
 from gascity.pipeline import every_skill
 from gascity.source.catalogues import Skill, read_skill
 from gascity.source.disk import Disk, is_below
@@ -175,7 +176,7 @@ def _compare(context: CommandContext, tree: DirectoryTree, skill: Skill, target:
 
 
 def _already_there(context: CommandContext, name: str, target: str) -> int:
-    answer: dict[str, object] = {
+    answer: JsonObject = {
         "name": name,
         "path": target,
         "from": None,

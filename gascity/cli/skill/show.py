@@ -20,6 +20,7 @@ from gascity.cli.skill.list import (
 from gascity.model.front_matter import Opaque
 from gascity.model.problems import CityError
 from gascity.model.skills import SKILL_FILE, SkillFile, read_skill_text
+from gascity.model.values import JsonObject
 from gascity.pipeline import ResolvedSkill, list_skills
 from gascity.source.catalogues import read_files
 from gascity.source.disk import Disk, is_utf8
@@ -99,7 +100,7 @@ def _read(disk: Disk, entry: ResolvedSkill, of_agent: AgentSkills | None) -> _Sk
     return _SkillDetails(entry, of_agent, fields, read_files(disk, home, pack)[0], text)
 
 
-def _answer(context: CommandContext, details: _SkillDetails) -> dict[str, object]:
+def _answer(context: CommandContext, details: _SkillDetails) -> JsonObject:
     entry, of_agent, locator = details.entry, details.of_agent, context.locator()
     row = agent_skill_row(entry, of_agent, locator) if of_agent else skill_row(entry, locator)
     return {

@@ -33,6 +33,7 @@ from gascity.control.status import (
     status_object,
 )
 from gascity.model.problems import CityError, Problem
+from gascity.model.values import JsonObject
 from gascity.model.work import (
     CANCELLED,
     CLAIMED,
@@ -243,12 +244,10 @@ def _failed_work(context: CommandContext) -> list[Work]:
     return [work for work in failed if limits.sees(work.agent)][:_MOST_FAILED]
 
 
-def _answer(
-    context: CommandContext, current: CityStatus, failed: Sequence[Work]
-) -> dict[str, object]:
+def _answer(context: CommandContext, current: CityStatus, failed: Sequence[Work]) -> JsonObject:
     controller = current.controller
     # null, not 0: without the store nobody knows.
-    unknown: dict[str, object] = {"live": None, "queued": None} if current.unreadable else {}
+    unknown: JsonObject = {"live": None, "queued": None} if current.unreadable else {}
     return {
         "name": current.name,
         "root": context.root,

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from gascity.control.callers import Caller
 from gascity.control.tools.types import ToolCall
+from gascity.model.values import JsonObject
 from gascity.model.work import CLAIMED
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from gascity.store.port import Store
 
 
-def list_agents(call: ToolCall) -> dict[str, object]:
+def list_agents(call: ToolCall) -> JsonObject:
     """Return the agents that the caller may message."""
     reply = call.server.send({"op": "agents"})
     if reply is not None:
@@ -25,9 +26,7 @@ def list_agents(call: ToolCall) -> dict[str, object]:
         store.close()
 
 
-def agents_object(
-    run_config: "RunConfig", store: "Store", caller: Caller | None
-) -> dict[str, object]:
+def agents_object(run_config: "RunConfig", store: "Store", caller: Caller | None) -> JsonObject:
     """Return the rows of the fragment `available-agents`, each with the agent's status."""
     busy = {work.agent for work in store.list_work(status=(CLAIMED,))}
     rows = [_row(run_config, agent, busy) for agent in _visible(run_config, caller)]

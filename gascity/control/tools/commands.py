@@ -8,11 +8,13 @@ import json
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from gascity.control.tools.scope import problem_of
 from gascity.control.tools.types import ToolCall
 from gascity.mcp.jsonrpc import INTERNAL_ERROR, RpcError
-from gascity.model.problems import CityError, Problem
+from gascity.model.problems import CityError
+from gascity.model.values import TableView, as_list
 
 if TYPE_CHECKING:
     from subprocess import Popen
@@ -53,8 +55,7 @@ def _option_words(option: str, value: object) -> list[str]:
         return []
     if value is True:
         return [option]
-    values = value if isinstance(value, list) else [value]
-    return [f"{option}={each}" for each in values]
+    return [f"{option}={each}" for each in as_list(value, [value])]
 
 
 def _output(call: ToolCall, words: Sequence[str], text: str) -> Mapping[str, object]:
@@ -92,12 +93,10 @@ def _kill(process: "Popen[bytes]") -> None:
 
 def _parsed(output: bytes, code: int) -> Mapping[str, object]:
     try:
-        answer: dict[str, Any] = json.loads(output)
+        answer = TableView(json.loads(output))
     except ValueError:
         raise RpcError(INTERNAL_ERROR, f"the command failed with status {code}") from None
-    problems = answer.get("problems") or []
+    problems = answer.tables("problems")
     if code and problems:
-        raise CityError(
-            *(Problem(each["code"], each["message"], None, each.get("hint")) for each in problems)
-        )
-    return answer
+        raise CityError(*map(problem_of, problems))
+    return answer.values

@@ -5,9 +5,10 @@ import time
 
 from gascity.control.tools.types import ToolCall, refuse
 from gascity.model.session_context import Machine
+from gascity.model.values import JsonObject, as_text
 
 
-def read_hud(call: ToolCall) -> dict[str, object]:
+def read_hud(call: ToolCall) -> JsonObject:
     """Return the caller's sections, also those that are read on demand only."""
     from gascity.hud.view import view_hud
     from gascity.pipeline import open_agent
@@ -25,5 +26,5 @@ def read_hud(call: ToolCall) -> dict[str, object]:
         store.close()
     machine = Machine(sys.platform, time.strftime("%Y-%m-%d"))
     prompts = session_prompts(city, agent, session, server.environ, machine)
-    view = view_hud(prompts, agent, call.arguments.get("section"))
+    view = view_hud(prompts, agent, as_text(call.arguments.get("section")) or None)
     return {"sections": [section.as_object() for section in view.sections]}

@@ -9,12 +9,13 @@ import os
 import re
 import time
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gascity.control.message_context import with_context
 from gascity.control.tools.types import ToolCall, ToolFailure, refuse
 from gascity.control.tools.watch import WatchedWork
 from gascity.mcp.jsonrpc import CLOSED, RpcRequest
+from gascity.model.values import JsonObject, TableView, as_number, as_table
 from gascity.model.work import CANCELLED, CLAIMED, DONE, FINISHED, HUMAN, OPEN, Work
 
 LONGEST = 32_000  # characters of an answer
@@ -39,7 +40,7 @@ class _Message(NamedTuple):
     output: str  # format of the run's output
     sent: float  # monotonic
 
-    def answer(self, status: str, **more: object) -> dict[str, object]:
+    def answer(self, status: str, **more: object) -> JsonObject:
         return {
             "mode": self.mode,
             "status": status,
@@ -51,7 +52,7 @@ class _Message(NamedTuple):
             **more,
         }
 
-    def after(self, **more: object) -> dict[str, object]:
+    def after(self, **more: object) -> JsonObject:
         """Return more keys of an answer, with the time since the message was sent."""
         return {**more, "durationMs": round((time.monotonic() - self.sent) * 1000)}
 
@@ -73,7 +74,7 @@ def send_message(call: ToolCall) -> Mapping[str, object] | ToolFailure:
         call.server.watch.forget(watched)
 
 
-def _sent(mode: str, reply: Mapping[str, Any]) -> _Message:
+def _sent(mode: str, reply: Mapping[str, object]) -> _Message:
     return _Message(
         mode,
         str(reply["agent"]),
@@ -86,14 +87,15 @@ def _sent(mode: str, reply: Mapping[str, Any]) -> _Message:
     )
 
 
-def _enqueued(call: ToolCall, mode: str) -> Mapping[str, Any]:
+def _enqueued(call: ToolCall, mode: str) -> Mapping[str, object]:
     """Queue the message through the controller, or without one."""
     arguments, server = call.arguments, call.server
-    request: dict[str, object] = {
+    context = {key: str(text) for key, text in as_table(arguments.get("context")).items()}
+    request: JsonObject = {
         "op": "sling",
         "message": True,
         "agent": str(arguments["agentId"]).removeprefix("@"),
-        "text": with_context(str(arguments["content"]), arguments.get("context") or {}),
+        "text": with_context(str(arguments["content"]), context),
         "directory": server.directory,
         "session": arguments.get("session") or "latest-or-create",
         "key": os.urandom(8).hex(),
@@ -124,7 +126,7 @@ def _wait(
     call: ToolCall, message: _Message, watched: WatchedWork
 ) -> Mapping[str, object] | ToolFailure:
     """Return the answer once the item is finished, or that it is not at the timeout."""
-    timeout = float(call.arguments.get("timeout", TIMEOUT))
+    timeout = as_number(call.arguments.get("timeout", TIMEOUT)) or 0.0
     end, stuck_at = message.sent + timeout, message.sent + _STUCK
     report = _Progress(call.request, message)
     # A cancellation wakes this thread as a change of the item does.
@@ -183,7 +185,7 @@ def _finished(call: ToolCall, message: _Message, work: Work) -> Mapping[str, obj
     return message.answer("complete", **more, **_activity(call, message.output, work))
 
 
-def _activity(call: ToolCall, format: str, work: Work) -> dict[str, object]:
+def _activity(call: ToolCall, format: str, work: Work) -> JsonObject:
     """Return the tool calls and thinking of a run, as far as its output reports them."""
     if not format.endswith("json") or not work.log:  # plain text, whose rules need not be imported
         return {}
@@ -222,17 +224,16 @@ def _timed_out(message: _Message, work: Work | None, timeout: float) -> Mapping[
     )
 
 
-def _blocked(message: _Message, reason: Mapping[str, str]) -> ToolFailure:
-    text = f"{message.work} stays queued until a user fixes this: {reason['message']}"
-    value = message.answer("blocked", error=reason["message"], queued=True)
-    return ToolFailure(f"{reason['code']}: {text}", value)
+def _blocked(message: _Message, reason: TableView) -> ToolFailure:
+    text = f"{message.work} stays queued until a user fixes this: {reason.text('message')}"
+    value = message.answer("blocked", error=reason.text("message"), queued=True)
+    return ToolFailure(f"{reason.text('code')}: {text}", value)
 
 
-def _stuck(call: ToolCall, work: Work) -> Mapping[str, str] | None:
+def _stuck(call: ToolCall, work: Work) -> TableView | None:
     """Return why the item cannot start until a user acts; None if it may."""
-    reply = call.server.send({"op": "stuck", "work": work.id}) or {}
-    reasons: dict[str, Mapping[str, str]] = reply.get("stuck", {})
-    return reasons.get(work.id)
+    reply = TableView(call.server.send({"op": "stuck", "work": work.id}))
+    return reply.inner("stuck").table(work.id)
 
 
 def _given_up(call: ToolCall, message: _Message) -> Mapping[str, object]:
@@ -305,7 +306,7 @@ def _own_message(call: ToolCall, work: Work | None) -> Work:
 
 
 def _status(work: Work) -> Mapping[str, object]:
-    answer: dict[str, object] = {
+    answer: JsonObject = {
         "responseId": work.id,
         "status": _STATUS.get(work.status, work.status),
         "agentId": work.agent,

@@ -4,6 +4,7 @@ import time
 from typing import TYPE_CHECKING
 
 from gascity.control.tools.types import ToolCall, refuse
+from gascity.model.values import JsonObject, as_list
 
 if TYPE_CHECKING:
     from gascity.model.city import Agent, City
@@ -12,12 +13,12 @@ if TYPE_CHECKING:
 _MOST_FOUND = 20
 
 
-def add_memory(call: ToolCall) -> dict[str, object]:
+def add_memory(call: ToolCall) -> JsonObject:
     """Write a note; return its name and path."""
     from gascity.memory.catalogue import NewNote, add_note, checked_note, own_directory
 
     at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    tags = tuple(str(tag).removeprefix("#") for tag in call.arguments.get("tags", ()))
+    tags = tuple(str(tag).removeprefix("#") for tag in as_list(call.arguments.get("tags")))
     title = str(call.arguments.get("title", ""))
     note = checked_note(NewNote(str(call.arguments["text"]), at, title, tags))
     _, agent = _caller(call)
@@ -25,7 +26,7 @@ def add_memory(call: ToolCall) -> dict[str, object]:
     return {"name": path.rpartition("/")[2].removesuffix(".md"), "path": path}
 
 
-def search_memory(call: ToolCall) -> dict[str, object]:
+def search_memory(call: ToolCall) -> JsonObject:
     """Return the newest notes that contain all words of a query."""
     from gascity.memory.catalogue import agent_notes, city_notes
     from gascity.model.notes import matches
@@ -53,5 +54,5 @@ def _caller(call: ToolCall) -> "tuple[City, Agent | None]":
     return run_config.city, config.agent
 
 
-def _row(note: "Note") -> dict[str, object]:
+def _row(note: "Note") -> JsonObject:
     return {"name": note.name, "path": note.path, "tags": list(note.tags), "text": note.text}

@@ -6,13 +6,14 @@ caller must prove for every call that it is the session it claims to be.
 """
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from gascity.control.callers import Caller, Claim, claim_in, identify, stale_session
 from gascity.control.client import send_request
 from gascity.control.tools.watch import WorkWatch
 from gascity.model.city_tools import CITY_SERVER
 from gascity.model.problems import CityError, Problem
+from gascity.model.values import JsonObject, TableView, as_table
 
 if TYPE_CHECKING:
     from gascity.control.run_config import RunConfig
@@ -57,7 +58,7 @@ class CityServer(NamedTuple):
             raise _not_a_session("--as human is not available inside a session")
         return claim
 
-    def send(self, request: Mapping[str, object]) -> dict[str, Any] | None:
+    def send(self, request: Mapping[str, object]) -> JsonObject | None:
         """Send a request as the caller; None if no controller answers it. CityError if refused."""
         claim = self.claim()
         token = {} if claim is None else {"token": list(claim)}
@@ -66,10 +67,7 @@ class CityServer(NamedTuple):
             return reply
         if "errors" not in reply:
             return None  # a controller of an earlier version
-        errors = reply["errors"]
-        raise CityError(
-            *(Problem(each["code"], each["message"], None, each["hint"]) for each in errors)
-        )
+        raise CityError(*map(problem_of, TableView(reply).tables("errors")))
 
     def identify(self, store: "Store") -> Caller | None:
         """Return the calling session; None for a user. CityError if it cannot prove it."""
@@ -100,6 +98,12 @@ class CityServer(NamedTuple):
         return _scope(reply)
 
 
+def problem_of(written: TableView) -> Problem:
+    """Return a problem that another process reported as JSON."""
+    hint = written.text("hint") or None
+    return Problem(written.text("code"), written.text("message"), None, hint)
+
+
 def make_server(
     root: str,
     environ: Mapping[str, str],
@@ -114,11 +118,12 @@ def make_server(
     return CityServer(root, environ, directory, as_user, load, watch)
 
 
-def _scope(reply: Mapping[str, Any]) -> CallerScope:
-    return CallerScope(reply["agent"], reply["session"], reply["work"], reply["refused"])
+def _scope(reply: Mapping[str, object]) -> CallerScope:
+    refused = {name: str(why) for name, why in as_table(reply["refused"]).items()}
+    return CallerScope(str(reply["agent"]), str(reply["session"]), str(reply["work"]), refused)
 
 
-def scope_object(run_config: "RunConfig", store: "Store", caller: Caller | None) -> dict[str, Any]:
+def scope_object(run_config: "RunConfig", store: "Store", caller: Caller | None) -> JsonObject:
     """Return the caller and the tools that its agent's settings refuse it, as JSON values."""
     if caller is None:
         return CallerScope()._asdict()

@@ -14,11 +14,10 @@ from gascity.mcp.service import ToolService
 TYPE_CHECKING = False  # importing `typing` would take longer than answering `initialize`
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from typing import Any
 
     from gascity.control.run_config import RunConfig
     from gascity.control.tools.scope import CityServer
-    from gascity.control.tools.types import Tool
+    from gascity.control.tools.types import Tool, ToolFailure
     from gascity.mcp.jsonrpc import RpcRequest
     from gascity.model.problems import Problem
 
@@ -83,7 +82,7 @@ def _listed(server: CityServer) -> Sequence[Mapping[str, object]]:
 
 
 def _call(
-    server: CityServer, request: RpcRequest, name: str, arguments: Mapping[str, Any]
+    server: CityServer, request: RpcRequest, name: str, arguments: Mapping[str, object]
 ) -> Mapping[str, object]:
     """Run a tool; an error of the call is a result that the model can read."""
     from gascity.control.tools.table import TOOLS
@@ -118,8 +117,8 @@ def _refusal(problems: Sequence[Problem]) -> Mapping[str, object]:
 
 
 def _run(
-    server: CityServer, request: RpcRequest, tool: Tool, arguments: Mapping[str, Any]
-) -> Mapping[str, object] | Any:
+    server: CityServer, request: RpcRequest, tool: Tool, arguments: Mapping[str, object]
+) -> Mapping[str, object] | ToolFailure:
     from gascity.control.tools.schemas import violations
     from gascity.control.tools.types import ToolCall, refuse
 

@@ -1,11 +1,12 @@
 """Records of city tools: a tool, a call of it, and the error that a caller gets."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gascity.control.tools.scope import CallerScope, CityServer
 from gascity.mcp.jsonrpc import RpcRequest
 from gascity.model.problems import CityError, Problem
+from gascity.model.values import JsonObject
 
 
 class ToolCall(NamedTuple):
@@ -14,7 +15,7 @@ class ToolCall(NamedTuple):
     server: CityServer
     scope: CallerScope
     request: RpcRequest
-    arguments: Mapping[str, Any]
+    arguments: Mapping[str, object]
 
 
 class ToolFailure(NamedTuple):
@@ -35,7 +36,7 @@ class Tool(NamedTuple):
     run: Callable[[ToolCall], Mapping[str, object] | ToolFailure]
     read_only: bool = False
 
-    def as_object(self) -> dict[str, object]:
+    def as_object(self) -> JsonObject:
         """Return the description for `tools/list`."""
         return {
             "name": self.name,

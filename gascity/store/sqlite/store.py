@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from gascity.host import is_portable
+from gascity.model.values import JsonObject
 from gascity.model.work import (
     CANCELLED,
     CLAIMED,
@@ -56,6 +57,7 @@ from gascity.store.sqlite.rows import (
 )
 
 if TYPE_CHECKING:
+    from gascity.model.session_changes import SessionChanges
     from gascity.store.port import RunUsage, Store, Wakeups
 
 _STATUSES = (OPEN, CLAIMED, DONE, FAILED, CANCELLED)
@@ -116,7 +118,7 @@ class SqliteStore:
             )
             for needed in depends_on:
                 self._query(statements.INSERT_DEPENDENCY, (id, needed))
-            data: dict[str, object] = {"agent": new.agent, "status": OPEN, "title": new.title}
+            data: JsonObject = {"agent": new.agent, "status": OPEN, "title": new.title}
             data |= {"priority": new.priority, "session": new.session}
             self._append_event("work.created", id, now, data, new.sender)
             return self._existing(id)
@@ -415,7 +417,7 @@ class SqliteStore:
     def update_session(
         self,
         id: str,
-        changes: Mapping[str, object],
+        changes: "SessionChanges",
         now: float,
         *,
         generation: int | None = None,
@@ -699,7 +701,7 @@ def _stale(work: Work) -> StaleTokenError:
     return StaleTokenError(f"{work.id} is {work.status}{holder}", work.session if holder else "")
 
 
-def _work_data(work: Work) -> dict[str, object]:
+def _work_data(work: Work) -> JsonObject:
     return {"agent": work.agent, "status": work.status, "session": work.session}
 
 
@@ -707,7 +709,7 @@ def _alias_in_use(alias: str) -> ConflictError:
     return ConflictError(f"a live session already uses the alias `{alias}`")
 
 
-def _session_data(session: Session) -> dict[str, object]:
+def _session_data(session: Session) -> JsonObject:
     return {
         "agent": session.agent,
         "alias": session.alias,

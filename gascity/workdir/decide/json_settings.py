@@ -19,15 +19,15 @@ it, so that removing our settings later leaves it alone.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import reduce
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gascity.jsonc import edit
 from gascity.mcp.documents import canonical
 from gascity.model.document_text import same
+from gascity.model.values import JsonObject, as_list, as_table
 
 _HOOKS = "hooks"
-_ABSENT: Any = object()
+_ABSENT: object = object()
 
 
 class Merged(NamedTuple):
@@ -37,13 +37,15 @@ class Merged(NamedTuple):
     as `base` next time.
     """
 
-    value: dict[str, Any]
+    value: JsonObject
     theirs: tuple[tuple[str, ...], ...]
-    base: dict[str, Any]
+    base: JsonObject
 
 
 def merge(
-    base: Mapping[str, Any] | None, theirs: Mapping[str, Any], ours: Mapping[str, Any] | None
+    base: Mapping[str, object] | None,
+    theirs: Mapping[str, object],
+    ours: Mapping[str, object] | None,
 ) -> Merged:
     """Merge what we want now into a document that the user may have changed since we wrote it."""
     merger = _Merger()
@@ -51,13 +53,15 @@ def merge(
     return Merged(value, tuple(merger.kept), written)
 
 
-def layered(documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def layered(documents: Sequence[Mapping[str, object]]) -> JsonObject:
     """Combine documents, lowest layer first; a later hook replaces one with the same identity."""
-    nothing: dict[str, Any] = {}
-    return reduce(lambda low, high: _over((), low, high), documents, nothing)
+    combined: JsonObject = {}
+    for document in documents:
+        combined = dict(as_table(_over((), combined, document)))
+    return combined
 
 
-def apply_settings(text: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+def apply_settings(text: str, before: Mapping[str, object], after: Mapping[str, object]) -> str:
     """Edit a text with the value `before` to have the value `after`; keeps comments and order."""
     return edit.change(text, (), before, after)
 
@@ -71,10 +75,10 @@ class _Merger:
     def objects(
         self,
         path: tuple[str, ...],
-        base: Mapping[str, Any],
-        theirs: Mapping[str, Any],
-        ours: Mapping[str, Any],
-    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        base: Mapping[str, object],
+        theirs: Mapping[str, object],
+        ours: Mapping[str, object],
+    ) -> tuple[JsonObject, JsonObject]:
         value, written = {}, {}
         for key in dict.fromkeys((*theirs, *ours)):
             versions = (version.get(key, _ABSENT) for version in (base, theirs, ours))
@@ -85,7 +89,9 @@ class _Merger:
                 written[key] = wrote
         return value, written
 
-    def _key(self, path: tuple[str, ...], base: Any, theirs: Any, ours: Any) -> tuple[Any, Any]:
+    def _key(
+        self, path: tuple[str, ...], base: object, theirs: object, ours: object
+    ) -> tuple[object, object]:
         kind = list if _holds_hooks(path) and isinstance(theirs, list) else Mapping
         ours_fits, theirs_fits, base_fits = (isinstance(v, kind) for v in (ours, theirs, base))
         if not theirs_fits or not (base_fits or ours_fits):
@@ -96,16 +102,23 @@ class _Merger:
             return self._leaf(path, _ABSENT, rest, ours)
         if base is not _ABSENT and same(theirs, base):
             return ours, ours
-        merge_children: Any = self._hooks if kind is list else self.objects
-        value, written = merge_children(
-            path, base if base_fits else {}, theirs, {} if ours is _ABSENT else ours
-        )
+        value, written = self._children(path, base, theirs, ours)
         if ours is _ABSENT:
             # Drop an object that is empty without our keys, unless the user had it empty.
             return value if value or not theirs else _ABSENT, _ABSENT
         return value, written if written or base is not _ABSENT else _ABSENT
 
-    def _leaf(self, path: tuple[str, ...], base: Any, theirs: Any, ours: Any) -> tuple[Any, Any]:
+    def _children(
+        self, path: tuple[str, ...], base: object, theirs: object, ours: object
+    ) -> tuple[object, object]:
+        """Merge lists of hooks, or objects; a version of another type counts as empty."""
+        if isinstance(theirs, list):
+            return self._hooks(path, as_list(base), theirs, as_list(ours))
+        return self.objects(path, as_table(base), as_table(theirs), as_table(ours))
+
+    def _leaf(
+        self, path: tuple[str, ...], base: object, theirs: object, ours: object
+    ) -> tuple[object, object]:
         if base is _ABSENT and theirs is _ABSENT:
             return ours, ours
         if base is not _ABSENT and theirs is not _ABSENT and same(theirs, base):
@@ -116,8 +129,12 @@ class _Merger:
         return theirs, _ABSENT if base is _ABSENT else ours
 
     def _hooks(
-        self, path: tuple[str, ...], base: Iterable[Any], theirs: Sequence[Any], ours: Iterable[Any]
-    ) -> tuple[list[Any], list[Any]]:
+        self,
+        path: tuple[str, ...],
+        base: Iterable[object],
+        theirs: Sequence[object],
+        ours: Iterable[object],
+    ) -> tuple[list[object], list[object]]:
         """Merge the hook entries of one event; the user's entries keep their order."""
         wrote, wanted = _by_identity(base), _by_identity(ours)
         value = []
@@ -137,14 +154,14 @@ class _Merger:
         ]
 
 
-def _over(path: tuple[str, ...], low: Any, high: Any) -> Any:
+def _over(path: tuple[str, ...], low: object, high: object) -> object:
     match high, low:
         case list(), list() if _holds_hooks(path):
             return list({**_by_identity(low), **_by_identity(high)}.values())
         case list(), _ if _holds_hooks(path):
             return list(_by_identity(high).values())
         case Mapping(), _:
-            below = low if isinstance(low, Mapping) else {}
+            below = as_table(low)
             added = {key: _over((*path, key), below.get(key), value) for key, value in high.items()}
             return {**below, **added}
     return high
@@ -154,11 +171,11 @@ def _holds_hooks(path: tuple[str, ...]) -> bool:
     return len(path) == 2 and path[0] == _HOOKS
 
 
-def _by_identity(entries: Iterable[Any]) -> dict[bytes, Any]:
+def _by_identity(entries: Iterable[object]) -> dict[bytes, object]:
     return {_identity(entry): entry for entry in entries}
 
 
-def _identity(entry: Any) -> bytes:
+def _identity(entry: object) -> bytes:
     """Return the identity of a hook entry: its matcher and commands, or else all of it."""
     match entry:
         case {"hooks": list(inner)}:
@@ -167,9 +184,5 @@ def _identity(entry: Any) -> bytes:
             actions = [entry]
         case _:
             return canonical(entry)
-    commands = [
-        action["command"]
-        for action in actions
-        if isinstance(action, Mapping) and "command" in action
-    ]
-    return canonical([entry.get("matcher") or "", commands] if commands else entry)
+    commands = [each["command"] for each in map(as_table, actions) if "command" in each]
+    return canonical([as_table(entry).get("matcher") or "", commands] if commands else entry)

@@ -33,7 +33,7 @@ from gascity.model.plan import (
     digest,
 )
 from gascity.model.problems import Place, Problem
-from gascity.model.values import as_table
+from gascity.model.values import JsonObject, as_table
 from gascity.workdir.decide.context import (
     MODIFIED,
     NO_LONGER_NEEDED,
@@ -250,9 +250,9 @@ def _value_at(base: object, path: tuple[str, ...]) -> object:
     return base
 
 
-def _without(current: Mapping[str, object], ours: Mapping[str, object]) -> dict[str, object]:
+def _without(current: Mapping[str, object], ours: Mapping[str, object]) -> JsonObject:
     """Return a document without the leaves that ours overrides; hooks are merged in any case."""
-    result: dict[str, object] = {}
+    result: JsonObject = {}
     for key, value in current.items():
         wanted = ours.get(key)
         if isinstance(value, Mapping) and isinstance(wanted, Mapping) and key != "hooks":
@@ -270,7 +270,7 @@ def same_server(definition: Mapping[str, object], wanted: ServerEntry) -> bool:
     return same(_meaning(definition, wanted), _meaning(wanted.value, wanted))
 
 
-def _meaning(definition: Mapping[str, object], wanted: ServerEntry) -> dict[str, object]:
+def _meaning(definition: Mapping[str, object], wanted: ServerEntry) -> JsonObject:
     return {
         key: value
         for key, value in definition.items()
@@ -287,7 +287,7 @@ class _Servers:
         self.tables = {name: value for name, value in current.items() if isinstance(value, Mapping)}
         self.managed = dict(record.entries or {}) if record else {}
         self.replaced = dict(record.replaced or {}) if record else {}
-        self.puts: dict[str, object] = {}
+        self.puts: JsonObject = {}
         self.drops: list[str] = []
 
     def is_modified(self, name: str) -> bool:

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 
 from gascity.files import TEMPORARY_SUFFIX, make_private_directory, write_file
 from gascity.model.plan import FILE, LINK, PathRecord
+from gascity.model.values import JsonObject
 from gascity.workdir.write.ledger import (
     RootNames,
     damaged_state,
@@ -238,7 +239,7 @@ def _discard(home: str) -> None:
     os.rmdir(home)
 
 
-def _optional_json(record: PathRecord | None) -> dict[str, object] | None:
+def _optional_json(record: PathRecord | None) -> JsonObject | None:
     return None if record is None else record_to_json(record)
 
 

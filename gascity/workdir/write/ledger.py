@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from gascity.files import locked_file, make_private_directory, remove_temporary, write_file
 from gascity.model.plan import FILE, PathRecord, Shape
 from gascity.model.problems import CityError, Problem
+from gascity.model.values import JsonObject
 from gascity.paths import path_key
 
 SCHEMA = 1
@@ -309,7 +310,7 @@ def _decode_time(fields: dict[str, Any]) -> object:
     return getattr(datetime, kind).fromisoformat(text)
 
 
-def record_to_json(record: PathRecord) -> dict[str, object]:
+def record_to_json(record: PathRecord) -> JsonObject:
     """Return the fields of a record that differ from their defaults."""
     return {name: value for name, value in record._asdict().items() if value != _DEFAULTS[name]}
 
