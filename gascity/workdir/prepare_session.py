@@ -38,6 +38,7 @@ from gascity.workdir.session_directory import (
 from gascity.workdir.wanted import CityContent, collect
 from gascity.workdir.write import worktree_state
 from gascity.workdir.write.ledger import Ledger, Ledgers
+from gascity.workdir.write.stale_locks import has_locks
 
 __all__ = [
     "PreparedSession",
@@ -192,6 +193,8 @@ class SessionPreparer:
             new_branch = f"city/{agent.name.without_rig}/{branch_part(request)}"
             branch = before.branch if request.resume else new_branch
             if branch != before.branch or not _is_on_branch(before.workdir, branch):
+                return False
+            if has_locks(before.workdir):  # git was killed there
                 return False
         return _file_stamps(stamps) == stamps
 

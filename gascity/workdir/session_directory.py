@@ -25,7 +25,9 @@ from gascity.workdir.write.directory import make_workdir
 from gascity.workdir.write.execute import ApplyState
 from gascity.workdir.write.ledger import Ledger
 from gascity.workdir.write.recover import managed_files, recover
+from gascity.workdir.write.stale_locks import remove_stale_locks
 from gascity.workdir.write.worktree_state import (
+    admin_of,
     count_commits,
     current_branch,
     inspect,
@@ -39,6 +41,7 @@ from gascity.workdir.write.worktree_state import (
 
 # A slot's directories that are checked again for being reusable; further existing ones are skipped.
 _MAX_CHECKED = 3
+_TRIES = 3  # of looking at one directory, if git is killed meanwhile
 
 
 class WorkdirRequest(NamedTuple):
@@ -91,6 +94,7 @@ def prepare_worktree(planner: Planner, agent: Agent, request: WorkdirRequest) ->
             continue
         with planner.ledgers.locked(root):
             recover(planner.apply_state, root)
+            notes += remove_stale_locks(root)
             result = _Candidate(planner, site, root, notes).use(request, resumable)
         if result is not None:
             return result._replace(notes=tuple(notes))
@@ -135,13 +139,25 @@ class _Candidate:
         start = request.start or self.planner.sites.default_branch(self.site.agent)
         rig_base = base_of(self.site.rig, start, self.environ)
         base = rig_base.commit if rig_base else ""
+        admin = admin_of(self.root)
+        if admin is not None and not os.path.isdir(admin):
+            self._note(f"kept {self._shown()}: git does not know this worktree any more")
+            return None
         if not is_complete(self.root):
             fresh = bool(request.work) and not request.resume and not request.work_branch
             branch = request.branch if request.resume else branch
             return self._create(branch, base, request.resume, fresh)
-        if request.resume:
-            return self._resume(request, base) if resumable else None
-        return self._switch(branch, base, request.work_branch, exact=bool(request.start))
+        if request.resume and not resumable:
+            return None
+        for _ in range(_TRIES):
+            try:
+                if request.resume:
+                    return self._resume(request, base)
+                return self._switch(branch, base, request.work_branch, exact=bool(request.start))
+            except GitError as error:  # git was killed, or the worktree is damaged
+                failed = error
+        self._note(f"kept {self._shown()}: {failed.message}")
+        return None
 
     def _create(self, branch: str, base: str, resume: bool, fresh: bool) -> SessionWorktree:
         # Record the owner first: otherwise a concurrent apply would see a directory of no agent.

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -244,6 +245,47 @@ def test_a_branch_that_the_user_checked_out_is_left_unchanged(city: Quarters) ->
     done = city.prepare("dock/cat", work="w-1")
     assert done.branch == "city/cat/w-1-2"
     assert done.notes == ("on `city/cat/w-1-2` because `city/cat/w-1` is in use",)
+
+
+@pytest.mark.parametrize("lock", ["index.lock", "HEAD.lock", "../../refs/heads/city/cat/w-1.lock"])
+def test_a_lock_that_a_killed_git_left_is_removed(city: Quarters, lock: str) -> None:
+    first = city.prepare("dock/cat", work="w-1")
+    place = {"workdir": first.workdir, "branch": first.branch}
+    assert city.is_current("dock/cat", first, work="w-1")
+    file = city.dock / ".git/worktrees/cat" / lock
+    file.touch()
+    assert not city.is_current("dock/cat", first, work="w-1")
+    again = city.prepare("dock/cat", work="w-1", work_branch=first.branch, **place)
+    assert (again.workdir, again.branch, file.exists()) == (first.workdir, first.branch, False)
+    [note] = again.notes
+    assert note == f"removed {os.path.normpath(file)}, left by a git that was killed"
+    commit(Path(again.workdir), {"new.txt": "x\n"})
+
+
+def test_a_lock_is_left_while_a_git_runs_in_the_worktree(city: Quarters) -> None:
+    first = city.prepare("dock/cat", work="w-1")
+    place = {"workdir": first.workdir, "branch": first.branch}
+    file = city.dock / ".git/worktrees/cat/HEAD.lock"
+    file.touch()
+    command = ["git", "cat-file", "--batch"]
+    running = subprocess.Popen(command, cwd=first.workdir, stdin=subprocess.PIPE)
+    try:
+        city.prepare("dock/cat", work="w-1", work_branch=first.branch, **place)
+        assert file.exists()
+    finally:
+        running.communicate()
+    city.prepare("dock/cat", work="w-1", work_branch=first.branch, **place)
+    assert not file.exists()
+
+
+def test_a_worktree_that_git_does_not_know_is_kept_and_another_made(city: Quarters) -> None:
+    first = city.prepare("dock/cat", work="w-1")
+    shutil.rmtree(city.dock / ".git/worktrees/cat")
+    second = city.prepare("dock/cat", work="w-2", workdir=first.workdir, branch=first.branch)
+    assert second.workdir == f"{first.workdir}~1.2"
+    [note] = second.notes
+    assert note == "kept .gc/worktrees/dock/cat: git does not know this worktree any more"
+    assert Path(first.workdir, "README.md").exists()
 
 
 def test_git_that_will_not_is_a_problem_and_no_crash(city: Quarters) -> None:
