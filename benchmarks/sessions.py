@@ -154,10 +154,10 @@ def single_items(root: str, rounds: int) -> dict[str, list[float]]:
             floor = timed(lambda: subprocess.run([sys.executable, "-c", "pass"], check=True))
             before = time.perf_counter()
             words = [bench.program, "sling", "shell", "date +%s.%N > ../began", "--json"]
-            said = subprocess.run(words, cwd=root, check=True, capture_output=True).stdout
+            output = subprocess.run(words, cwd=root, check=True, capture_output=True).stdout
             returned = time.time()
             ratios.append((time.perf_counter() - before) / floor)
-            item = json.loads(said)["work"]
+            item = json.loads(output)["work"]
             bench.until(lambda item=item: getattr(store.work(item), "status", "") == "done")  # type: ignore[misc]
             with open(f"{root}/.gc/work/began", encoding="utf-8") as file:
                 waits.append(max(0.0, (float(file.read()) - returned) * 1000))

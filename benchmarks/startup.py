@@ -73,11 +73,11 @@ class Measure:
     limit: float | None = None
     every: int = 1
     city: int = 10
-    surroundings: dict[str, str] = field(default_factory=dict)
+    variables: dict[str, str] = field(default_factory=dict)
     finish: Callable[[], None] | None = None  # runs unmeasured after each run
     times: list[float] = field(default_factory=list)
     processor: list[float] = field(default_factory=list)
-    beside: list[int] = field(default_factory=list)  # the floor runs just before each run
+    floor_runs: list[int] = field(default_factory=list)  # the floor runs just before each run
     megabytes: float = 0.0
     failed: str = ""
 
@@ -96,7 +96,7 @@ class Measure:
 
     def _once(self, environment: dict[str, str]) -> tuple[int, float, resource.struct_rusage]:
         directory = self.prepare()
-        found = _spawn(self.command, directory, {**environment, **self.surroundings})
+        found = _spawn(self.command, directory, {**environment, **self.variables})
         if self.finish is not None:
             self.finish()
         return found
@@ -209,13 +209,13 @@ class Bench:
         """Return measures about work. Items go to the shell agent, so no coding agent starts."""
         used, running = (lambda: f"{self.home}/used"), (lambda: f"{self.home}/running")
         for words in USED:
-            one = self._measure(words, used, ANY_LIMIT)
-            one.surroundings = self.session if words in INSIDE else {}
-            yield one
+            measured = self._measure(words, used, ANY_LIMIT)
+            measured.variables = self.session if words in INSIDE else {}
+            yield measured
         for words in ("status", "sling shell true"):
-            one = self._measure(words, running, ANY_LIMIT)
-            one.name += ", controller running"
-            yield one
+            measured = self._measure(words, running, ANY_LIMIT)
+            measured.name += ", controller running"
+            yield measured
         first = self._measure("sling shell true", self._copy, ANY_LIMIT)
         first.name += ", controller started"
         first.finish = self._stop_copy
@@ -256,24 +256,24 @@ class Bench:
         return path
 
     def try_out(self, measures: Sequence[Measure]) -> None:
-        for one in (self.floor, *measures):
-            one.try_out(self.environment)
+        for measured in (self.floor, *measures):
+            measured.try_out(self.environment)
 
-    def run(self, one: Measure, turn: int) -> None:
+    def run(self, measured: Measure, turn: int) -> None:
         """Run one measure right after the floor; skip it from then on if it fails."""
-        if turn % one.every == 0 and not one.failed:
-            if one.name.endswith(" (warm)"):
-                self._refill(one)
+        if turn % measured.every == 0 and not measured.failed:
+            if measured.name.endswith(" (warm)"):
+                self._refill(measured)
             self.floor.run(self.environment)
-            one.run(self.environment)
-            one.beside.append(len(self.floor.times) - 1)
+            measured.run(self.environment)
+            measured.floor_runs.append(len(self.floor.times) - 1)
 
-    def _refill(self, one: Measure) -> None:
+    def _refill(self, measured: Measure) -> None:
         """Fill the cache in two runs: the first creates .gc, which changes the city directory."""
-        cache = f"{self.root(one.city)}/.gc/cache/{one.name.removesuffix(' (warm)')}"
+        cache = f"{self.root(measured.city)}/.gc/cache/{measured.name.removesuffix(' (warm)')}"
         if not os.path.exists(cache.replace(" ", "-")):
-            one.try_out(self.environment)
-            one.try_out(self.environment)
+            measured.try_out(self.environment)
+            measured.try_out(self.environment)
 
 
 def _environment(home: str) -> dict[str, str]:
@@ -301,42 +301,42 @@ def run_all(benches: Sequence[tuple[Bench, list[Measure]]], rounds: int) -> None
     for turn in range(rounds):
         _progress(f"round {turn + 1} of {rounds}")
         for together in zip(*(measures for _, measures in benches), strict=True):
-            for (bench, _), one in zip(benches, together, strict=True):
-                bench.run(one, turn)
+            for (bench, _), measured in zip(benches, together, strict=True):
+                bench.run(measured, turn)
     _progress("")
 
 
 def rows_of(benches: Sequence[tuple[Bench, list[Measure]]]) -> list[Row]:
     """Return one row per measure, the floor first; with a second version also its ratios."""
     bench, measures = benches[0]
-    rows = [_row(one, bench.floor) for one in (bench.floor, *measures)]
+    rows = [_row(measured, bench.floor) for measured in (bench.floor, *measures)]
     for other, before in benches[1:]:
-        for row, one in zip(rows, (other.floor, *before), strict=True):
-            old = _row(one, other.floor)
+        for row, measured in zip(rows, (other.floor, *before), strict=True):
+            old = _row(measured, other.floor)
             row.update(before=old.get("ratio"), before_cpu=old.get("cpu_ratio"))
     return rows
 
 
-def _row(one: Measure, floor: Measure) -> Row:
-    row: Row = {"measure": one.name, "agents": one.city, "runs": len(one.times)}
-    if one.failed or not one.times:
-        return {**row, "limit": one.limit, "verdict": one.failed or "not run"}
-    median, least = statistics.median(one.times), min(one.times)
+def _row(measured: Measure, floor: Measure) -> Row:
+    row: Row = {"measure": measured.name, "agents": measured.city, "runs": len(measured.times)}
+    if measured.failed or not measured.times:
+        return {**row, "limit": measured.limit, "verdict": measured.failed or "not run"}
+    median, least = statistics.median(measured.times), min(measured.times)
     # Use as many floor runs as measure runs: the minimum of more runs would be lower.
-    beside = one.beside or range(len(floor.times))
-    floors = [floor.times[at] for at in beside]
+    floor_runs = measured.floor_runs or range(len(floor.times))
+    floors = [floor.times[at] for at in floor_runs]
     ratio, least_ratio = median / statistics.median(floors), least / min(floors)
-    processor = statistics.median(floor.processor[at] for at in beside)
+    processor = statistics.median(floor.processor[at] for at in floor_runs)
     return {
         **row,
         "median_ms": round(median, 2),
         "min_ms": round(least, 2),
         "ratio": round(ratio, 2),
         "min_ratio": round(least_ratio, 2),
-        "cpu_ratio": round(statistics.median(one.processor) / processor, 2),
-        "limit": one.limit,
-        "verdict": _verdict(ratio, least_ratio, one.limit),
-        "peak_mb": round(one.megabytes, 1),
+        "cpu_ratio": round(statistics.median(measured.processor) / processor, 2),
+        "limit": measured.limit,
+        "verdict": _verdict(ratio, least_ratio, measured.limit),
+        "peak_mb": round(measured.megabytes, 1),
     }
 
 
@@ -354,20 +354,26 @@ def growth_of(measures: Sequence[Measure], sizes: Sequence[int]) -> Iterator[Row
     for small, large in pairwise(size for size in sizes if size in cold):
         each = (min(cold[large].times) - min(cold[small].times)) / (large - small)
         yield _figure(f"cold, each additional agent from {small:,} to {large:,}", each, "ms")
-    for size, one in cold.items():
+    for size, measured in cold.items():
         if size == SIZES[-1]:
-            yield _figure(f"cold, peak at {size:,} agents", one.megabytes, "MB", MEGABYTES_LIMIT)
+            yield _figure(
+                f"cold, peak at {size:,} agents", measured.megabytes, "MB", MEGABYTES_LIMIT
+            )
     for name in ALIKE:
         same = _by_city(measures, name).values()
         for pick, word in ((statistics.median, "medians"), (min, "minima")):
-            costs = [pick(one.times) for one in same]
+            costs = [pick(measured.times) for measured in same]
             if len(costs) > 1:
                 what = f"{name}, slowest over fastest city, {word}"
                 yield _figure(what, max(costs) / min(costs), "x", SAME_COST)
 
 
 def _by_city(measures: Iterable[Measure], name: str) -> dict[int, Measure]:
-    return {one.city: one for one in measures if one.name == name and one.times and not one.failed}
+    return {
+        measured.city: measured
+        for measured in measures
+        if measured.name == name and measured.times and not measured.failed
+    }
 
 
 def _figure(name: str, value: float, unit: str, limit: float | None = None) -> Row:
@@ -400,7 +406,9 @@ def main() -> None:
         for home, (bench, chosen) in zip(homes, benches, strict=True):
             os.mkdir(f"{home}/home")
             bench.make()
-            chosen += [one for one in bench.measures() if (arguments.only or "") in one.name]
+            chosen += [
+                measured for measured in bench.measures() if (arguments.only or "") in measured.name
+            ]
         run_all(benches, rounds)
     finally:
         for bench, _ in benches:

@@ -76,17 +76,17 @@ class Measure:
             for one in crew:
                 assert one.stdin
                 one.stdin.close()
-            said = [json.loads(one.stdout.read()) for one in crew if one.stdout]
+            reports = [json.loads(one.stdout.read()) for one in crew if one.stdout]
             seconds = time.perf_counter() - start
         finally:
             for one in crew:
                 one.kill()
                 one.wait()
-        self._check(kind, root, said)
+        self._check(kind, root, reports)
         return seconds
 
-    def _check(self, kind: str, root: str, said: list[dict[str, list[float]]]) -> None:
-        claimed = [id for one in said for id in one["ids"]]
+    def _check(self, kind: str, root: str, reports: list[dict[str, list[float]]]) -> None:
+        claimed = [id for one in reports for id in one["ids"]]
         if len(claimed) != len(set(claimed)):
             self.wrong.append(f"{kind}: an item was claimed twice")
         with closing(open_store(root)) as store:
@@ -95,9 +95,9 @@ class Measure:
                 self.wrong.append(f"{kind}: items were lost: {counts}")
             if kind == "store":
                 self.wrong.extend(store.integrity_errors())
-                numbers = [len(one["ids"]) for one in said]
+                numbers = [len(one["ids"]) for one in reports]
                 self.shares.append(max(numbers) / max(1, min(numbers)))
-                self.slowest.append(max(max(one["waits"], default=0.0) for one in said) * 1000)
+                self.slowest.append(max(max(one["waits"], default=0.0) for one in reports) * 1000)
 
 
 def fill(root: str, items: int, claimants: int) -> None:
@@ -142,14 +142,16 @@ def by_hand(root: str, relaxed: bool, session: str) -> Iterator[Step]:
     base.execute(f"PRAGMA synchronous={'NORMAL' if relaxed else 'FULL'}")
     lock = os.open(f"{root}/.gc/city.lock", os.O_RDWR)
     event = "INSERT INTO event (at, type, actor, subject, data) VALUES (?, ?, ?, ?, ?)"
-    told = json.dumps({"agent": AGENT, "status": "claimed", "session": session, "generation": 0})
+    event_data = json.dumps(
+        {"agent": AGENT, "status": "claimed", "session": session, "generation": 0}
+    )
 
     def write(kind: str, sql: str, *values: object) -> str | None:
         fcntl.lockf(lock, fcntl.LOCK_EX)
         base.execute("BEGIN IMMEDIATE")
         rows = base.execute(sql, values).fetchall()
         if rows:
-            base.execute(event, (time.time(), kind, session, rows[0][0], told))
+            base.execute(event, (time.time(), kind, session, rows[0][0], event_data))
         base.execute("COMMIT")
         fcntl.lockf(lock, fcntl.LOCK_UN)
         return str(rows[0][0]) if rows else None

@@ -1,4 +1,4 @@
-"""What the tests of the command line share: a small city with some of everything."""
+"""Fixtures of the command line tests: a small city with some of everything."""
 
 import os
 import re

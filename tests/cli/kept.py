@@ -1,4 +1,4 @@
-"""A city with a store in it, and sessions whose side of things can be taken."""
+"""A city with a store, and commands called as one of its sessions."""
 
 import os
 import subprocess

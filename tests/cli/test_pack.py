@@ -80,8 +80,8 @@ def test_a_city_without_imports_says_how_to_add_one(
     run: Command, town: Callable[..., Path]
 ) -> None:
     root = town()
-    said = "No imports; run `city pack add SOURCE` to add one.\n"
-    assert run("pack", "list", cwd=root) == Ran(0, said, "")
+    expected = "No imports; run `city pack add SOURCE` to add one.\n"
+    assert run("pack", "list", cwd=root) == Ran(0, expected, "")
     assert run("pack", "list", "--json", cwd=root).json["imports"] == []
     assert run("pack", "list", "--tree", cwd=root).out == "city\n└─ no imports\n"
 
@@ -231,7 +231,7 @@ def test_adding_and_removing_leaves_the_files_as_they_were(
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "expected"),
     [
         pytest.param(["packs/none"], "is not a directory", id="no-directory"),
         pytest.param(["packs"], "packs has no pack.toml", id="no-manifest"),
@@ -246,10 +246,10 @@ def test_adding_and_removing_leaves_the_files_as_they_were(
     ],
 )
 def test_what_cannot_be_imported_is_refused_and_nothing_is_written(
-    run: Command, place: Path, words: list[str], said: str
+    run: Command, place: Path, words: list[str], expected: str
 ) -> None:
     before = contents(place)
-    assert said in at(run("pack", "add", *words, cwd=place))
+    assert expected in at(run("pack", "add", *words, cwd=place))
     assert contents(place) == before
     answer = run("pack", "add", *words, "--json", cwd=place)
     assert answer.code == 1
@@ -268,8 +268,8 @@ def test_a_version_that_is_none_is_refused_before_anything_is_asked(
     run: Command, place: Path, tmp_path: Path
 ) -> None:
     source = f"file://{tmp_path}/nowhere"
-    said = at(run("pack", "add", source, "--version", "newest!", cwd=place))
-    assert "`newest!` is not a version" in said
+    error = at(run("pack", "add", source, "--version", "newest!", cwd=place))
+    assert "`newest!` is not a version" in error
     ran = run("pack", "add", "packs/own", "--version", "^1", cwd=place)
     assert (ran.code, "--version needs a repository; a local one is file:///" in ran.err) == (
         2,

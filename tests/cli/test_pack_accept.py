@@ -1,4 +1,4 @@
-"""What a pack can execute is listed, accepted and recorded; before that nothing of it is used."""
+"""Programs of a pack are listed, accepted and recorded; before that, none of it is used."""
 
 import os
 import stat

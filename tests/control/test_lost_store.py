@@ -1,4 +1,4 @@
-"""A store that is deleted or damaged: it is said, nothing is replaced unasked, it comes back."""
+"""A deleted or damaged store is reported, replaced only on request, and restored from a backup."""
 
 import os
 import shutil

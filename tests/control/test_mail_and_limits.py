@@ -27,12 +27,12 @@ def model(town: RunningCity, body: str, **more: str) -> None:
 
 
 def answer(result: str, cost: float = 0.5, **more: object) -> str:
-    said = {"type": "result", "subtype": "success", "is_error": False, "result": result}
-    told = json.dumps({**said, "session_id": "c-1", "total_cost_usd": cost, **more})
-    return f"printf '%s\\n' '{told}'"
+    end_of_run = {"type": "result", "subtype": "success", "is_error": False, "result": result}
+    text_of = json.dumps({**end_of_run, "session_id": "c-1", "total_cost_usd": cost, **more})
+    return f"printf '%s\\n' '{text_of}'"
 
 
-def told(town: RunningCity, file: str) -> str:
+def text_of(town: RunningCity, file: str) -> str:
     return Path(town.root / ".gc/work" / file).read_text()
 
 
@@ -126,7 +126,7 @@ def test_unread_mail_wakes_an_agent_once(town: RunningCity) -> None:
     assert town.run("mail", "send", "asked", "The kettle boils.").code == 0
     town.until(lambda: not town.store.unread_counts())
     town.until(lambda: not town.sessions())
-    assert told(town, "heard").count("The kettle boils.") == 1
+    assert text_of(town, "heard").count("The kettle boils.") == 1
 
 
 def test_a_run_that_fails_over_its_mail_is_not_run_for_ever(town: RunningCity) -> None:
@@ -135,7 +135,7 @@ def test_a_run_that_fails_over_its_mail_is_not_run_for_ever(town: RunningCity) -
     town.run("mail", "send", "asked", "The kettle boils.")
     town.until(lambda: not town.store.unread_counts())
     town.until(lambda: not town.sessions())
-    assert told(town, "heard") == "run\n"
+    assert text_of(town, "heard") == "run\n"
 
 
 def test_a_nudge_reaches_a_headless_session_with_its_next_item(town: RunningCity) -> None:
@@ -144,7 +144,7 @@ def test_a_nudge_reaches_a_headless_session_with_its_next_item(town: RunningCity
     first = town.settled(town.sling("first", agent="asked"))[0]
     assert town.run("session", "nudge", first.session, "Mind the gap.").code == 0
     town.settled(town.sling("second", agent="asked", session=first.session))
-    assert told(town, "heard") == "first\nsecond\n\nMind the gap.\n"
+    assert text_of(town, "heard") == "first\nsecond\n\nMind the gap.\n"
 
 
 def test_a_session_resumes_its_conversation_for_reserved_work(town: RunningCity) -> None:
@@ -153,7 +153,7 @@ def test_a_session_resumes_its_conversation_for_reserved_work(town: RunningCity)
     first = town.settled(town.sling("first", agent="asked"))[0]
     town.settled(town.sling("second", agent="asked", session=first.session))
     town.settled(town.sling("third", agent="asked"))
-    lines = told(town, "heard").splitlines()
+    lines = text_of(town, "heard").splitlines()
     assert "--resume c-1" in lines[1]
     assert ["--resume" in line for line in lines] == [False, True, False]
 
@@ -234,7 +234,7 @@ def test_from_inside_a_session_work_is_slung_on_within_limits(town: RunningCity)
     )
     [work] = town.settled(town.sling(script, agent="boss"))
     assert work.status == DONE
-    assert [told(town, name).strip() for name in ("first", "second", "third", "deep")] == [
+    assert [text_of(town, name).strip() for name in ("first", "second", "third", "deep")] == [
         "0",
         "1",
         "0",
@@ -265,7 +265,7 @@ def test_mail_to_a_session_wakes_only_that_session_and_only_once(town: RunningCi
     assert town.run("mail", "send", "asked-2", "The kettle boils.").code == 0
     town.until(lambda: not town.store.unread_counts())
     assert [run.about for run in town.store.runs()] == ["mail 1"]
-    assert told(town, "heard").startswith("asked-2: You have a new message.")
+    assert text_of(town, "heard").startswith("asked-2: You have a new message.")
 
 
 def test_a_mail_run_that_a_user_stops_is_not_repeated(town: RunningCity) -> None:
@@ -288,4 +288,4 @@ def test_mail_given_to_a_run_is_remembered_across_a_restart(town: RunningCity) -
     (town.root / ".gc/work/go").touch()
     town.until(lambda: not town.store.unread_counts())
     town.until(lambda: not town.sessions())
-    assert told(town, "heard") == "run\n"
+    assert text_of(town, "heard") == "run\n"

@@ -21,8 +21,8 @@ def test_an_internal_error_about_one_agent_does_not_stop_the_others(town: Runnin
     spoil(town, "w-1")
     town.start()
     assert [work.status for work in town.settled("w-2", town.sling("true"))] == ["done", "done"]
-    said = (town.root / ".gc/logs/controller.log").read_text()
-    assert "internal error about cook (this is a bug in city): Traceback" in said
+    log = (town.root / ".gc/logs/controller.log").read_text()
+    assert "internal error about cook (this is a bug in city): Traceback" in log
     status = town.run("status", "--json").json
     (cook,) = [one for one in status["agents"] if one["name"] == "cook"]
     assert "internal error, see the controller log" in cook["reason"]

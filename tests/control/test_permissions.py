@@ -1,4 +1,4 @@
-"""What a session may call, tried from inside real runs: the agents are scripts that call `city`."""
+"""Permissions of sessions, tried from inside real runs: the agents are scripts that call `city`."""
 
 import json
 import os
@@ -44,7 +44,7 @@ def city(town: RunningCity) -> RunningCity:
     return town
 
 
-def said(city: RunningCity, script: str, agent: str = "lead") -> str:
+def output_of(city: RunningCity, script: str, agent: str = "lead") -> str:
     """Run a script in a session; return its output and its exit code."""
     id = city.sling(f"({script}) 2>&1; echo code $?", agent)
     city.settled(id)
@@ -107,7 +107,7 @@ def test_a_session_cannot_act_for_others(city: RunningCity, command: str, code: 
     work, session = busy(city, "rival")
     city.store.send_mail("human", "rival", "For rival", "The secret plan.", 0.0)
     before = (city.root / "agents/lead/agent.toml").read_text()
-    output = said(city, f"city {command.format(work=work, session=session)}")
+    output = output_of(city, f"city {command.format(work=work, session=session)}")
     assert code in output
     assert output.endswith("code 1\n")
     assert "secret plan" not in output
@@ -123,12 +123,12 @@ def test_a_session_sees_only_what_its_filter_allows(city: RunningCity) -> None:
     hidden, _ = busy(city, "ghost")
     friend, _ = busy(city, "ally")
     for command in ("session list", "work list", "status", "events"):
-        output = said(city, f"city {command} --json")
+        output = output_of(city, f"city {command} --json")
         assert output.endswith("code 0\n"), output
         for name in ("rival", "ghost"):
             assert f'"{name}"' not in output, (command, name)
         assert '"ally"' in output, command
-    listed = said(city, "city work list")
+    listed = output_of(city, "city work list")
     assert friend in listed
     assert work not in listed
     assert hidden not in listed
@@ -136,7 +136,7 @@ def test_a_session_sees_only_what_its_filter_allows(city: RunningCity) -> None:
 
 def test_the_documented_commands_of_agents_work(city: RunningCity) -> None:
     friend, session = busy(city, "ally")
-    output = said(
+    output = output_of(
         city,
         " && ".join(
             (
@@ -185,7 +185,7 @@ def test_a_session_does_not_become_a_user(city: RunningCity, way: str, command: 
     work, session = busy(city, "rival")
     words = command.format(session=session)
     facts = {"root": city.root, "city": f"{sys.executable} -m gascity", "session": session}
-    output = said(city, WAYS[way].format(**facts) + words)
+    output = output_of(city, WAYS[way].format(**facts) + words)
     expected = "[stale-session]" if way == "as another start" else NOT_YOURS
     assert expected in output, output
     assert city.running(work).id == session
@@ -213,7 +213,7 @@ def test_a_process_whose_parents_exited_is_still_part_of_its_run(
 def test_a_token_that_another_session_reads_is_of_no_use(city: RunningCity) -> None:
     work, session = busy(city, "rival")
     pid = city.running(work).pid
-    output = said(
+    output = output_of(
         city,
         f"export $(tr '\\0' '\\n' </proc/{pid}/environ | grep ^CITY_); city session stop {session}",
     )
@@ -230,7 +230,7 @@ def test_a_session_cannot_use_the_socket_as_a_user(city: RunningCity) -> None:
         " for o in ('sling','stop','reload','status','stuck')])"
     )
     clear = "env -i GASCITY_PORTABLE=$GASCITY_PORTABLE"  # no session could change the system
-    output = said(city, f"{clear} {sys.executable} -c {shlex.quote(source)}")
+    output = output_of(city, f"{clear} {sys.executable} -c {shlex.quote(source)}")
     assert output.count("'code': 'not-your-session'") == 5, output
     assert send_request(str(city.root), {"op": "ping"}) is not None
 
@@ -326,8 +326,8 @@ def test_a_capability_grants_its_commands_and_nothing_else(city: RunningCity) ->
         {**FILES, "agents/lead/agent.toml": f'{LEAD}[capabilities]\nallow = ["city.work"]\n'}
     )
     work, session = busy(city, "rival")
-    assert NOT_YOURS in said(city, f"city session stop {session}")
-    output = said(city, f"city work show {work} && city work cancel {work}")
+    assert NOT_YOURS in output_of(city, f"city session stop {session}")
+    output = output_of(city, f"city work show {work} && city work cancel {work}")
     assert output.endswith("code 0\n"), output
     assert city.work(work).status == "cancelled"
 
@@ -337,7 +337,7 @@ def test_city_admin_grants_all(city: RunningCity) -> None:
         {**FILES, "agents/lead/agent.toml": f'{LEAD}[capabilities]\nallow = ["city.admin"]\n'}
     )
     _, session = busy(city, "rival")
-    output = said(
+    output = output_of(
         city,
         f"city session stop {session} && city agent set ally description=Set"
         " && city session new rival && city reload && city restart",
@@ -350,13 +350,13 @@ def test_city_admin_grants_all(city: RunningCity) -> None:
 @pytest.mark.parametrize("allow", ['["*"]', '["city.*"]', '["city"]', "[]"])
 def test_no_pattern_grants_a_word_of_the_city(city: RunningCity, allow: str) -> None:
     city.write({**FILES, "agents/lead/agent.toml": f"{LEAD}[capabilities]\nallow = {allow}\n"})
-    assert NOT_HERE in said(city, "city reload")
+    assert NOT_HERE in output_of(city, "city reload")
 
 
 def test_a_denied_word_is_not_granted(city: RunningCity) -> None:
     words = 'allow = ["city.admin"]\ndeny = ["city.control"]\n'
     city.write({**FILES, "agents/lead/agent.toml": f"{LEAD}[capabilities]\n{words}"})
-    assert NOT_HERE in said(city, "city reload")
+    assert NOT_HERE in output_of(city, "city reload")
 
 
 # Modes
@@ -365,7 +365,7 @@ def test_a_denied_word_is_not_granted(city: RunningCity) -> None:
 def test_a_session_cannot_sling_to_a_primary_agent(city: RunningCity) -> None:
     city.write({**FILES, "agents/ally/agent.toml": f'mode = "primary"\n{PLAIN}'})
     for command in ("sling ally 'echo no'", "session new ally"):
-        assert "`ally` is only for users [not-for-agents]" in said(city, f"city {command}")
+        assert "`ally` is only for users [not-for-agents]" in output_of(city, f"city {command}")
     assert city.run("sling", "ally", "echo yes").code == 0
 
 
@@ -377,7 +377,7 @@ def test_a_user_slings_to_a_subagent_only_anyway(city: RunningCity) -> None:
         assert "`ally` is only for other agents [not-for-people]" in ran.err
         assert "city agent set ally mode=all" in ran.err
         assert city.run(*command, "--anyway").code == 0
-    assert said(city, "city sling ally 'echo yes'").endswith("code 0\n")
+    assert output_of(city, "city sling ally 'echo yes'").endswith("code 0\n")
 
 
 def test_the_parent_of_delegated_work_cannot_be_chosen(city: RunningCity) -> None:
@@ -404,7 +404,7 @@ def test_a_session_does_not_start_the_controller(city: RunningCity) -> None:
 
 
 def test_json_of_a_refused_command_is_an_object_with_problems(city: RunningCity) -> None:
-    output = said(city, "city stop --json")
+    output = output_of(city, "city stop --json")
     [problem] = json.loads(output.rpartition("code")[0])["problems"]
     assert problem["code"] == "not-from-a-session"
     assert "city.control" in problem["hint"]

@@ -38,7 +38,7 @@ def test_slung_work_is_done_in_the_agents_directory_and_its_session_ends(
 def test_a_session_knows_who_it_is(awake: RunningCity) -> None:
     id = awake.sling("env | sort; city work show $CITY_WORK_ID --json; gc bd list; echo $?")
     awake.settled(id)
-    said = awake.log(id)
+    log_text = awake.log(id)
     [session] = awake.sessions(live=None)
     for line in (
         f"CITY_ROOT={awake.root}",
@@ -53,10 +53,10 @@ def test_a_session_knows_who_it_is(awake: RunningCity) -> None:
         "GC_ALIAS=shell-1",
         f"GC_BIN={awake.root}/.gc/bin/gc",
     ):
-        assert f"{line}\n" in said
-    assert f"PATH={awake.root}/.gc/bin:" in said
-    assert '"status": "claimed"' in said
-    assert said.endswith("1\n")
+        assert f"{line}\n" in log_text
+    assert f"PATH={awake.root}/.gc/bin:" in log_text
+    assert '"status": "claimed"' in log_text
+    assert log_text.endswith("1\n")
 
 
 def test_failing_work_fails_and_says_why(awake: RunningCity) -> None:
@@ -431,9 +431,9 @@ def test_controllers_started_at_once_come_to_one(town: RunningCity) -> None:
         subprocess.Popen(words, cwd=town.root, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         for _ in range(4)
     ]
-    told = [process.communicate(timeout=60) for process in started]
-    assert [process.returncode for process in started] == [0] * 4, told
-    assert {out for out, _ in told} <= {
+    results = [process.communicate(timeout=60) for process in started]
+    assert [process.returncode for process in started] == [0] * 4, results
+    assert {out for out, _ in results} <= {
         f"Controller started (pid {town.pid}).\n".encode(),
         f"Controller is already running (pid {town.pid}).\n".encode(),
     }

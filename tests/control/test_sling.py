@@ -70,13 +70,13 @@ def test_only_the_plainest_forms_go_the_short_way(words: list[str], expected: ob
 
 
 def test_both_ways_say_the_same(awake: RunningCity) -> None:
-    def said(*words: str) -> str:
+    def printed(*words: str) -> str:
         ran = awake.run("sling", *words)
         assert (ran.code, ran.err) == (0, "")
         return ran.out.replace("w-1", "w-N").replace("w-2", "w-N")
 
-    short = said("shell", "true")
-    assert said("shell", "true", "--no-start") == short
+    short = printed("shell", "true")
+    assert printed("shell", "true", "--no-start") == short
     assert short == (
         "w-N queued for shell, blocked: shell session limit is 0 (max_active_sessions = 0)"
         " [agent-cap]\n"
@@ -139,14 +139,14 @@ def test_text_may_come_from_a_file_or_from_standard_input(awake: RunningCity) ->
     by_file = awake.run("sling", "hand", "--file", "todo", "--wait", "--json").json
     assert by_file["result"]["summary"] == "from a file"
     assert awake.work(by_file["work"]).title == "Say it"
-    said = subprocess.run(
+    printed = subprocess.run(
         [sys.executable, "-m", "gascity", "sling", "hand", "--stdin", "--wait"],
         cwd=awake.root,
         input=b"echo piped",
         capture_output=True,
         timeout=60,
     )
-    assert said.stdout == b"w-2 done\npiped\n"
+    assert printed.stdout == b"w-2 done\npiped\n"
 
 
 def test_wait_tells_failure_by_its_exit_code(awake: RunningCity) -> None:

@@ -44,9 +44,9 @@ def test_waiting_ends_when_only_a_user_can_unblock_the_work(
     assert [one["code"] for one in told.json["blocked_by"]] == [code]
     assert (told.json["status"], told.json["result"]) == (OPEN, None)
     assert town.work("w-1").status == OPEN, "it is kept"
-    said = town.run("sling", "shell", "true", "--wait")
-    assert (said.code, said.out.startswith("w-2 queued, blocked: ")) == (1, True)
-    assert f"[{code}]" in said.out
+    waited = town.run("sling", "shell", "true", "--wait")
+    assert (waited.code, waited.out.startswith("w-2 queued, blocked: ")) == (1, True)
+    assert f"[{code}]" in waited.out
     watched = town.run("status", "--until-idle")
     assert watched.code == 1
     of_each = "w-1 blocked: " if code == "missing-env" else "w-1, w-2 blocked: "
@@ -86,7 +86,7 @@ def test_waiting_ends_if_no_controller_may_be_started(town: RunningCity) -> None
 
 
 @pytest.mark.parametrize(
-    ("how", "said"),
+    ("how", "expected"),
     [
         (
             (),
@@ -101,7 +101,7 @@ def test_waiting_ends_if_no_controller_may_be_started(town: RunningCity) -> None
     ],
 )
 def test_who_stops_the_controller_stops_those_who_wait_too(
-    awake: RunningCity, how: tuple[str, ...], said: bytes
+    awake: RunningCity, how: tuple[str, ...], expected: bytes
 ) -> None:
     words = [sys.executable, "-m", "gascity", "sling", "shell", "sleep 1000", "--wait"]
     with subprocess.Popen(words, cwd=awake.root, stdout=subprocess.PIPE) as waiting:
@@ -109,7 +109,7 @@ def test_who_stops_the_controller_stops_those_who_wait_too(
         awake.running("w-1")
         assert awake.run("stop", *how).code == 0
         out, _ = waiting.communicate(timeout=30)
-    assert (waiting.returncode, out) == (1, said)
+    assert (waiting.returncode, out) == (1, expected)
     assert not controller_state(str(awake.root)).running
 
 

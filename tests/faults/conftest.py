@@ -1,4 +1,4 @@
-"""Processes that die when they are told to, and a place where nobody waits for a disk."""
+"""Processes that die at a chosen call, and a directory in memory."""
 
 import os
 import tempfile

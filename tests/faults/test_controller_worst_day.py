@@ -34,13 +34,13 @@ class Town(RunningCity):
     def __init__(self, root: Path, gate: Path) -> None:
         super().__init__(root)
         self.gate = gate
-        self.said = root / ".gc/logs/controller.log"
+        self.log_file = root / ".gc/logs/controller.log"
         self.made: list[int] = []
 
     def awake(self, *, clock: Path | None = None, patient: bool = True) -> "Town":
-        self.said.parent.mkdir(parents=True, exist_ok=True)
+        self.log_file.parent.mkdir(parents=True, exist_ok=True)
         patches = {} if patient else IMPATIENT
-        self.made.append(self.forks.controller(self.said, clock=clock, patches=patches))
+        self.made.append(self.forks.controller(self.log_file, clock=clock, patches=patches))
         self.until(lambda: send_request(str(self.root), {"op": "ping"}))
         return self
 
@@ -55,7 +55,7 @@ class Town(RunningCity):
         return [dict(event.data) for event in self.store.events(0, 5000) if event.type == kind]
 
     def hears(self, words: str) -> None:
-        self.until(lambda: self.said.exists() and words in self.said.read_text())
+        self.until(lambda: self.log_file.exists() and words in self.log_file.read_text())
 
     def end(self) -> None:
         super().end()
@@ -150,7 +150,8 @@ class TestFullDisk:
             town.running(id)
             pid = town.running(other).pid
             controller = town.pid
-            with open(town.said, "ab") as file:  # a block that is begun would take a few lines more
+            # A block that is begun would take a few lines more.
+            with open(town.log_file, "ab") as file:
                 file.write(b"\n" * (-file.tell() % 4096))
             ballast = fill(tiny)
             town.let_go()
@@ -373,9 +374,9 @@ class TestDamage:
         file.write_bytes(b"not a database at all " * 1000)
         before = file.read_bytes()
         for arguments in (("work", "list"), ("status",), ("sling", "shell", "x", "--no-start")):
-            said = fails(town, *arguments)
-            assert "[store-broken]" in said
-            assert "run `city doctor`" in said
+            error = fails(town, *arguments)
+            assert "[store-broken]" in error
+            assert "run `city doctor`" in error
         done = town.run("start")
         assert done.code == 1
         assert "damaged" in done.err
@@ -537,8 +538,8 @@ class TestBrokenFiles:
         town.until(lambda: town.events("config.broken"))
         works = town.settled(*(town.sling("echo fine") for _ in range(3)))
         assert {work.status for work in works} == {DONE}
-        said = town.forks.run("status").printed
-        assert "city.toml" in said
+        printed = town.forks.run("status").printed
+        assert "city.toml" in printed
         town.write({"city.toml": good.replace("= 3", "= 2")})
         town.until(lambda: town.events("config.reloaded"))
         assert "city.toml" not in town.forks.run("status").printed
@@ -591,12 +592,12 @@ class TestWorktrees:
         assert len(aliases) == 4
         rigged.let_go()
         assert {work.status for work in rigged.settled(*ids)} == {DONE}
-        assert "fault" not in rigged.said.read_text()
+        assert "fault" not in rigged.log_file.read_text()
 
     def test_the_exit_file_of_a_run_is_kept_until_its_output_was_read(self, rigged: Town) -> None:
-        rigged.said.parent.mkdir(parents=True)
+        rigged.log_file.parent.mkdir(parents=True)
         slow = {"gascity.control.finish:count_commits": HANG}
-        rigged.made.append(rigged.forks.controller(rigged.said, patches=slow))
+        rigged.made.append(rigged.forks.controller(rigged.log_file, patches=slow))
         rigged.until(lambda: send_request(str(rigged.root), {"op": "ping"}))
         id = rigged.sling("exit 7", agent="rig/shell")
         rigged.until(lambda: [run for run in rigged.store.runs(work=id) if gone(run.pid)])
@@ -613,9 +614,9 @@ class TestWorktrees:
 
 
 def test_work_is_kept_once_although_its_controller_dies_before_it_can_say_so(town: Town) -> None:
-    town.said.parent.mkdir(parents=True)
+    town.log_file.parent.mkdir(parents=True)
     deadly = {"gascity.control.server:ControlServer.reply": DIE}
-    pid = town.forks("start", "--detached", log=town.said, patches=deadly)
+    pid = town.forks("start", "--detached", log=town.log_file, patches=deadly)
     town.until(lambda: town.events("controller.started"))
     done = town.forks.run("sling", "shell", "echo once", "--no-start", "--json")
     assert done.code == 0, done.out

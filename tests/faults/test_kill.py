@@ -105,11 +105,11 @@ class Town:
     def seen(self) -> Picture:
         """The working directory, what git was told of it, and the markers."""
         exclude = self.workdir / ".git/info/exclude"
-        told = {"exclude": ("", exclude.read_bytes())} if exclude.exists() else {}
+        excluded = {"exclude": ("", exclude.read_bytes())} if exclude.exists() else {}
         markers = picture(self.root / ".gc/mcp-managed")
         return {
             **picture(self.workdir),
-            **told,
+            **excluded,
             **{f"marker {name}": one for name, one in markers.items()},
         }
 
@@ -258,9 +258,9 @@ def test_a_killed_apply_leaves_a_worktree_that_the_next_one_completes(
         town.is_settled()
         assert git(town.workdir, "ls-files", "-t", "notes.md") == "S notes.md"
         (excludes,) = (root / ".gc/excludes").iterdir()
-        told = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "core.excludesFile"}
-        told["GIT_CONFIG_VALUE_0"] = str(excludes)
-        assert git(town.workdir, "status", "--porcelain", env=told) == "", at
+        variables = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "core.excludesFile"}
+        variables["GIT_CONFIG_VALUE_0"] = str(excludes)
+        assert git(town.workdir, "status", "--porcelain", env=variables) == "", at
         assert git(rig, "status", "--porcelain") == ""
 
 

@@ -88,10 +88,13 @@ class Town:
     def is_one_of_the_two(self, at: int) -> None:
         """After one command that looks at the city."""
         begun = (self.root / ".gc/backup/unfinished.json").exists()
-        told = self.killer("check", cwd=self.root)
-        assert begun == ("was interrupted and has been rolled back" in told.err), (at, told.err)
+        checked = self.killer("check", cwd=self.root)
+        assert begun == ("was interrupted and has been rolled back" in checked.err), (
+            at,
+            checked.err,
+        )
         assert self.seen() in (self.before, self.after), at
-        assert told.code == (0 if self.seen() == self.after else 1), (at, told.err)
+        assert checked.code == (0 if self.seen() == self.after else 1), (at, checked.err)
         assert not begun or self.seen() == self.before, at
 
     def goes_on(self, at: int) -> None:

@@ -1,4 +1,4 @@
-"""What must not happen on a bad day: files lost, secrets shown, a plan that says something else."""
+"""Faults lose no file, show no secret and never make the plan differ from the apply."""
 
 import json
 from pathlib import Path

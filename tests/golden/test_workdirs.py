@@ -1,4 +1,4 @@
-"""What agents find in their working directories: all test cities, and one for each provider."""
+"""Working directories of agents: of all test cities, and one for each provider."""
 
 import json
 import os

@@ -54,12 +54,12 @@ def town(
     return files | {"city.toml": text, "rigs/README.md": ""}
 
 
-def told(agent: Agent) -> dict[str, object]:
+def settings_of(agent: Agent) -> dict[str, object]:
     return {name: setting.value for name, setting in agent.all_settings().items()}
 
 
 def in_rig(city: City, rig: str | None) -> dict[str, dict[str, object]]:
-    return {str(agent.name): told(agent) for agent in city.agents if agent.name.rig == rig}
+    return {str(agent.name): settings_of(agent) for agent in city.agents if agent.name.rig == rig}
 
 
 @few
@@ -80,8 +80,8 @@ def test_the_order_of_rigs_changes_no_agent(
 ) -> None:
     one = opened(town(scopes, patches))
     other = opened(town(scopes, patches, order))
-    assert {str(a.name): told(a) for a in one.agents} == {
-        str(a.name): told(a) for a in other.agents
+    assert {str(a.name): settings_of(a) for a in one.agents} == {
+        str(a.name): settings_of(a) for a in other.agents
     }
 
 
@@ -119,7 +119,7 @@ def test_reading_one_agent_tells_what_reading_the_city_tells(
         for agent in city.agents:
             if agent.name.bare == bare and agent.name.rig == rig:
                 _, alone = open_agent(root, os.environ, str(agent.name))
-                assert (alone.name, told(alone)) == (agent.name, told(agent))
+                assert (alone.name, settings_of(alone)) == (agent.name, settings_of(agent))
 
 
 @few

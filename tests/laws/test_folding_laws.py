@@ -122,8 +122,8 @@ def test_a_history_tells_exactly_the_layers_that_speak_of_a_field(layers: list[L
     for name in ("nudge", "env", "pre_start", "append_fragments"):
         keys = [key for key, (field, _) in AGENT.keys.items() if field.name == name]
         spoken = [layer for layer in layers for key in keys if key in layer.values]
-        told = [setting.layer for setting in fold_field(layers, AGENT, name).chain()[:-1]]
-        assert told == spoken[::-1]
+        order = [setting.layer for setting in fold_field(layers, AGENT, name).chain()[:-1]]
+        assert order == spoken[::-1]
 
 
 REPLACED = [

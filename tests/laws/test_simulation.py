@@ -1,6 +1,6 @@
 """A city lives through thousands of random happenings, and its laws hold after every one.
 
-A seed that fails is told: `SIMULATION_SEEDS=<seed>` replays it, `SIMULATION_STEPS` makes it longer.
+`SIMULATION_SEEDS=<seed>` replays a seed that fails, `SIMULATION_STEPS` makes it longer.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""What people install is what is in the repository: sdist, wheel, and a city made with it."""
+"""The sdist and the wheel have what is in the repository, and make a working city."""
 
 import shutil
 import tarfile

@@ -1,4 +1,4 @@
-"""What a load makes of packs.lock and the cache: nothing is fetched, and nothing is trusted."""
+"""Loading packs from packs.lock and the cache: it fetches nothing and trusts nothing."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What only the portable adapter does, and how it is chosen."""
+"""Behaviour of the portable adapter alone, and how it is chosen."""
 
 import os
 import signal

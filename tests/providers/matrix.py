@@ -1,4 +1,4 @@
-"""What the real programs were observed to do: one row per provider, one column per promise.
+"""Observed behaviour of the real programs: one row per provider, one column per promise.
 
 A test with the marker `observes(*columns)` fills cells of its provider: "yes" if it passes, "no"
 if it fails, the reason if it is skipped, or the text that it passes to the fixture `cell`. Every

@@ -118,12 +118,12 @@ def _anthropic_call(call: tuple[str, dict[str, object]]) -> Iterator[tuple[str, 
     usage = {"input_tokens": SENT, "output_tokens": 1}
     message = {"id": "msg_0", "type": "message", "role": "assistant", "content": []}
     block = {"type": "tool_use", "id": "toolu_1", "name": call[0], "input": {}}
-    said = {"type": "input_json_delta", "partial_json": json.dumps(call[1])}
+    reply_part = {"type": "input_json_delta", "partial_json": json.dumps(call[1])}
     done = {"stop_reason": "tool_use", "stop_sequence": None}
     events: list[dict[str, object]] = [
         {"type": "message_start", "message": {**message, "model": "m", "usage": usage}},
         {"type": "content_block_start", "index": 0, "content_block": block},
-        {"type": "content_block_delta", "index": 0, "delta": said},
+        {"type": "content_block_delta", "index": 0, "delta": reply_part},
         {"type": "content_block_stop", "index": 0},
         {"type": "message_delta", "delta": done, "usage": {"output_tokens": ANSWERED}},
         {"type": "message_stop"},
@@ -148,11 +148,11 @@ def _anthropic(asked: Mapping[str, Any]) -> Any:
         block = {"type": "text", "text": ANSWER}
         return {**message, "content": [block], "stop_reason": "end_turn", "usage": usage}
     done = {"stop_reason": "end_turn", "stop_sequence": None}
-    said = {"type": "text_delta", "text": ANSWER}
+    reply_part = {"type": "text_delta", "text": ANSWER}
     events: list[dict[str, object]] = [
         {"type": "message_start", "message": message},
         {"type": "content_block_start", "index": 0, "content_block": block},
-        {"type": "content_block_delta", "index": 0, "delta": said},
+        {"type": "content_block_delta", "index": 0, "delta": reply_part},
         {"type": "content_block_stop", "index": 0},
         {"type": "message_delta", "delta": done, "usage": {"output_tokens": ANSWERED}},
         {"type": "message_stop"},
@@ -205,11 +205,13 @@ _CHAT_USAGE = {
 
 def _chat(call: Call) -> Iterator[tuple[str, object]]:
     head = {**_CHAT, "object": "chat.completion.chunk"}
-    said: dict[str, object] = {"role": "assistant", "content": None if call else ANSWER}
+    reply_part: dict[str, object] = {"role": "assistant", "content": None if call else ANSWER}
     if call:
         function = {"name": call[0], "arguments": json.dumps(call[1])}
-        said["tool_calls"] = [{"index": 0, "id": "c1", "type": "function", "function": function}]
-    first = {"index": 0, "delta": said, "finish_reason": None}
+        reply_part["tool_calls"] = [
+            {"index": 0, "id": "c1", "type": "function", "function": function}
+        ]
+    first = {"index": 0, "delta": reply_part, "finish_reason": None}
     last = {"index": 0, "delta": {}, "finish_reason": "tool_calls" if call else "stop"}
     yield "", {**head, "choices": [first]}
     yield "", {**head, "choices": [last], "usage": _CHAT_USAGE}
@@ -217,8 +219,8 @@ def _chat(call: Call) -> Iterator[tuple[str, object]]:
 
 
 def _whole_chat() -> dict[str, object]:
-    said = {"role": "assistant", "content": ANSWER}
-    choice = {"index": 0, "message": said, "finish_reason": "stop"}
+    reply_part = {"role": "assistant", "content": ANSWER}
+    choice = {"index": 0, "message": reply_part, "finish_reason": "stop"}
     head = {**_CHAT, "object": "chat.completion"}
     return {**head, "choices": [choice], "usage": _CHAT_USAGE}
 

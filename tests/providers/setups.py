@@ -1,4 +1,4 @@
-"""How each program is pointed to a model on this machine."""
+"""Settings that point each program to a model on this machine."""
 
 from collections.abc import Mapping
 from typing import NamedTuple

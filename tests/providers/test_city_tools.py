@@ -48,12 +48,12 @@ def message_in_session(place: Harbour, agent: str, mode: str = "sync") -> str:
     # An agent starts the server as `city`.
     path = f"{os.path.dirname(sys.executable)}:{place.env['PATH']}"
     try:
-        said = city_command(place, "sling", "mayor", "Use it.", "--wait", PATH=path)
+        output = city_command(place, "sling", "mayor", "Use it.", "--wait", PATH=path)
         if mode == "async":
             city_command(place, "sling", "ally", "true", "--wait")  # after the message
     finally:
         city_command(place, "stop")
-    assert "w-1 done" in said
+    assert "w-1 done" in output
     return "\n".join(map(texts, place.model.seen))
 
 

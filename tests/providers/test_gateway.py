@@ -60,10 +60,10 @@ def call_in_session(place: Harbour, web: HttpServer, server: str, tools: str) ->
     if wrapped:
         place.model.call = ("use_tool", {"tool_name": name, "tool_input": arguments})
     try:
-        said = city_command(place, "sling", "mayor", "Use it.", "--wait", HARBOUR_SECRET=SECRET)
+        output = city_command(place, "sling", "mayor", "Use it.", "--wait", HARBOUR_SECRET=SECRET)
     finally:
         city_command(place, "stop")
-    assert "w-1 done" in said
+    assert "w-1 done" in output
     return "\n".join(map(texts, place.model.seen))
 
 

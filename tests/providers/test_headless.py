@@ -279,14 +279,14 @@ def test_a_run_is_not_done_if_a_permission_cut_it_short(
 ) -> None:
     harbour.model.call = asking_call(harbour.name)
     code, found = harbour.run(FIRST)
-    told = [asked for asked in harbour.model.seen if not may_call(asked) and asked.get("tools")]
+    requests = [asked for asked in harbour.model.seen if not may_call(asked) and asked.get("tools")]
     if (harbour.box / "ran").exists():
         assert (code, found.error) == (0, "")
         cell("does not ask")
     elif found.error or code:
         cell("failed")
     else:
-        assert told, "neither the model nor the user learns that the call was refused"
+        assert requests, "neither the model nor the user learns that the call was refused"
         cell("goes on")
 
 

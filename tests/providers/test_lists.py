@@ -86,7 +86,7 @@ def test_it_lists_exactly_what_was_planned(
     count = 2 if name in OWN_AGENT else 1
     wanted |= {"agents": f"{count} of {count} loaded"} if name in AGENT_FILES else {}
     for kind in SHOWN_IN_A_SESSION_ONLY.get(name, ()):
-        assert told(rows.pop(kind)) == ["provider-silent"]
+        assert codes_of(rows.pop(kind)) == ["provider-silent"]
         wanted.pop(kind, None)
     assert {kind: (row["what"], row["problems"]) for kind, row in rows.items()} == {
         kind: (what, []) for kind, what in wanted.items()
@@ -120,7 +120,7 @@ def test_it_lists_an_exported_agent(
     assert (row["what"], row["problems"]) == (f"{count} of {count} loaded", [])
 
 
-def told(row: dict[str, Any]) -> list[str]:
+def codes_of(row: dict[str, Any]) -> list[str]:
     return [problem["code"] for problem in row["problems"]]
 
 

@@ -1,4 +1,4 @@
-"""What recorded screens of real providers show, as the facts in gascity/providers decide it.
+"""States of recorded screens of real providers, as the facts in gascity/providers decide it.
 
 Each recording is `capture-pane -p` of a real program, under a header with its cursor and with what
 it shows, checked by eye: `ready` (an empty input line and nothing else going on), `busy`,

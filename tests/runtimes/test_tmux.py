@@ -302,9 +302,9 @@ def test_no_secret_is_on_a_command_line_or_in_the_server(
     assert not [line for line in lines if b"secret-5e0c" in line]
     entries = os.fsdecode((bench.place / "env").read_bytes()).split("\0")
     assert {f"{name}={value}" for name, value in odd.items()} <= set(entries)
-    told = output_of(*words_of(runtime), "show-environment", "-g")
+    variables = output_of(*words_of(runtime), "show-environment", "-g")
     own = Path(f"/proc/{server_of(runtime, handle)}/environ").read_bytes()
-    assert told == ""
+    assert variables == ""
     assert b"PATH=" not in own
     assert b"secret-5e0c" not in own
     other = bench.start("env > other-env; echo > other-done; exec sleep 1000")

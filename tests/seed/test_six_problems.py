@@ -88,8 +88,8 @@ def test_2_what_is_appended_to_a_template_is_named_with_the_file_that_asks(
         }
     )
     chain = agent_of(town, "mayor").setting("append_fragments").chain()
-    told = [(setting.value, setting.place.file) for setting in chain if setting.place]
-    assert told == [
+    layers = [(setting.value, setting.place.file) for setting in chain if setting.place]
+    assert layers == [
         (("footer", "rules"), "agents/mayor/agent.toml"),
         (("rules",), "city.toml"),
     ]

@@ -59,10 +59,10 @@ def test_there_are_exactly_six_roles(city: CityBuilder) -> None:
 def test_a_role_has_its_name_execution_and_state(city: CityBuilder, role: str) -> None:
     """S0-04 S0-06 S0-07: display names, execution, lifecycle."""
     agent = agent_of(city({"city.toml": ROLES}), f"roles.{role}")
-    told = tuple(
+    actual = tuple(
         agent.setting(name).value for name in ("display_name", "execution", "session_state")
     )
-    assert told == SIX[role]
+    assert actual == SIX[role]
 
 
 @pytest.mark.parametrize("role", SIX)

@@ -48,7 +48,7 @@ def problem_of(city: City, code: str) -> Problem:
     return found
 
 
-def said(city: City) -> str:
+def problem_texts(city: City) -> str:
     """Return all problems as the command line prints them."""
     locator = Locator(city.root)
     problems = in_order(city.all_problems, locator)
@@ -78,5 +78,5 @@ def city_text(city: City) -> str:
                 spot = f"{place.file}:{line}" if place and line else place.file if place else ""
                 word = f"  {name} = " if depth == 0 else "    covers "
                 parts.append(f"{word}{setting.value!r}  ({setting.kind}, {spot})")
-    problems = said(city)
+    problems = problem_texts(city)
     return "\n".join([*parts, *(("", problems) if problems else ())]) + "\n"

@@ -1,4 +1,4 @@
-"""What click imports and commands do not need is there when it is asked for, and not before."""
+"""Modules that click imports and commands do not need are loaded on first use."""
 
 import subprocess
 import sys
@@ -48,9 +48,9 @@ def test_the_system_is_what_the_module_says() -> None:
 
 
 def test_the_words_of_click_stay_as_they_are() -> None:
-    said = "print(gettext.gettext('Options'), gettext.ngettext('one', 'many', 2))"
-    assert ran("import gettext", said) == "Options many"
-    assert ran("import gettext", said, 'print("locale" in sys.modules)').endswith("False")
+    script = "print(gettext.gettext('Options'), gettext.ngettext('one', 'many', 2))"
+    assert ran("import gettext", script) == "Options many"
+    assert ran("import gettext", script, 'print("locale" in sys.modules)').endswith("False")
 
 
 def test_what_else_gettext_does_comes_from_the_module() -> None:

@@ -112,7 +112,7 @@ def test_skills_and_agents_of_the_project_are_read_and_built_in_ones_left_out(
 
 
 @pytest.mark.parametrize(
-    ("said", "listed"),
+    ("output", "listed"),
     [
         (
             "No such agent: ?, available: harbourmaster, Harbour Pilot",
@@ -123,8 +123,8 @@ def test_skills_and_agents_of_the_project_are_read_and_built_in_ones_left_out(
         ("", Listing(None, f"{COPILOT} failed (1)")),
     ],
 )
-def test_an_error_message_may_be_the_list(asked: Asked, said: str, listed: Listing) -> None:
-    assert asked("copilot", f"echo '{said}' >&2; exit 1").of(AGENTS) == listed
+def test_an_error_message_may_be_the_list(asked: Asked, output: str, listed: Listing) -> None:
+    assert asked("copilot", f"echo '{output}' >&2; exit 1").of(AGENTS) == listed
 
 
 def test_the_list_is_only_in_the_error_message_of_a_provider_that_says_so(asked: Asked) -> None:
@@ -143,8 +143,8 @@ def test_a_list_that_goes_to_stderr_is_read_too(asked: Asked) -> None:
 
 
 def test_colours_and_lines_before_the_json_do_not_matter(asked: Asked) -> None:
-    said = r"""printf '\033[90mone moment\n[\033[0m{"name": "probe"}]\n'"""
-    assert asked("cline", said).of(MCP).names == frozenset(("probe",))
+    output = r"""printf '\033[90mone moment\n[\033[0m{"name": "probe"}]\n'"""
+    assert asked("cline", output).of(MCP).names == frozenset(("probe",))
 
 
 def test_the_program_is_run_in_the_directory_with_the_launch_s_trust_and_environment(
@@ -246,7 +246,7 @@ def has_ended(process: int) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("said", "version"),
+    ("output", "version"),
     [
         ("2.1.325 (Claude Code)", "2.1.325"),
         ("GitHub Copilot CLI 1.0.102.", "1.0.102"),
@@ -254,8 +254,8 @@ def has_ended(process: int) -> bool:
         ("codex-cli 0.166.0", "0.166.0"),
     ],
 )
-def test_a_version_is_found_in_the_output(asked: Asked, said: str, version: str) -> None:
-    assert asked("claude", f"echo '{said}'").version() == (version, "")
+def test_a_version_is_found_in_the_output(asked: Asked, output: str, version: str) -> None:
+    assert asked("claude", f"echo '{output}'").version() == (version, "")
 
 
 def test_a_program_that_prints_no_version_has_none(asked: Asked) -> None:

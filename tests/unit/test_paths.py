@@ -1,4 +1,4 @@
-"""Where a city is found: named, in the environment, above, or through one of its rigs."""
+"""Finding a city: named, in the environment, above, or through one of its rigs."""
 
 import os
 import stat

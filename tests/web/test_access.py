@@ -1,4 +1,4 @@
-"""Who may use the page. Another site, another program and a stolen link get nothing."""
+"""Access to the page. Another site, another program and a stolen link get nothing."""
 
 from pathlib import Path
 

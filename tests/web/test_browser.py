@@ -73,7 +73,9 @@ def page(shop: RunningCity, chromium: Browser) -> Iterator[Page]:
     opened = context.new_page()
     errors: list[str] = []
     opened.on("pageerror", lambda error: errors.append(str(error)))
-    opened.on("console", lambda said: errors.append(said.text) if said.type == "error" else None)
+    opened.on(
+        "console", lambda console: errors.append(console.text) if console.type == "error" else None
+    )
     try:
         opened.goto(process.stdout.readline().partition(": ")[2].strip())
         expect(opened.locator("h1")).to_have_text("City", timeout=PATIENCE)

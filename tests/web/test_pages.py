@@ -1,4 +1,4 @@
-"""What the pages show: the store, the answers of commands, problems; hostile text is harmless."""
+"""Contents of the pages: the store, the answers of commands, problems; hostile text is harmless."""
 
 import time
 from pathlib import Path

@@ -18,8 +18,8 @@ def summary_of(context: CommandContext, session: Session, text: str = "") -> str
     """Return what another session should know about this one: a text, or its last output."""
     items = context.store().list_work(session=session.id, limit=1)
     result = items[0].result if items else None
-    said = text.strip() or (result.summary if result else "") or session.snippet
-    return f"Summary of {session_name(session)} ({session.agent}):\n{said or 'no output yet'}"
+    last_words = text.strip() or (result.summary if result else "") or session.snippet
+    return f"Summary of {session_name(session)} ({session.agent}):\n{last_words or 'no output yet'}"
 
 
 def remember_origin(context: CommandContext, session: Session, origin: Session) -> None:

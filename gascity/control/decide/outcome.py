@@ -244,10 +244,10 @@ def _limited(session: Session, run_end: RunEnd, reason: str, now: float) -> RunO
 
     The provider's own reset time counts, but not below a growing minimum: some keep saying "soon".
     """
-    told, often = run_end.limited_until or 0.0, min(session.crashes, 11)
+    limit_end, often = run_end.limited_until or 0.0, min(session.crashes, 11)
     wait = min(LIMIT_WAIT * 2.0**often, LONGEST_LIMIT_WAIT)
     soonest = now + min(2.0**often, LONGEST_LIMIT_WAIT) if often else now
-    until = max(told, soonest) if told > now else now + wait
+    until = max(limit_end, soonest) if limit_end > now else now + wait
     return RunOutcome(
         LIMITED,
         reason,

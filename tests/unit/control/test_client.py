@@ -1,4 +1,4 @@
-"""What a command knows about a controller without asking it."""
+"""Facts that a command knows about a controller without asking it."""
 
 import os
 import time

@@ -1,4 +1,4 @@
-"""Failure is told apart from loss, and both from what we did ourselves."""
+"""Outcomes distinguish failure, loss, and runs that city ended itself."""
 
 import pytest
 
@@ -303,9 +303,9 @@ def test_our_stop_says_nothing_about_crashes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "crashes", "until"),
+    ("limit_end", "crashes", "until"),
     [
-        pytest.param(NOW + 777.0, 0, NOW + 777.0, id="told"),
+        pytest.param(NOW + 777.0, 0, NOW + 777.0, id="limit_end"),
         pytest.param(0.0, 0, NOW + 60.0, id="not-told"),
         pytest.param(NOW - 5.0, 0, NOW + 60.0, id="told-a-time-that-has-passed"),
         pytest.param(0.0, 1, NOW + 120.0, id="again"),
@@ -319,9 +319,9 @@ def test_our_stop_says_nothing_about_crashes() -> None:
     ],
 )
 def test_a_rate_limit_is_waited_out_by_session_and_work(
-    told: float, crashes: int, until: float
+    limit_end: float, crashes: int, until: float
 ) -> None:
-    found = ends(RunEnd(1, limited_until=told), session=SESSION._replace(crashes=crashes))
+    found = ends(RunEnd(1, limited_until=limit_end), session=SESSION._replace(crashes=crashes))
     assert (found.state, found.retry_at, found.not_before) == (RATE_LIMITED, until, until)
     assert found.crashes == crashes + 1
 

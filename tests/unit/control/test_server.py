@@ -59,14 +59,14 @@ def test_a_request_may_come_in_pieces(server: ControlServer) -> None:
     line.close()
 
 
-@pytest.mark.parametrize("said", [b"nonsense\n", b"[1]\n", b"\xff\xfe\n", b""])
+@pytest.mark.parametrize("line_sent", [b"nonsense\n", b"[1]\n", b"\xff\xfe\n", b""])
 def test_a_client_with_an_invalid_request_is_disconnected(
-    server: ControlServer, said: bytes
+    server: ControlServer, line_sent: bytes
 ) -> None:
     line = caller(server)
     server.accept()
-    line.sendall(said)
-    if not said:
+    line.sendall(line_sent)
+    if not line_sent:
         line.close()
     assert heard(server) is None
     assert server.connections == {}

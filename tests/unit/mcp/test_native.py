@@ -61,8 +61,8 @@ def test_every_provider_gets_its_own_words(
     for name in sorted(providers):
         for server in servers:
             done = made(providers[name], server)
-            said = json.dumps(done.entry) if done.entry else f"left out: {done.reason}"
-            lines.append(f"{name} {server.name}: {said}")
+            entry_text = json.dumps(done.entry) if done.entry else f"left out: {done.reason}"
+            lines.append(f"{name} {server.name}: {entry_text}")
             more = {
                 "references": " ".join(done.references),
                 "secret": "yes" if done.literal_secret else "",

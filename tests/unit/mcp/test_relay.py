@@ -27,7 +27,7 @@ def sent(relay: Relay) -> list[Message]:
     return messages
 
 
-def told(relay: Relay) -> list[Message]:
+def answers_of(relay: Relay) -> list[Message]:
     """Return what goes to the client, and forget it."""
     messages, relay.to_client = relay.to_client, []
     return messages
@@ -39,7 +39,7 @@ def test_an_allowed_call_is_answered_under_the_clients_id() -> None:
     [call] = sent(made)
     assert call == request(call["id"], name="find", arguments={"text": "x"})
     made.from_server({"jsonrpc": "2.0", "id": call["id"], "result": {"content": []}}, 10.25)
-    assert told(made) == [{"jsonrpc": "2.0", "id": "a", "result": {"content": []}}]
+    assert answers_of(made) == [{"jsonrpc": "2.0", "id": "a", "result": {"content": []}}]
     assert made.records == [CallRecord("find", 250, True)]
 
 
@@ -47,7 +47,7 @@ def test_a_refused_call_does_not_reach_the_server() -> None:
     made = relay()
     made.from_client(request(1, name="drop_all"), 0.0)
     assert sent(made) == []
-    [answer] = told(made)
+    [answer] = answers_of(made)
     assert answer["id"] == 1
     assert answer["result"]["isError"] is True
     text = answer["result"]["content"][0]["text"]
@@ -63,7 +63,7 @@ def test_refused_tools_are_not_listed_and_the_whole_list_is_kept() -> None:
         made.from_client(request(number, "tools/list", **cursor), 0.0)
         result = {"tools": tools, "nextCursor": None if number else "more"}
         made.from_server({"jsonrpc": "2.0", "id": sent(made)[0]["id"], "result": result}, 0.0)
-    assert [answer["result"]["tools"] for answer in told(made)] == [[{"name": "find"}], []]
+    assert [answer["result"]["tools"] for answer in answers_of(made)] == [[{"name": "find"}], []]
     assert made.tools == [{"name": "find"}, {"name": "drop"}, {"name": "drop_all"}]
 
 
@@ -115,7 +115,7 @@ def test_every_request_is_answered_once(messages: list[Any]) -> None:
             made.from_server({"jsonrpc": "2.0", "id": message["id"], "result": {}}, 0.0)
             made.from_server({"jsonrpc": "2.0", "id": message["id"], "result": {}}, 0.0)
     assert not made.waiting
-    answered = [message["id"] for message in told(made) if message["id"] is not None]
+    answered = [message["id"] for message in answers_of(made) if message["id"] is not None]
     valid = [
         message["id"]
         for message in messages
@@ -130,14 +130,14 @@ def test_every_request_is_answered_once(messages: list[Any]) -> None:
 def test_a_call_without_an_id_does_not_pass_as_a_notification() -> None:
     made = relay()
     made.from_client({"jsonrpc": "2.0", "method": "tools/call", "params": {"name": "drop"}}, 0.0)
-    assert (sent(made), told(made)) == ([], [])
+    assert (sent(made), answers_of(made)) == ([], [])
 
 
 def test_a_batch_is_refused() -> None:
     made = relay()
     made.from_client([request(1, name="find")], 0.0)
     assert sent(made) == []
-    assert told(made)[0]["error"]["message"] == "invalid request: batches are not supported"
+    assert answers_of(made)[0]["error"]["message"] == "invalid request: batches are not supported"
 
 
 def test_an_id_that_is_in_use_is_refused() -> None:
@@ -145,13 +145,13 @@ def test_an_id_that_is_in_use_is_refused() -> None:
     made.from_client(request(1, name="find"), 0.0)
     made.from_client(request(1, name="find"), 0.0)
     assert len(sent(made)) == 1
-    assert "not answered yet" in told(made)[0]["error"]["message"]
+    assert "not answered yet" in answers_of(made)[0]["error"]["message"]
 
 
 def test_requests_of_the_server_reach_the_client_and_their_answers_the_server() -> None:
     made = relay()
     made.from_server(request("s", "sampling/createMessage", messages=[]), 0.0)
-    [asked] = told(made)
+    [asked] = answers_of(made)
     assert asked == request(asked["id"], "sampling/createMessage", messages=[])
     made.from_client({"jsonrpc": "2.0", "id": asked["id"], "result": {"role": "user"}}, 0.0)
     made.from_client({"jsonrpc": "2.0", "id": asked["id"], "result": {"role": "again"}}, 0.0)
@@ -164,7 +164,7 @@ def test_notifications_pass_unchanged_in_both_directions() -> None:
     made.from_server(changed, 0.0)
     roots = {"jsonrpc": "2.0", "method": "notifications/roots/list_changed"}
     made.from_client(roots, 0.0)
-    assert (told(made), sent(made)) == ([changed], [roots])
+    assert (answers_of(made), sent(made)) == ([changed], [roots])
 
 
 def test_a_cancelled_call_is_cancelled_at_the_server_and_its_late_answer_dropped() -> None:
@@ -176,7 +176,7 @@ def test_a_cancelled_call_is_cancelled_at_the_server_and_its_late_answer_dropped
     made.from_client({**cancel, "params": {"requestId": "b"}}, 1.0)
     assert sent(made) == [{**cancel, "params": {"requestId": call["id"], "reason": "no"}}]
     made.from_server({"jsonrpc": "2.0", "id": call["id"], "result": {}}, 2.0)
-    assert told(made) == []
+    assert answers_of(made) == []
 
 
 def test_a_server_that_does_not_answer_is_given_up_and_told_so() -> None:
@@ -185,10 +185,10 @@ def test_a_server_that_does_not_answer_is_given_up_and_told_so() -> None:
     made.from_client(request(2, "resources/list"), 1.0)
     sent(made)
     made.expire(4.9)
-    assert told(made) == []
+    assert answers_of(made) == []
     assert made.next_deadline == 5.0
     made.expire(6.0)
-    call, listing = told(made)
+    call, listing = answers_of(made)
     text = call["result"]["content"][0]["text"]
     assert text == "server-failed: server `docs` did not answer within 5 s"
     assert listing["error"]["message"] == "server `docs` did not answer within 5 s"
@@ -202,16 +202,16 @@ def test_progress_extends_the_time_of_its_request_only() -> None:
     made.from_client(request(2, name="find"), 0.0)
     progress = {"jsonrpc": "2.0", "method": "notifications/progress"}
     made.from_server({**progress, "params": {"progressToken": "p", "progress": 1}}, 4.0)
-    assert told(made)[0]["params"]["progressToken"] == "p"
+    assert answers_of(made)[0]["params"]["progressToken"] == "p"
     made.expire(6.0)
-    assert [answer["id"] for answer in told(made)] == [2]
+    assert [answer["id"] for answer in answers_of(made)] == [2]
 
 
 def test_a_server_that_ended_answers_everything_with_the_reason() -> None:
     made = relay()
     made.from_client(request(1, name="find"), 0.0)
     made.fail_all("server `docs`: it exited with code 3", 0.0)
-    [answer] = told(made)
+    [answer] = answers_of(made)
     assert "it exited with code 3" in answer["result"]["content"][0]["text"]
     assert not made.waiting
 
@@ -220,7 +220,7 @@ def test_a_server_that_ended_answers_everything_with_the_reason() -> None:
 def test_noise_of_the_server_is_dropped(noise: object) -> None:
     made = relay()
     made.from_server(noise, 0.0)
-    assert (told(made), sent(made)) == ([], [])
+    assert (answers_of(made), sent(made)) == ([], [])
 
 
 def test_a_client_cannot_have_more_than_so_many_open_requests() -> None:
@@ -228,4 +228,4 @@ def test_a_client_cannot_have_more_than_so_many_open_requests() -> None:
     for id in range(300):
         made.from_client(request(id, name="find"), 0.0)
     assert len(sent(made)) == 256
-    assert "are not answered yet" in told(made)[0]["error"]["message"]
+    assert "are not answered yet" in answers_of(made)[0]["error"]["message"]

@@ -5,7 +5,7 @@ from gascity.model.layers import CITY_PATCH, DEFINITION, PACK_DEFAULTS, Layer, f
 from gascity.model.problems import Place
 
 
-def said(*layers: dict[str, object]) -> list[Layer]:
+def layers_of(*layers: dict[str, object]) -> list[Layer]:
     return [Layer(DEFINITION, f"{at}.toml", values) for at, values in enumerate(layers)]
 
 
@@ -25,18 +25,18 @@ def said(*layers: dict[str, object]) -> list[Layer]:
 def test_a_table_sets_then_appends_then_removes_however_it_is_read(
     tables: list[dict[str, object]],
 ) -> None:
-    assert fold(said(*tables), AGENT)["pre_start"].value == ("a", "c")
-    assert fold_field(said(*tables), AGENT, "pre_start").value == ("a", "c")
+    assert fold(layers_of(*tables), AGENT)["pre_start"].value == ("a", "c")
+    assert fold_field(layers_of(*tables), AGENT, "pre_start").value == ("a", "c")
 
 
 def test_appending_to_unlimited_tools_leaves_them_unlimited() -> None:
-    layers = said({"tools.allow_append": ("read",)})
+    layers = layers_of({"tools.allow_append": ("read",)})
     assert fold_field(layers, AGENT, "tools.allow").value is None
 
 
 def test_unset_is_not_empty() -> None:
-    assert fold_field(said(), AGENT, "tools.allow").value is None
-    assert fold_field(said({"tools.allow": ()}), AGENT, "tools.allow").value == ()
+    assert fold_field(layers_of(), AGENT, "tools.allow").value is None
+    assert fold_field(layers_of({"tools.allow": ()}), AGENT, "tools.allow").value == ()
 
 
 def test_a_history_goes_from_the_winner_to_the_default() -> None:

@@ -93,7 +93,7 @@ def test_a_directory_and_a_ref_may_be_part_of_an_address(
     ],
 )
 def test_git_parses_an_address_as_city_does(source: str, kind: str, tmp_path: Path) -> None:
-    told = subprocess.run(
+    result = subprocess.run(
         ["git", "ls-remote", "--", parse_remote(source).url],
         env={**os.environ, "GIT_ALLOW_PROTOCOL": "none"},
         cwd=tmp_path,
@@ -101,7 +101,7 @@ def test_git_parses_an_address_as_city_does(source: str, kind: str, tmp_path: Pa
         text=True,
         check=False,
     )
-    assert f"transport '{kind}' not allowed" in told.stderr
+    assert f"transport '{kind}' not allowed" in result.stderr
 
 
 def test_only_where_pages_are_called_so_is_tree_more_than_a_name() -> None:

@@ -89,7 +89,7 @@ def everyone(city: CityBuilder) -> list[Dock]:
     return [one for one in docks if one.provider.launches]
 
 
-def told(made: Invocation) -> str:
+def shown(made: Invocation) -> str:
     """An invocation as one line."""
     words = " ".join(repr(one) if " " in one or "\n" in one else one for one in made.argv)
     env = "".join(f" [{key}={value}]" for key, value in made.env.items())
@@ -105,9 +105,9 @@ def test_every_provider_is_started_in_its_own_words(
     for one in everyone:
         lines.append(f"{one.provider.name}:")
         if one.provider.headless:
-            lines += [f"  run     {told(one.run())}", f"  resume  {told(one.run(resume=True))}"]
+            lines += [f"  run     {shown(one.run())}", f"  resume  {shown(one.run(resume=True))}"]
         if one.provider.facts.interactive:
-            lines += [f"  talk    {told(one.talk())}", f"  go on   {told(one.talk(resume=True))}"]
+            lines += [f"  talk    {shown(one.talk())}", f"  go on   {shown(one.talk(resume=True))}"]
     assert "\n".join(lines) == snapshot
 
 
@@ -279,8 +279,8 @@ def test_a_start_command_is_handed_nothing_unless_it_says_how(dock: Docked) -> N
 def test_a_resume_command_gets_the_conversation_as_one_word(dock: Docked) -> None:
     one = dock("claude", 'resume_command = "claude -r {{.SessionKey}}"\n')
     assert one.talk(Message("", ""), resume=True).argv == ("sh", "-c", f"claude -r {ID}")
-    said = one.talk(resume=True).argv
-    assert said == ("sh", "-c", f'claude -r {ID} "$@"', "sh", "--", "Count the ships.")
+    argv_words = one.talk(resume=True).argv
+    assert argv_words == ("sh", "-c", f'claude -r {ID} "$@"', "sh", "--", "Count the ships.")
     odd = build_invocation(
         INTERACTIVE,
         one.provider,

@@ -334,9 +334,9 @@ def test_the_tool_for_messages_is_named_where_the_agent_has_it(
     assert 'city sling AGENT "TEXT" --wait' in text
 
 
-@pytest.mark.parametrize(("allow", "told"), [("*", []), ("shell", ["- shell:"])])
+@pytest.mark.parametrize(("allow", "expected"), [("*", []), ("shell", ["- shell:"])])
 def test_who_runs_scripts_is_available_only_to_those_that_name_it(
-    city: CityBuilder, allow: str, told: list[str]
+    city: CityBuilder, allow: str, expected: list[str]
 ) -> None:
     opened = city(
         {
@@ -347,7 +347,7 @@ def test_who_runs_scripts_is_available_only_to_those_that_name_it(
     )
     lines = rendered(opened, "a").text.splitlines()
     assert [line.split(" ", 2)[:2] for line in lines if line.startswith("- ")] == [
-        line.split(" ") for line in told
+        line.split(" ") for line in expected
     ]
 
 

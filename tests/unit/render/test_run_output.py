@@ -1,4 +1,4 @@
-"""What is made of the output of runs: recorded ones, broken ones, and any bytes at all."""
+"""Parsing the output of runs: recorded ones, broken ones, and any bytes."""
 
 import json
 import os
@@ -66,7 +66,7 @@ def test_a_recorded_run_that_was_turned_away_is_limited(
     provider = providers[run.removesuffix("-limited")]
     found = read(provider, run, 0 if provider.name in ENDS_WELL else 1)
     assert found.limited is not None
-    assert found.limited in (0.0, 1.0)  # where it is told, it is what the server said
+    assert found.limited in (0.0, 1.0)  # where it is told, it is what the server problem_texts
     assert found.error or found.summary
 
 
@@ -137,16 +137,16 @@ def test_words_of_another_stream_before_an_object_do_not_hide_it() -> None:
 
 
 def test_pieces_are_put_together_until_something_else_happens() -> None:
-    def said(role: str, text: str) -> dict[str, str]:
+    def problem_texts(role: str, text: str) -> dict[str, str]:
         return {"type": "message", "role": role, "content": text}
 
     lines = [
-        said("user", "Go."),
-        said("assistant", "I will "),
-        said("assistant", "look."),
+        problem_texts("user", "Go."),
+        problem_texts("assistant", "I will "),
+        problem_texts("assistant", "look."),
         {"type": "tool_use"},
-        said("assistant", "All "),
-        said("assistant", "done."),
+        problem_texts("assistant", "All "),
+        problem_texts("assistant", "done."),
         {"type": "result", "status": "success", "stats": {"input_tokens": 3}},
     ]
     found = parse("gemini-stream-json", [json.dumps(one).encode() + b"\n" for one in lines], 0)
@@ -287,19 +287,24 @@ def test_a_notice_that_a_permission_was_refused_is_a_failure() -> None:
 
 @pytest.mark.parametrize("ends", [0, 1])
 def test_a_result_of_an_error_counts_whatever_it_says_of_itself(ends: int) -> None:
-    said = {"type": "assistant", "message": {"content": [{"type": "text", "text": "Half of it."}]}}
+    problem_texts = {
+        "type": "assistant",
+        "message": {"content": [{"type": "text", "text": "Half of it."}]},
+    }
     over = {"type": "result", "subtype": "error_max_turns", "is_error": False}
-    lines = [json.dumps(one).encode() + b"\n" for one in (said, over)]
+    lines = [json.dumps(one).encode() + b"\n" for one in (problem_texts, over)]
     found = parse("claude-stream-json", lines, ends)
     assert (found.summary, found.error) == ("Half of it.", "error_max_turns")
-    told = json.dumps({**over, "errors": ["Reached 3 turns."]}).encode()
-    assert parse("claude-stream-json", [told], ends).error == "Reached 3 turns."
+    printed_line = json.dumps({**over, "errors": ["Reached 3 turns."]}).encode()
+    assert parse("claude-stream-json", [printed_line], ends).error == "Reached 3 turns."
 
 
 def test_the_message_of_an_error_result_is_kept_rather_than_its_kind() -> None:
     over = {"type": "result", "subtype": "error_during_execution", "is_error": True}
-    told = json.dumps({**over, "error": {"message": "[API Error: model not found]"}}).encode()
-    assert parse("qwen-stream-json", [told], 1).error == "[API Error: model not found]"
+    printed_line = json.dumps(
+        {**over, "error": {"message": "[API Error: model not found]"}}
+    ).encode()
+    assert parse("qwen-stream-json", [printed_line], 1).error == "[API Error: model not found]"
 
 
 def _retry(status: int, error: str) -> bytes:
@@ -308,8 +313,11 @@ def _retry(status: int, error: str) -> bytes:
 
 
 def test_a_request_that_is_being_retried_is_known_until_the_model_answers() -> None:
-    said = {"type": "assistant", "message": {"content": [{"type": "text", "text": "Here."}]}}
-    answered = json.dumps(said).encode() + b"\n"
+    problem_texts = {
+        "type": "assistant",
+        "message": {"content": [{"type": "text", "text": "Here."}]},
+    }
+    answered = json.dumps(problem_texts).encode() + b"\n"
     broken = parse("claude-stream-json", [_retry(401, "authentication_failed")], 143)
     assert (broken.retrying, broken.limited) == ("401 authentication_failed", None)
     limited = parse("claude-stream-json", [_retry(429, "rate_limit")], 143)
@@ -327,17 +335,20 @@ def test_other_programs_tell_what_they_retry(run: str, providers: Mapping[str, P
 
 
 def test_a_retry_that_is_printed_as_text_is_known() -> None:
-    told = b"Attempt 2 failed with status 500. Retrying with backoff... ApiError: got 500\n"
-    assert parse("gemini-stream-json", [told], 1).retrying == "Attempt 2 failed with status 500"
+    printed_line = b"Attempt 2 failed with status 500. Retrying with backoff... ApiError: got 500\n"
+    assert (
+        parse("gemini-stream-json", [printed_line], 1).retrying
+        == "Attempt 2 failed with status 500"
+    )
 
 
 @pytest.mark.parametrize("run", RUNS)
 def test_people_read_what_was_said_once(run: str, providers: Mapping[str, Provider]) -> None:
     lines = (RECORDED / f"{run}.txt").read_bytes().splitlines(True)
-    told = b"".join(readable(providers[run].facts.headless.output, lines)).decode()
-    assert told.splitlines()[-1] == ANSWER
-    assert told.count(ANSWER) == 1
-    assert '{"' not in told
+    printed_line = b"".join(readable(providers[run].facts.headless.output, lines)).decode()
+    assert printed_line.splitlines()[-1] == ANSWER
+    assert printed_line.count(ANSWER) == 1
+    assert '{"' not in printed_line
 
 
 TOOLS = {
@@ -362,9 +373,13 @@ def test_people_read_with_what_it_was_worked(shape: str) -> None:
 
 
 def test_pieces_are_read_in_one_line_until_something_else_happens() -> None:
-    said = [{"type": "message", "role": "assistant", "content": text} for text in ("Rea", "ding.")]
+    problem_texts = [
+        {"type": "message", "role": "assistant", "content": text} for text in ("Rea", "ding.")
+    ]
     more = {"type": "message", "role": "assistant", "content": "Done."}
-    lines = [json.dumps(one).encode() for one in (*said, TOOLS["gemini-stream-json"], more)]
+    lines = [
+        json.dumps(one).encode() for one in (*problem_texts, TOOLS["gemini-stream-json"], more)
+    ]
     assert b"".join(readable("gemini-stream-json", lines)) == b"Reading.\n[Bash]\nDone.\n"
 
 

@@ -1,4 +1,4 @@
-"""A scope of tools in each provider's flags, and what stays open told as a problem."""
+"""Tool scopes as each provider's flags, with a problem for what they do not enforce."""
 
 import re
 from collections.abc import Callable

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.city import CityBuilder, agent_of, codes_of, names_of, problem_of, said
+from tests.support.city import CityBuilder, agent_of, codes_of, names_of, problem_of, problem_texts
 
 
 def test_the_directory_is_the_identity(city: CityBuilder) -> None:
@@ -67,12 +67,12 @@ def test_names_that_differ_only_in_case_clash(city: CityBuilder) -> None:
 @pytest.mark.parametrize("file", ["prompt.md", "namepool.txt"])
 def test_text_that_is_not_utf8_is_an_error_with_its_place(city: CityBuilder, file: str) -> None:
     town = city({"agents/a/prompt.md": "", f"agents/a/{file}": b"one\ntw\xff\n"})
-    assert f"agents/a/{file}:2:3: error: byte 0xff is not UTF-8 [bad-utf8]" in said(town)
+    assert f"agents/a/{file}:2:3: error: byte 0xff is not UTF-8 [bad-utf8]" in problem_texts(town)
 
 
 def test_a_nul_byte_in_a_prompt_is_an_error(city: CityBuilder) -> None:
     town = city({"agents/a/prompt.md": b"one\ntwo\0\n"})
-    assert "agents/a/prompt.md:2:" in said(town)
+    assert "agents/a/prompt.md:2:" in problem_texts(town)
     assert codes_of(town) == ["nul-byte"]
 
 
@@ -155,7 +155,7 @@ def test_a_prompt_in_a_linked_directory_that_leads_out_is_refused(
 
 def test_a_file_that_is_not_there_is_named_with_its_place(city: CityBuilder) -> None:
     town = city({"agents/a/agent.toml": 'description = "x"\nprompt = "gone.md"\n'})
-    text = said(town)
+    text = problem_texts(town)
     assert "agents/a/agent.toml:2:10: error: gone.md does not exist [missing-file]" in text
 
 

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from gascity.model.problems import CityError
-from tests.support.city import CityBuilder, agent_of, codes_of, names_of, problem_of, said
+from tests.support.city import CityBuilder, agent_of, codes_of, names_of, problem_of, problem_texts
 
 PACK = {"packs/p/pack.toml": '[pack]\nname = "p"\n', "packs/p/agents/a/prompt.md": ""}
 IMPORT = '[imports.p]\nsource = "packs/p"\n'
@@ -225,7 +225,7 @@ def test_a_rig_that_names_an_unknown_import_is_reported(city: CityBuilder) -> No
 def test_an_implicit_agent_without_a_provider_is_reported(city: CityBuilder) -> None:
     """D4: unknown is not ignored; `implicit_agents` names providers."""
     town = city({"city.toml": 'implicit_agents = ["codx"]\n'})
-    assert "codx" in said(town)
+    assert "codx" in problem_texts(town)
 
 
 def test_a_provider_that_workspace_misspells_is_reported(city: CityBuilder) -> None:

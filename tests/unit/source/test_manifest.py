@@ -1,6 +1,6 @@
 import pytest
 
-from tests.support.city import CityBuilder, agent_of, codes_of, names_of, problem_of, said
+from tests.support.city import CityBuilder, agent_of, codes_of, names_of, problem_of, problem_texts
 
 PACK = {
     "packs/p/pack.toml": '[pack]\nname = "p"\n',
@@ -49,7 +49,7 @@ def test_what_cannot_stand_in_city_toml_is_an_error(
 ) -> None:
     town = city({"city.toml": text + "\n"})
     found = [p for p in town.all_problems if p.code == code]
-    assert found, said(town)
+    assert found, problem_texts(town)
     assert found[0].is_error
     assert found[0].place is not None
     assert found[0].place.file == "city.toml"
@@ -84,7 +84,7 @@ def test_all_problems_of_a_file_are_reported_at_once(city: CityBuilder) -> None:
 
 
 def test_the_places_of_problems_are_exact(city: CityBuilder) -> None:
-    text = said(city({"city.toml": '[workspace]\nname = "x"\nprovider = 3\n'}))
+    text = problem_texts(city({"city.toml": '[workspace]\nname = "x"\nprovider = 3\n'}))
     assert text.startswith("city.toml:3:12: error: `provider` should be a string")
 
 

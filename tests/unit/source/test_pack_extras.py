@@ -116,7 +116,7 @@ def test_an_order_is_found_in_every_place_it_may_be_written(
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "expected"),
     [
         ('trigger = "event"\non = "work.done"\nexec = "x.sh"\n', ("event", "work.done", "exec")),
         ('trigger = "cron"\nschedule = "0 3 * * *"\nexec = "x"', ("cron", "0 3 * * *", "exec")),
@@ -128,10 +128,10 @@ def test_an_order_is_found_in_every_place_it_may_be_written(
     ids=["event", "cron", "condition", "manual", "nothing", "odd-types"],
 )
 def test_an_order_has_a_trigger_and_an_action(
-    tmp_path: Path, text: str, said: tuple[str, str, str]
+    tmp_path: Path, text: str, expected: tuple[str, str, str]
 ) -> None:
     one = only(carried(tmp_path, {"orders/o.toml": f"[order]\n{text}"}))
-    assert (one.trigger, one.when, one.action) == said
+    assert (one.trigger, one.when, one.action) == expected
 
 
 def test_a_copy_of_orders_inside_orders_is_left_alone(tmp_path: Path) -> None:
@@ -386,7 +386,7 @@ def gathered(root: Path, files: dict[str, str | bytes]) -> list[CityExtra]:
     return found
 
 
-def told(found: list[CityExtra]) -> list[tuple[str | None, str | None, str, tuple[str, ...]]]:
+def rows_of(found: list[CityExtra]) -> list[tuple[str | None, str | None, str, tuple[str, ...]]]:
     return [(one.rig, one.binding, one.extra.file, one.shadows) for one in found]
 
 
@@ -406,7 +406,7 @@ def test_the_nearer_wins_and_what_it_covers_is_listed(tmp_path: Path) -> None:
             "packs/core/orders/two/order.toml": "",
         },
     )
-    assert told(found) == [
+    assert rows_of(found) == [
         (
             None,
             None,
@@ -434,7 +434,7 @@ def test_commands_and_doctor_entries_of_two_bindings_do_not_meet(tmp_path: Path)
             **files,
         },
     )
-    assert [one for one in told(found) if "/commands/" in one[2]] == [
+    assert [one for one in rows_of(found) if "/commands/" in one[2]] == [
         (
             None,
             "a",
@@ -463,7 +463,7 @@ def test_a_pack_that_is_reached_twice_counts_where_it_is_nearest(tmp_path: Path)
             "packs/a/formulas/one.toml": "",
         },
     )
-    assert told(found) == [
+    assert rows_of(found) == [
         (None, "core", "packs/core/formulas/one.toml", ("packs/a/formulas/one.toml",))
     ]
 
@@ -484,7 +484,7 @@ def test_a_rigs_imports_win_in_that_rig_only(tmp_path: Path) -> None:
             "packs/pier/formulas/two.toml": "",
         },
     )
-    assert told(found) == [
+    assert rows_of(found) == [
         (None, "both", "packs/dock/formulas/one.toml", ()),
         ("pier", "x", "packs/pier/formulas/one.toml", ("packs/dock/formulas/one.toml",)),
         ("pier", "x", "packs/pier/formulas/two.toml", ()),
@@ -501,7 +501,7 @@ def test_an_import_that_is_not_shared_neither_covers_nor_is_covered(tmp_path: Pa
             "formulas/one.toml": "",
         },
     )
-    assert told(found) == [
+    assert rows_of(found) == [
         (None, None, "formulas/one.toml", ()),
         (None, "a", "packs/a/formulas/one.toml", ()),
     ]

@@ -1,10 +1,10 @@
-"""What published packs and cities write, and what their readers are told of it."""
+"""Published packs and cities load, with the warnings that their readers see."""
 
 import pytest
 
 from gascity.model.problems import Place, Problem
 from gascity.source.decode import for_others
-from tests.support.city import CityBuilder, agent_of, codes_of, names_of, problem_of, said
+from tests.support.city import CityBuilder, agent_of, codes_of, names_of, problem_of, problem_texts
 
 IMPORT = '[imports.p]\nsource = "packs/p"\n'
 NAMED = '[pack]\nname = "p"\n'
@@ -126,7 +126,7 @@ def test_a_written_working_directory_is_nearer_than_a_path_in_dir(city: CityBuil
         ('rig = "*"', ["p.a", "web/p.a"]),
         ('dir = ""', ["p.a", "web/p.a"]),
     ],
-    ids=["one", "all", "none-said"],
+    ids=["one", "all", "none-problem_texts"],
 )
 def test_a_patch_names_its_rig_by_either_word(
     city: CityBuilder, target: str, reached: list[str]
@@ -135,7 +135,7 @@ def test_a_patch_names_its_rig_by_either_word(
     rig = '[[rigs]]\nname = "web"\npath = "web"\n[rigs.imports.p]\nsource = "packs/p"\n'
     files = imported({"agents/a/prompt.md": ""})
     town = city({**files, "city.toml": IMPORT + rig + patch, "web/": ""})
-    assert codes_of(town) == [], said(town)
+    assert codes_of(town) == [], problem_texts(town)
     nudged = [str(one.name) for one in town.agents if one.settings.nudge == "x"]
     assert nudged == reached
 
@@ -156,7 +156,7 @@ def test_a_timeout_of_nothing_is_off(city: CityBuilder, zero: str) -> None:
 def test_each_agent_in_a_v1_table_is_reported(city: CityBuilder) -> None:
     town = city({"city.toml": '[[agents]]\nname = "a"\n[[agents]]\nname = "b"\n'})
     assert codes_of(town) == ["agent-table", "agent-table"]
-    assert "[[agents]] `b`" in said(town)
+    assert "[[agents]] `b`" in problem_texts(town)
 
 
 def test_a_table_that_moved_to_city_toml_is_a_warning_in_pack_toml(city: CityBuilder) -> None:
@@ -217,7 +217,7 @@ def test_a_bare_shell_variable_is_reported_by_its_key(
         ("env", "TOKEN"),
         ("env", "PATH"),
     ]
-    assert "HOUSE" not in said(town)
+    assert "HOUSE" not in problem_texts(town)
     for problem in problems:
         assert not problem.is_error
         assert hint in (problem.hint or "")

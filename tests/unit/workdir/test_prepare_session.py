@@ -45,9 +45,9 @@ def test_a_session_finds_its_own_values_in_its_prompt_and_its_files(city: Quarte
     (city.root / "agents/mayor/prompt.md").unlink()
     for slot, name in ((1, "mayor"), (2, "mayor~2")):
         done = city.prepare("mayor", slot)
-        said = f"jack-{slot} in {city.place('work')}/{name}\n"
-        assert done.prompt == said
-        assert Path(done.workdir, "who.md").read_text() == said
+        expected = f"jack-{slot} in {city.place('work')}/{name}\n"
+        assert done.prompt == expected
+        assert Path(done.workdir, "who.md").read_text() == expected
 
 
 def test_sessions_that_share_a_place_do_not_fight_over_its_files(city: Quarters) -> None:
@@ -82,8 +82,8 @@ def test_agents_that_share_a_directory_launch_with_their_own_servers(city: Quart
 
 def test_launches_get_the_servers_of_their_slot(tmp_path: Path) -> None:
     city = Quarters(tmp_path / "town", {".mcp.json": "{}\n"})
-    told = server("files", API_KEY="s3cr3t", HERE="{{ .WorkDir }}")
-    city.agent("cat", 'scope = "rig"', **{"mcp/files.template.toml": told})
+    definition = server("files", API_KEY="s3cr3t", HERE="{{ .WorkDir }}")
+    city.agent("cat", 'scope = "rig"', **{"mcp/files.template.toml": definition})
     done = [city.prepare("dock/cat", slot, work=f"w-{slot}") for slot in (1, 2)]
     assert [handed(one)["files"]["env"]["HERE"] for one in done] == [one.workdir for one in done]
     assert all("s3cr3t" not in Path(one.workdir, ".mcp.json").read_text() for one in done)

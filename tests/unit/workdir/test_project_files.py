@@ -1,4 +1,4 @@
-"""What a provider reads in a project by itself: which files, their lines, and which hide others."""
+"""Files that a provider reads in a project by itself: their lines, and which hide others."""
 
 import os
 from collections.abc import Mapping, Sequence

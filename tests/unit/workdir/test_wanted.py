@@ -1,4 +1,4 @@
-"""What the agents of one directory need is collected, and conflicts between them are reported."""
+"""Requirements of the agents of one directory are collected, and their conflicts reported."""
 
 from pathlib import Path
 

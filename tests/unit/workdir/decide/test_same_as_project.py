@@ -1,4 +1,4 @@
-"""What a project has already, with the same content, is not written into its worktrees."""
+"""Content that a project has already is not written into its worktrees."""
 
 import os
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What stands where providers look for skills, and who sees it."""
+"""Plans of skill directories: their links, and the agents that see them."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""What is ours is kept up to date; what is not is never touched unasked."""
+"""Managed files are kept up to date; other files change only on request."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""What a change replaced is written down before it happens."""
+"""The journal has what a change replaces, before the change happens."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What we wrote is on record, and what is on record comes back as it was."""
+"""The ledger records every written path, and reads its records back unchanged."""
 
 import datetime
 import json
@@ -94,8 +94,8 @@ def test_every_record_comes_back_as_it_was(ledgers: Ledgers, path: str, held: Pa
 
 
 def test_everything_else_of_a_directory_comes_back_too(ledgers: Ledgers) -> None:
-    told = SyncState(None, ("a", BYTES), ("claude-1.json",))
-    before = Ledger("/work", {}, (), {}, "/rig", "city/x/prepared", told)
+    sync_state = SyncState(None, ("a", BYTES), ("claude-1.json",))
+    before = Ledger("/work", {}, (), {}, "/rig", "city/x/prepared", sync_state)
     ledgers.write(before)
     after = ledgers.read("/work")
     assert after._replace(written=0) == before

@@ -293,14 +293,14 @@ def start(rig: Rig) -> subprocess.Popen[str]:
     return subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True, start_new_session=True)
 
 
-def said(process: subprocess.Popen[str]) -> str:
+def result_of(process: subprocess.Popen[str]) -> str:
     out, _ = process.communicate(timeout=60)
     return out.strip()
 
 
 def test_two_at_once_make_one(rig: Rig) -> None:
     both = [start(rig), start(rig)]
-    assert sorted(map(said, both)) == ["city/ann/w1 False", "city/ann/w1 True"]
+    assert sorted(map(result_of, both)) == ["city/ann/w1 False", "city/ann/w1 True"]
     assert branches(rig.root) == ["city/ann/w1", "main"]
 
 
@@ -334,7 +334,7 @@ def test_what_a_kill_left_is_taken_away_and_made_anew(gate: Gate) -> None:
     process = start(gate.rig)
     gate.wait()
     os.killpg(process.pid, signal.SIGKILL)
-    assert said(process) == ""
+    assert result_of(process) == ""
     left = [*(gate.rig.root / ".git/worktrees").iterdir()]
     assert [(admin / "locked").read_text() for admin in left] == ["initializing\n"]
     git(gate.rig.root, "config", "filter.s.smudge", "cat")
@@ -354,8 +354,8 @@ def test_a_git_that_outlives_us_is_waited_for(gate: Gate) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     second = start(gate.rig)
     gate.open()
-    assert said(second) == "city/ann/w1 False"
-    said(process)
+    assert result_of(second) == "city/ann/w1 False"
+    result_of(process)
     assert status(gate.rig.path) == []
     assert (gate.rig.path / "z.slow").read_text() == "content\n"
 

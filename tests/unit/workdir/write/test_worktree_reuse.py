@@ -109,12 +109,12 @@ def test_covering_holds_in_a_sparse_checkout(rig: Rig) -> None:
     worktree.cover(str(rig.path), ["AGENTS.md"], os.environ)
     build_tree(rig.path, {"AGENTS.md": "ours\n"})
     assert worktree.covered_files(str(rig.path), os.environ) == {"AGENTS.md", "deep/x"}
-    told = {
+    git_settings = {
         "GIT_CONFIG_COUNT": "1",
         "GIT_CONFIG_KEY_0": "sparse.expectFilesOutsideOfPatterns",
         "GIT_CONFIG_VALUE_0": "true",
     }
-    assert status(rig.path, told) == []
+    assert status(rig.path, git_settings) == []
     seen = inspect(str(rig.path), frozenset(), {"AGENTS.md": digest("ours\n")}, os.environ)
     assert seen.clean
 

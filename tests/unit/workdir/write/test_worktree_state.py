@@ -1,4 +1,4 @@
-"""What a worktree holds that exists nowhere else is seen, all of it."""
+"""Everything in a worktree that exists nowhere else is found."""
 
 import os
 from collections.abc import Mapping
@@ -216,8 +216,8 @@ def test_a_branch_without_a_commit_is_told(tree: Path) -> None:
 
 def test_repositories_of_submodules_are_no_small_loss(tree: Path, tmp_path: Path) -> None:
     library = repository(tmp_path / "library")
-    told = ["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(library), "lib"]
-    git(tree, *told)
+    words = ["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(library), "lib"]
+    git(tree, *words)
     git(tree, "commit", "--quiet", "--message", "add a library")
     found = seen(tree)
     assert (found.dirty, found.submodules) == ((), True)
