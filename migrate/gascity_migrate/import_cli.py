@@ -1,7 +1,7 @@
 """`city import` and `city migrate --from`: import agents that were written for other tools."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -15,6 +15,7 @@ from gascity.model.problems import CityError, Problem
 from gascity_migrate.cli import is_confirmed
 
 if TYPE_CHECKING:
+    from gascity_migrate.draft import NotCarried
     from gascity_migrate.importers.combine import Choices
     from gascity_migrate.importers.plan import ImportPlan, ImportRequest
     from gascity_migrate.importers.report import FoundRow
@@ -101,6 +102,7 @@ def run_import(
     from gascity_migrate.importers.managed import Managed, managed_in
     from gascity_migrate.importers.plan import ImportRequest, conflict_problem, plan_import
     from gascity_migrate.importers.report import found_rows, found_sentence
+    from gascity_migrate.importers.types import Imported
 
     if into and not is_name(into):
         raise click.BadParameter(f"`{into}` cannot be the name of a pack", param_hint="--into")
@@ -108,6 +110,8 @@ def run_import(
     managed = Managed() if tree.single else managed_in(context.root, tree.root)
     tree.hide(managed.paths)
     found = {dialect: managed.without_servers(_read(dialect, tree), tree) for dialect in dialects}
+    if len(dialects) > 1:
+        found["monorepo"] = Imported(lost=tuple(_projects_below(tree)))
     request = ImportRequest(
         context.root, choices, into or "", _is_own_project(context, tree.root), instructions
     )
@@ -149,6 +153,16 @@ def open_source(context: CommandContext, source: str | None) -> "DiskTree":
         single=single,
         progress=lambda count: progress.count_files(count, count),
     )
+
+
+def _projects_below(tree: "DiskTree") -> "Iterator[NotCarried]":
+    """Yield what is left to import: the projects inside the source."""
+    from gascity_migrate.draft import NotCarried
+
+    for path, own in tree.projects_below():
+        shown = tree.shown(path)
+        reason = f"{path} is a project of its own: `city import {shown} --into NAME`"
+        yield NotCarried(f"{shown}/{own}", 1, own.rpartition("/")[2], reason)
 
 
 def _read(dialect: str, tree: "DiskTree") -> "Imported":

@@ -172,3 +172,32 @@ def test_servers_that_the_city_merged_into_a_file_are_not_imported(
     assert '"docs"' in (rig / ".mcp.json").read_text()
     ran = run("import", str(rig), "--json", cwd=town)
     assert (ran.code, [change["path"] for change in ran.json["changes"]]) == (0, ["mcp/own.toml"])
+
+
+def test_projects_inside_the_source_are_named_but_not_imported(
+    run: InProcess, town: Path, shop: Path
+) -> None:
+    build_tree(
+        shop,
+        {
+            "packages/web/.claude/agents/web.md": REVIEWER,
+            "packages/web/deeper/.mcp.json": SERVER,
+            "packages/api/.cursor/mcp.json": SERVER,
+            "node_modules/x/.claude/agents/y.md": REVIEWER,
+            ".gc/worktrees/a/.claude/agents/y.md": REVIEWER,
+            "packages/lib/.github/workflows/x.yml": "x\n",
+        },
+    )
+    ran = run("import", str(shop), "--json", cwd=town)
+    assert [change["path"] for change in ran.json["changes"]] == [
+        "agents/reviewer/agent.toml",
+        "agents/reviewer/prompt.md",
+    ]
+    assert [(loss["file"], loss["reason"]) for loss in ran.json["not_carried"]] == [
+        (
+            f"{shop}/packages/{name}/{file}",
+            f"packages/{name} is a project of its own: "
+            f"`city import {shop}/packages/{name} --into NAME`",
+        )
+        for name, file in (("api", ".cursor/mcp.json"), ("web", ".claude/agents"))
+    ]

@@ -100,7 +100,8 @@ class TestServers:
 
     def test_permissions_of_a_server_are_lost_unless_they_limit_nothing(self) -> None:
         text = (
-            '{"mcpServers": {"a": {"command": "x", "tools": ["*"], "trust": false},\n'
+            '{"mcpServers": {"a": {"command": "x", "tools": ["*"], "trust": false,\n'
+            '"required": true, "oauth": false},'
             ' "b": {"command": "x", "alwaysAllow": ["t"], "trust": true}}}'
         )
         assert lost(self.servers(text)) == [

@@ -9,7 +9,7 @@ from gascity_migrate.importers.markdown_agents import (
     read_cursor,
     read_gemini,
 )
-from gascity_migrate.importers.types import Imported, ImportedAgent
+from gascity_migrate.importers.types import Imported, ImportedAgent, Reader
 from tests.migrate.sources import MemoryTree
 
 
@@ -91,6 +91,14 @@ class TestClaude:
         files = {".claude/skills/pdf/SKILL.md": "x", ".claude/skills/pdf/bin/run.sh": "y"}
         [skill] = read_claude(MemoryTree(files)).skills
         assert (skill.name, sorted(skill.files)) == ("pdf", ["SKILL.md", "bin/run.sh"])
+
+    @pytest.mark.parametrize(
+        ("reader", "directory"), [(read_cursor, ".cursor/skills"), (read_gemini, ".gemini/skills")]
+    )
+    def test_other_tools_have_skills_too(self, reader: Reader, directory: str) -> None:
+        found = reader(MemoryTree({f"{directory}/pdf/SKILL.md": "x", f"{directory}/pdf/a.sh": "y"}))
+        [skill] = found.skills
+        assert (skill.name, set(skill.files)) == ("pdf", {"SKILL.md", "a.sh"})
 
     def test_instructions_become_an_overlay_of_claude(self) -> None:
         [file] = read_claude(MemoryTree({"CLAUDE.md": "x"})).files

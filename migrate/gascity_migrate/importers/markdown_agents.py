@@ -168,9 +168,10 @@ def read_copilot(tree: SourceTree) -> Imported:
 
 
 def read_cursor(tree: SourceTree) -> Imported:
-    """Read a project's Cursor files: rules, agents and MCP servers."""
+    """Read a project's Cursor files: rules, agents, skills and MCP servers."""
     findings = Findings(tree)
     add_agents(findings, CURSOR, ".cursor/agents/*.md")
+    add_skills(findings, ".cursor/skills")
     read_servers(findings, ".cursor/mcp.json", "mcpServers")
     for path in tree.matching(".cursor/rules/**/*.mdc"):
         file = tree.read(path)
@@ -181,9 +182,10 @@ def read_cursor(tree: SourceTree) -> Imported:
 
 
 def read_gemini(tree: SourceTree) -> Imported:
-    """Read a project's Gemini CLI files: agents and MCP servers."""
+    """Read a project's Gemini CLI files: agents, skills and MCP servers."""
     findings = Findings(tree)
     add_agents(findings, GEMINI, ".gemini/agents/*.md")
+    add_skills(findings, ".gemini/skills")
     read_servers(findings, ".gemini/settings.json", "mcpServers", expands=bare_references)
     add_instructions(findings, "GEMINI.md", "gemini")
     return findings.result()

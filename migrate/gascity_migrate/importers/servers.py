@@ -117,7 +117,10 @@ def server_table(
         keys.findings.lose(path, line, name, "it has neither a command nor a URL")
         return None
     _add_timeout(keys, table)
-    keys.values.pop("name", None)
+    for key in ("name", "required"):  # sessions need every server that they have
+        keys.values.pop(key, None)
+    if keys.values.get("oauth") is False:
+        keys.values.pop("oauth")
     for key in _PERMISSIONS:
         if key in keys.values and keys.values.pop(key) not in _EVERYTHING:
             keys.note(key, "set `[tools]` of the agents that use the server")

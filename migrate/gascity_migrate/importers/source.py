@@ -14,6 +14,25 @@ MOST_BYTES = 200_000_000
 _MOST_OF_ONE = 20_000_000
 _SKIPPED = frozenset((".git", "node_modules", "__pycache__", ".venv"))
 
+# Files that make a directory inside the source a project of its own.
+_OF_PROJECTS = (
+    ".claude/agents",
+    ".claude/skills",
+    ".codex/agents",
+    ".codex/config.toml",
+    ".cursor/agents",
+    ".cursor/mcp.json",
+    ".cursor/rules",
+    ".gemini/agents",
+    ".gemini/settings.json",
+    ".github/agents",
+    ".mcp.json",
+    ".opencode/agent",
+    ".opencode/agents",
+    "opencode.json",
+)
+_MOST_LEVELS, _MOST_DIRECTORIES = 4, 2000  # that are searched for projects
+
 
 class DiskTree:
     """The files below a directory, read when asked for; a symlink that leaves it is refused.
@@ -54,6 +73,21 @@ class DiskTree:
 
     def shown(self, path: str) -> str:
         return f"{self._shown}/{path}" if self._shown and path else path or self._shown
+
+    def projects_below(self) -> Iterator[tuple[str, str]]:
+        """Yield the directories of a monorepo that have files of tools, and the first of these."""
+        if self.single:
+            return
+        for count, (directory, folders, files) in enumerate(os.walk(self.root)):
+            path = os.path.relpath(directory, self.root)
+            heads = {*folders, *files}
+            named = (name for name in _OF_PROJECTS if name.partition("/")[0] in heads)
+            own = next((name for name in named if os.path.exists(f"{directory}/{name}")), "")
+            if own and path != ".":
+                yield path, own
+            deep = path.count("/") + 1 >= _MOST_LEVELS or (own and path != ".")
+            visible = (name for name in sorted(folders) if name[0] != "." and name not in _SKIPPED)
+            folders[:] = () if deep or count > _MOST_DIRECTORIES else visible
 
     def _matching(self, pattern: str) -> Iterator[str]:
         base = "/".join(_literal_directories(pattern))
