@@ -1,4 +1,4 @@
-"""Colours of agents (their setting `color`) as styles of a terminal."""
+"""Colours of agents (their setting `color`) as styles of a terminal, and for HTML."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -26,6 +26,11 @@ def agent_styles(context: CommandContext) -> Mapping[str, str]:
         for agent in context.city().agents:
             styles[str(agent.name)] = _style(agent.settings.color or "")
     return styles
+
+
+def css_colour(color: str) -> str:
+    """Return a colour for HTML: `#rrggbb` or a known word; "" for any other word."""
+    return color if color.startswith("#") or color.lower() in _WORDS else ""
 
 
 def _style(color: str) -> str:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from gascity.cli.agent_colours import css_colour
 from gascity.web.commands import Commands
 
 _FRESH = 3.0  # seconds for which a page shows what was read before
@@ -19,6 +20,12 @@ class Config(NamedTuple):
     rigs: Sequence[str] = ()
     problems: Sequence[Mapping[str, Any]] = ()
     read: bool = False
+
+    @property
+    def colours(self) -> Mapping[str, str]:
+        """The colours of those agents that have one, by name."""
+        colours = {name: css_colour(agent["color"] or "") for name, agent in self.agents.items()}
+        return {name: colour for name, colour in colours.items() if colour}
 
 
 class ConfigView:

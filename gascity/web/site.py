@@ -76,6 +76,7 @@ class CitySite:
             "command": page.command,
             "city": self.config.current.name,
             "root": self.root,
+            "agent_colours": self.config.current.colours,
             "controller": self.reader.controller,
             "form_token": request.state.visitor.form_token,
             "here": str(request.url.path),

@@ -48,6 +48,7 @@ AGENT = {
     "execution": str,
     "session_state": str,
     "hidden": bool,
+    "color": TEXT,
     "min": int,
     "max": NUMBER,
     "source": str,

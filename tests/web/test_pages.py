@@ -9,6 +9,7 @@ from gascity.control.client import ControllerState
 from gascity.control.delegation import delegation_root, read_tree
 from gascity.model.work import DONE, FAILED, POOL, RUNNING, ClaimToken, Run, Session
 from gascity.store.port import Store
+from gascity.web.config_view import Config
 from tests.support.git import commit, git
 from tests.web.conftest import FILES, Browser, sling
 
@@ -38,6 +39,27 @@ def test_the_first_page_shows_failed_work_sessions_queue_and_events(
     assert "work.created" in page
     assert f"/work/{queued.id}" in page
     assert "city status" in page
+
+
+def test_agents_and_their_sessions_have_the_colour_of_the_agent(
+    browser: Browser, store: Store, harbour: Path
+) -> None:
+    session(store)
+    sling(store)
+    file = harbour / "agents/mayor/agent.toml"
+    paths = ("/agents", "/agents/mayor", "/sessions", "/sessions/5e551011", "/")
+    for color, mark in {
+        '"#ff8800"': '<circle cx="4" cy="4" r="4" fill="#ff8800"/>',
+        '"purple"': '<circle cx="4" cy="4" r="4" fill="purple"/>',
+        '"accent"': "",  # a word of a theme that only one program has
+    }.items():
+        file.write_text(f"color = {color}\n")
+        browser.site.config.current = Config("harbour")
+        browser.site.config._asked = -9.0
+        browser.get("/agents")  # waits until the files are read
+        for path in paths:
+            page = browser.get(path).text
+            assert mark in page if mark else "colour-mark" not in page, path
 
 
 def test_a_new_city_says_what_to_do_next(browser: Browser) -> None:

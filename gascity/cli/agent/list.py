@@ -124,6 +124,7 @@ _COLUMNS: tuple[Column[Agent], ...] = (
     Column("execution", lambda agent: agent.settings.execution),
     Column("session_state", lambda agent: agent.settings.session_state),
     Column("hidden", lambda agent: agent.settings.hidden),
+    Column("color", lambda agent: agent.settings.color or None),
     Column("min", lambda agent: agent.settings.min_active_sessions),
     Column("max", maximum),
     Column("source", lambda agent: agent.home.directory),
