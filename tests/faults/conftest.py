@@ -10,10 +10,9 @@ import pytest
 from tests.support.killer import Killer
 
 
-@pytest.fixture
-def killer(private_home: object) -> Iterator[Killer]:
+@pytest.fixture(scope="session")
+def killer() -> Iterator[Killer]:
     """The real program, which dies at the call it is told to."""
-    del private_home
     one = Killer()
     yield one
     one.close()

@@ -32,6 +32,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from tests.support.command import Ran
+from tests.support.memory import MEMORY
 
 # Replaces a function: the process is killed, or blocks indefinitely, where it would be called.
 DIE, HANG = "die", "hang"
@@ -271,12 +272,19 @@ def _child(arguments: Sequence[str]) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-def _warm_up() -> None:
+def warm_up() -> None:
+    """Import everything, and do once what every command does, so that no child repeats it."""
     import gascity
+    from gascity.cli.main import run
 
     for module in pkgutil.walk_packages(gascity.__path__, "gascity."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
+    with tempfile.TemporaryDirectory(dir=MEMORY) as home:
+        Path(home, "city.toml").touch()
+        with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
+            for command in (["apply"], ["check"], ["agent", "list"], ["work", "list"]):
+                run(["--city", home, *command])
     gc.collect()
     gc.freeze()  # a collection would copy every page shared with the children
 
@@ -317,7 +325,7 @@ class _Server:
 
 
 def _serve(path: str) -> None:
-    _warm_up()
+    warm_up()
     ends, exits = socket.socketpair()
     for end in (ends, exits):
         end.setblocking(False)

@@ -8,12 +8,9 @@ hook for this: only functions of `os` and `subprocess` are wrapped, in the proce
 import builtins
 import contextlib
 import errno
-import gc
-import importlib
 import io
 import json
 import os
-import pkgutil
 import signal
 import subprocess
 import sys
@@ -21,6 +18,8 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from tests.support.forkserver import warm_up
 
 _CHANGING = (
     "rename replace link symlink unlink remove mkdir rmdir chmod fchmod truncate utime"
@@ -59,6 +58,7 @@ class Killer:
         assert self.process.stdin
         assert self.process.stdout
         order = {"arguments": arguments, "cwd": str(cwd), "at": at, "fault": fault}
+        order["env"] = dict(os.environ)
         self.process.stdin.write(json.dumps(order).encode() + b"\n")
         self.process.stdin.flush()
         died = Died(**json.loads(self.process.stdout.readline()))
@@ -131,6 +131,8 @@ def _counted(real: Callable[..., Any], counter: _Counter, needs_space: bool) -> 
 
 
 def _obey(order: dict[str, Any]) -> dict[str, Any]:
+    os.environ.clear()
+    os.environ.update(order["env"])
     if not order["at"]:
         return _run(order)
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
@@ -185,25 +187,8 @@ def _live(order: dict[str, Any], out: int, err: int) -> None:
         os._exit(code)
 
 
-def _warm_up() -> None:
-    """Run once what every command does, so that no child pays for first-time imports."""
-    from gascity.cli.main import run
-
-    with tempfile.TemporaryDirectory() as home:
-        Path(home, "city.toml").write_text("")
-        with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
-            run(["--city", home, "apply"])
-    gc.collect()
-    gc.freeze()  # a collection would copy every page shared with the children
-
-
 def _serve() -> None:
-    import gascity
-
-    for module in pkgutil.walk_packages(gascity.__path__, "gascity."):
-        if not module.name.endswith("__main__"):
-            importlib.import_module(module.name)
-    _warm_up()
+    warm_up()
     answers = os.fdopen(os.dup(1), "wb")
     for line in sys.stdin.buffer:
         answers.write(json.dumps(_obey(json.loads(line))).encode() + b"\n")
