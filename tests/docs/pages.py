@@ -34,11 +34,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from io import FileIO
 from pathlib import Path
 
+from gascity.control.client import is_starting
 from tests.support.forkserver import ForkServer
 from tests.support.running import RunningCity
 
@@ -235,6 +237,7 @@ class Sandbox:
         }
         plain = _PLAIN.fullmatch(command)
         output = (self._run_city if plain else self._run_shell)(command, environ)
+        self._wait_for_controller()
         text = output.decode().replace(str(self.home), HOME)
         return [line.rstrip() for line in text.splitlines()]
 
@@ -265,6 +268,14 @@ class Sandbox:
                 printed.append(part)
             forked.wait()
         return b"".join(printed)
+
+    def _wait_for_controller(self) -> None:
+        """Wait until a controller that was just started has its lock: the next command sees it."""
+        places = (self.here, *self.here.parents)
+        root = next((place for place in places if (place / ".gc").is_dir()), None)
+        end = time.monotonic() + _LONGEST
+        while root and is_starting(str(root)) and time.monotonic() < end:
+            time.sleep(0.005)
 
     def wait_until_idle(self) -> None:
         """Wait until no session works and no work item can be claimed."""
