@@ -3,6 +3,7 @@
 With `--portable`, everything runs as on a system that is not Linux.
 """
 
+import gc
 import os
 import signal
 import socket
@@ -17,6 +18,7 @@ from tests.support.city import CityBuilder
 from tests.support.command import Command, Ran
 from tests.support.forkserver import ForkServer
 from tests.support.in_process import InProcess
+from tests.support.memory import MEMORY
 from tests.support.without_linux import force_portable
 
 # Other work on the machine must not fail a law.
@@ -56,6 +58,15 @@ def pytest_xdist_auto_num_workers() -> int:
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
+if MEMORY:  # where pytest creates the directories of tests
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY)
+
+
+def pytest_collection_finish() -> None:
+    gc.collect()
+    gc.freeze()  # thousands of collected tests would be traversed again and again
+
+
 _OURS = ("CITY_", "GC_", "XDG_", "GIT_", "_CITY_COMPLETE")
 
 
@@ -88,10 +99,16 @@ def forced_interfaces(
 def environment_stays(forced_interfaces: None) -> Iterator[None]:
     """A test that changes os.environ behind monkeypatch's back fails."""
     del forced_interfaces
-    before = {k: v for k, v in os.environ.items() if k != "PYTEST_CURRENT_TEST"}
+    before = _environment()
     yield
-    after = {k: v for k, v in os.environ.items() if k != "PYTEST_CURRENT_TEST"}
-    assert after == before
+    assert _environment() == before
+
+
+def _environment() -> dict[bytes, bytes]:
+    """Return the environment without decoding it, because every test does this twice."""
+    found: dict[bytes, bytes] = os.environ._data.copy()  # type: ignore[attr-defined]
+    found.pop(b"PYTEST_CURRENT_TEST", None)
+    return found
 
 
 @pytest.fixture(autouse=True)

@@ -19,6 +19,7 @@ from gascity.store.port import Store
 from gascity.store.sqlite.store import SqliteStore
 from tests.store.memory import MemoryStore
 from tests.store.records import session
+from tests.support.memory import MEMORY
 from tests.support.trees import build_tree
 
 AGENT = 'description = "x"\nprovider = "claude"\nmax_active_sessions = 3\n[limits]\n'
@@ -29,7 +30,7 @@ FILES = {
 SENDERS = (None, Caller("s-a", 1, "a"), Caller("s-b", 1, "b"))
 TARGETS = ("t-1", "t-2")
 
-with TemporaryDirectory() as directory:
+with TemporaryDirectory(dir=MEMORY) as directory:
     build_tree(Path(directory) / "town", FILES)
     CITY = RunConfig(open_city(f"{directory}/town", {}), {}, Machine("linux", "2026-01-01"))
 
@@ -42,7 +43,7 @@ steps = st.lists(
 
 @contextmanager
 def sqlite() -> Iterator[Store]:
-    with TemporaryDirectory() as directory:
+    with TemporaryDirectory(dir=MEMORY) as directory:
         store = SqliteStore(directory, relaxed=True)
         yield store
         store.close()

@@ -28,6 +28,7 @@ from tests.docs.pages import (
     matches,
     steps,
 )
+from tests.support.memory import MEMORY
 
 PAGES = all_pages()
 OTHERS = [ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "AGENTS.md")]
@@ -133,7 +134,7 @@ def test_every_section_shows_its_code(code: str):
 def short_path() -> Iterator[Path]:
     """Tables are laid out with the real paths, which pytest's own directories would make longer
     than those that the pages show."""
-    with tempfile.TemporaryDirectory(prefix="docs-") as directory:
+    with tempfile.TemporaryDirectory(prefix="d", dir=MEMORY) as directory:
         yield Path(directory)
 
 
@@ -301,7 +302,7 @@ def test_links_in_pages_outside_docs_are_valid(path: Path):
 
 
 def test_no_page_contains_a_path_of_this_machine():
-    machine = (str(ROOT), tempfile.gettempdir() + "/")
+    machine = (str(ROOT), tempfile.gettempdir() + "/", f"{MEMORY}/")
     assert [page.name for page in PAGES if any(path in page.text for path in machine)] == []
 
 

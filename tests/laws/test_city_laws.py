@@ -15,6 +15,7 @@ from gascity.model.names import parse_name
 from gascity.pipeline import find_agent, open_agent, open_city
 from gascity.source.decode import decode
 from tests.support.city import names_of
+from tests.support.memory import MEMORY
 from tests.support.trees import build_tree
 
 few = settings(max_examples=25)
@@ -31,7 +32,7 @@ patches = st.lists(
 
 def opened(files: dict[str, str], order: Sequence[str] | None = None) -> City:
     """A city of these files, written in this order."""
-    with tempfile.TemporaryDirectory() as directory:
+    with tempfile.TemporaryDirectory(dir=MEMORY) as directory:
         root = Path(directory) / "town"
         build_tree(root, {name: files[name] for name in order or files})
         return open_city(str(root), os.environ)
@@ -113,7 +114,7 @@ def test_every_agent_is_found_by_the_name_it_is_listed_under(
 def test_reading_one_agent_tells_what_reading_the_city_tells(
     scopes: tuple[str, ...], patches: list[tuple[str, str, str]], bare: str, rig: str | None
 ) -> None:
-    with tempfile.TemporaryDirectory() as directory:
+    with tempfile.TemporaryDirectory(dir=MEMORY) as directory:
         root = str(build_tree(Path(directory) / "town", town(scopes, patches)))
         city = open_city(root, os.environ)
         for agent in city.agents:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from gascity.model.plan import KEEP, WantedPath
 from tests.support.disk_state import document, file, link
+from tests.support.memory import MEMORY
 from tests.support.snapshots import Picture, picture, scratch
 from tests.support.workdir_bench import Bench
 
@@ -101,8 +102,7 @@ def write(path: Path, kind: str, text: str, mode: int) -> bool:
 @contextmanager
 def bench() -> Iterator[Bench]:
     """In memory where that can be: fsync is not what these laws are about."""
-    where = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-    with tempfile.TemporaryDirectory(dir=where) as home:
+    with tempfile.TemporaryDirectory(dir=MEMORY) as home:
         yield Bench(Path(home))
 
 

@@ -11,6 +11,7 @@ from gascity.pipeline import open_city
 from gascity_migrate.compare import changes_intended_by, differences, read_configuration
 from gascity_migrate.plan import plan_migration
 from tests.migrate.cases import do
+from tests.support.memory import MEMORY
 from tests.support.trees import build_tree
 
 FILES = {
@@ -81,7 +82,7 @@ def test_a_migrated_city_has_the_same_configuration(
     tables: str, others: list[str], workspace: str
 ) -> None:
     text = f'[workspace]\nprovider = "claude"\n{workspace}\n{tables}{RIGS}{"".join(others)}'
-    with tempfile.TemporaryDirectory() as directory:
+    with tempfile.TemporaryDirectory(dir=MEMORY) as directory:
         town = build_tree(Path(directory) / "town", {"city.toml": text, **FILES})
         root = str(town)
         plan = plan_migration(root, os.environ)

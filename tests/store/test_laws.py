@@ -13,6 +13,7 @@ from gascity.store import open_store
 from gascity.store.port import Store
 from tests.store.memory import MemoryStore
 from tests.store.records import session
+from tests.support.memory import MEMORY
 
 AGENTS = ("a", "b")
 SESSIONS = ("s1", "s2", "s3")
@@ -25,7 +26,7 @@ class BothStores(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.root = tempfile.mkdtemp()
+        self.root = tempfile.mkdtemp(dir=MEMORY)
         self.store = open_store(self.root, relaxed=True)
         self.model = MemoryStore()
         self.now = 1.0

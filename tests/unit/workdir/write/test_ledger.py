@@ -205,7 +205,7 @@ def test_a_city_that_was_moved_knows_its_own_and_a_copy_keeps_its_hands_off(tmp_
     ledgers.write(Ledger("/outside", {"a": PLAIN}))
     shutil.copytree(old, new)
     copied = Ledgers(str(new))
-    assert sorted(copied.roots()) == ["/outside", str(new), f"{new}/.gc/work/x"]
+    assert sorted(copied.roots()) == sorted(["/outside", str(new), f"{new}/.gc/work/x"])
     assert copied.read(f"{new}/.gc/work/x").rig == f"{new}/rigs/dock"
     assert copied.read(f"{old}/.gc/work/x").paths == {}
 
