@@ -115,7 +115,7 @@ def _require(repository: Repository, commit: str, path: str) -> None:
     kind = repository.kind(f"{commit}:{path}")
     if kind == "tree":
         return
-    where = f"`{path}` of the commit {commit[:12]}"
+    where = f"`{path}` in commit {commit[:12]}"
     message = f"{where} is not a directory" if kind else f"there is no {where}"
     raise PackError("pack-path-missing", message, _pack_hint(repository, commit, path))
 
@@ -123,7 +123,7 @@ def _require(repository: Repository, commit: str, path: str) -> None:
 def no_pack(mirror: Mirror, commit: str, path: str) -> PackError:
     """Return the error of a directory that is not a pack."""
     repository = Repository(mirror.directory, mirror.environ)
-    where = f"`{path}` of the commit {commit[:12]}" if path else shown(mirror.url)
+    where = f"`{path}` in commit {commit[:12]}" if path else shown(mirror.url)
     message = f"{where} has no pack.toml"
     return PackError("pack-path-missing", message, _pack_hint(repository, commit, path))
 

@@ -57,8 +57,8 @@ def _older_lock(bindings: list[str]) -> Problem:
     names += f" and {len(bindings) - 3} more" if len(bindings) > 3 else ""
     return warning(
         "pack-not-reviewed",
-        f"packs.lock does not record that you accepted {names}; locked by an older version, "
-        "they count as accepted",
+        f"packs.lock does not record that you accepted {names}; what an older version locked "
+        "counts as accepted",
         Place("packs.lock"),
         f"review them: `city pack show {bindings[0]}`; then run `city pack accept`",
     )

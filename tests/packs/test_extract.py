@@ -208,7 +208,7 @@ def test_a_missing_directory_is_reported_with_existing_ones(origin: Origin, mirr
     commit = origin.commit({"packs/review/pack.toml": "a\n", "packs/other/pack.toml": "b\n"})
     fault = refused(mirror, commit, "packs/reveiw")
     assert fault.code == "pack-path-missing"
-    assert fault.message == f"there is no `packs/reveiw` of the commit {commit[:12]}"
+    assert fault.message == f"there is no `packs/reveiw` in commit {commit[:12]}"
     assert fault.hint == "it has packs in `packs/review`"
     assert refused(mirror, commit, "review").hint == "it has packs in `packs/review`"
     assert refused(mirror, commit, "x").hint == "it has packs in `packs/other`, `packs/review`"

@@ -66,7 +66,7 @@ def test_a_recorded_run_that_was_turned_away_is_limited(
     provider = providers[run.removesuffix("-limited")]
     found = read(provider, run, 0 if provider.name in ENDS_WELL else 1)
     assert found.limited is not None
-    assert found.limited in (0.0, 1.0)  # where it is told, it is what the server problem_texts
+    assert found.limited in (0.0, 1.0)  # where it is told, it is what the server said
     assert found.error or found.summary
 
 
@@ -137,16 +137,16 @@ def test_words_of_another_stream_before_an_object_do_not_hide_it() -> None:
 
 
 def test_pieces_are_put_together_until_something_else_happens() -> None:
-    def problem_texts(role: str, text: str) -> dict[str, str]:
+    def message_of(role: str, text: str) -> dict[str, str]:
         return {"type": "message", "role": role, "content": text}
 
     lines = [
-        problem_texts("user", "Go."),
-        problem_texts("assistant", "I will "),
-        problem_texts("assistant", "look."),
+        message_of("user", "Go."),
+        message_of("assistant", "I will "),
+        message_of("assistant", "look."),
         {"type": "tool_use"},
-        problem_texts("assistant", "All "),
-        problem_texts("assistant", "done."),
+        message_of("assistant", "All "),
+        message_of("assistant", "done."),
         {"type": "result", "status": "success", "stats": {"input_tokens": 3}},
     ]
     found = parse("gemini-stream-json", [json.dumps(one).encode() + b"\n" for one in lines], 0)
@@ -287,12 +287,12 @@ def test_a_notice_that_a_permission_was_refused_is_a_failure() -> None:
 
 @pytest.mark.parametrize("ends", [0, 1])
 def test_a_result_of_an_error_counts_whatever_it_says_of_itself(ends: int) -> None:
-    problem_texts = {
+    message_of = {
         "type": "assistant",
         "message": {"content": [{"type": "text", "text": "Half of it."}]},
     }
     over = {"type": "result", "subtype": "error_max_turns", "is_error": False}
-    lines = [json.dumps(one).encode() + b"\n" for one in (problem_texts, over)]
+    lines = [json.dumps(one).encode() + b"\n" for one in (message_of, over)]
     found = parse("claude-stream-json", lines, ends)
     assert (found.summary, found.error) == ("Half of it.", "error_max_turns")
     printed_line = json.dumps({**over, "errors": ["Reached 3 turns."]}).encode()
@@ -313,11 +313,11 @@ def _retry(status: int, error: str) -> bytes:
 
 
 def test_a_request_that_is_being_retried_is_known_until_the_model_answers() -> None:
-    problem_texts = {
+    message_of = {
         "type": "assistant",
         "message": {"content": [{"type": "text", "text": "Here."}]},
     }
-    answered = json.dumps(problem_texts).encode() + b"\n"
+    answered = json.dumps(message_of).encode() + b"\n"
     broken = parse("claude-stream-json", [_retry(401, "authentication_failed")], 143)
     assert (broken.retrying, broken.limited) == ("401 authentication_failed", None)
     limited = parse("claude-stream-json", [_retry(429, "rate_limit")], 143)
@@ -373,13 +373,11 @@ def test_people_read_with_what_it_was_worked(shape: str) -> None:
 
 
 def test_pieces_are_read_in_one_line_until_something_else_happens() -> None:
-    problem_texts = [
+    message_of = [
         {"type": "message", "role": "assistant", "content": text} for text in ("Rea", "ding.")
     ]
     more = {"type": "message", "role": "assistant", "content": "Done."}
-    lines = [
-        json.dumps(one).encode() for one in (*problem_texts, TOOLS["gemini-stream-json"], more)
-    ]
+    lines = [json.dumps(one).encode() for one in (*message_of, TOOLS["gemini-stream-json"], more)]
     assert b"".join(readable("gemini-stream-json", lines)) == b"Reading.\n[Bash]\nDone.\n"
 
 
