@@ -75,8 +75,7 @@ def list_servers(
     def lines() -> Iterator[str]:
         yield f"Provider:  {provider.name if provider else None}"
         yield from _target_lines(delivery, files)
-        yield f"Workdir:   {workdir}"
-        yield ""
+        yield from (f"Workdir:   {workdir}", "")
         yield from context.table(columns, effective.servers, "No MCP servers.")
         for file in effective.shadowed:
             yield f"overridden: {file.source} (by {file.by})"

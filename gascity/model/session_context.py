@@ -1,4 +1,4 @@
-"""What templates are rendered with beside the city: facts about the machine and the session."""
+"""Context of templates besides the city: facts about the machine and the session."""
 
 from typing import NamedTuple
 

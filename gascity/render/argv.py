@@ -141,8 +141,7 @@ def build_invocation(
     file, gateways = file_path(PERMISSIONS), extra.gateways
     access = server_access(provider, agent, kind, extra.servers, file, gateways)
     conversation_args, resumed = _conversation_args(provider, kind, conversation, resume)
-    if provider.facts.script:
-        message = message._replace(prompt="")
+    message = message._replace(prompt="") if provider.facts.script else message
     own = _own_agent(provider, agent, kind, mode, message, extra, environ)
     system, text = _Input(), message.text
     if not own.has_prompt:

@@ -73,6 +73,24 @@ MAY_USE_PLAIN_DICTS = {
 # Lines with `isinstance`. The aim is to read untyped values in one place, gascity/model/values.py.
 MOST_TYPE_CHECKS = 200
 
+# Files that may name a provider in code, and why. Everything else reads the provider's facts.
+MAY_NAME_PROVIDERS = {
+    "gascity/cli/init.py": "the order in which it chooses the default provider",
+    "gascity/compose/city.py": "the provider of a city that names none",
+    "gascity/source/providers.py": "that provider is loaded even if no file names it",
+    "gascity/source/profiles.py": "values of another program's format",
+    "gascity/render/agent_formats/": "values of other programs' formats",
+    "migrate/": "readers of single tools' files",
+}
+_WORDS = {"shell", "cursor", "pi", "amp"}  # names of providers that are also other words
+
+MAX_FUNCTION = 60  # lines
+MAX_FILE = 630
+MAY_BE_LONG = {
+    "gascity/model/tables.py": "one entry for each setting of all files",
+    "gascity/store/sqlite/store.py": "one method for each of the port",
+}
+
 _CLICK_PRINTS = {"echo", "secho", "echo_via_pager", "prompt", "confirm", "style", "edit", "pause"}
 _STREAM_WRITES = {"write", "writelines", "buffer"}
 _WRITE_MODES = frozenset("wax+")
@@ -327,6 +345,35 @@ def test_the_rule_sees_the_environment() -> None:
 def test_one_function_finds_programs_on_the_path() -> None:
     found = [relative(path) for path in modules() if "shutil.which(" in path.read_text()]
     assert not found, f"{found}: use `which` of gascity/paths.py, which reads the caller's PATH"
+
+
+def test_providers_are_data() -> None:
+    providers = {path.stem for path in (ROOT / "gascity/providers").glob("*.toml")} - _WORDS
+    named = {
+        relative(path): node.value
+        for path in modules()
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Constant) and node.value in providers
+    }
+    found = {file: name for file, name in named.items() if not is_allowed(file, MAY_NAME_PROVIDERS)}
+    assert not found, f"write code for a fact in gascity/providers/*.toml, not for a name: {found}"
+
+
+def test_no_function_is_too_long() -> None:
+    lengths = {
+        f"{relative(path)}: {node.name}": (node.end_lineno or 0) - node.lineno + 1
+        for path in modules()
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+    long = {name: lines for name, lines in lengths.items() if lines > MAX_FUNCTION}
+    assert not long, f"split by what they do, so that each part has a name: {long}"
+
+
+def test_no_file_is_too_long() -> None:
+    lengths = {relative(path): len(path.read_text().splitlines()) for path in modules()}
+    long = {file for file, lines in lengths.items() if lines > MAX_FILE}
+    assert long == MAY_BE_LONG.keys(), "split by subject, not by size"
 
 
 def docstrings(tree: ast.AST) -> Iterator[str]:
