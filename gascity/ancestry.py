@@ -165,7 +165,7 @@ def is_suspended(pid: int) -> bool:
         from gascity.portable.processes import is_suspended as is_stopped
 
         return is_stopped(pid)
-    return _read(pid, "stat").rpartition(b")")[2].split()[:1] in ([b"T"], [b"t"])
+    return stat_fields(_read(pid, "stat"))[:1] in ([b"T"], [b"t"])
 
 
 def _environ(pid: int) -> dict[bytes, bytes]:
@@ -197,12 +197,16 @@ def _read_stat(pid: int) -> Ancestor | None:
         if facts is None:
             return None
         return Ancestor(pid, facts.parent, facts.group, facts.session, facts.started)
-    text = _read(pid, "stat")
-    # The second field is the program's name in parentheses; it may itself contain `) `.
-    fields = text[text.rfind(b")") + 2 :].split() if text else []
+    fields = stat_fields(_read(pid, "stat"))
     if len(fields) < 20:
         return None
     return Ancestor(pid, int(fields[1]), int(fields[2]), int(fields[3]), int(fields[19]))
+
+
+def stat_fields(text: bytes) -> list[bytes]:
+    """Return the fields of `/proc/PID/stat` from the state on; empty if the process is gone."""
+    # The second field is the program's name in parentheses; it may itself contain `) `.
+    return text.rpartition(b")")[2].split()
 
 
 def _read(pid: int, name: str) -> bytes:

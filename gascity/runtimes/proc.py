@@ -14,7 +14,7 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 
-from gascity.ancestry import RLIMIT_LOCKS, city_part, read_mark, run_bits, run_part
+from gascity.ancestry import RLIMIT_LOCKS, city_part, read_mark, run_bits, run_part, stat_fields
 from gascity.runtimes.port import RunHandle
 from gascity.runtimes.process_table import Gate, Process
 
@@ -36,8 +36,7 @@ def read_process(pid: int) -> Process | None:
     except (FileNotFoundError, ProcessLookupError):
         _read(os.getpid(), "stat")  # fails without /proc, where every process would seem dead
         return None
-    # The second field is the program's name in parentheses; it may itself contain `) `.
-    fields = text[text.rindex(b")") + 2 :].split()
+    fields = stat_fields(text)
     state, parent, group, session, terminal = fields[0].decode(), *map(int, fields[1:5])
     return Process(pid, state, group, session, int(fields[19]), parent=parent, terminal=terminal)
 
