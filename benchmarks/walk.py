@@ -5,8 +5,8 @@
     python benchmarks/walk.py --modules apply        also list the modules, most functions first
 
 A module or function counts if at least one call enters it (`sys.setprofile`), so an import that
-only defines names does not. The figures show how much code a reader has to know to follow one
-command; they do not measure time.
+only defines names and classes does not. The figures show how much code a reader has to know to
+follow one command; they do not measure time.
 """
 
 import argparse
@@ -17,6 +17,7 @@ import os
 import shutil
 import sys
 import tempfile
+from inspect import CO_OPTIMIZED
 from types import FrameType
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -39,7 +40,9 @@ def walk(arguments: tuple[str, ...], city: str) -> dict[str, set[str]]:
 
     def profile(frame: FrameType, event: str, _: object) -> None:
         code = frame.f_code
-        if event == "call" and code.co_filename.startswith(PACKAGE) and code.co_name != "<module>":
+        if event != "call" or not code.co_filename.startswith(PACKAGE):
+            return
+        if code.co_flags & CO_OPTIMIZED:  # neither a module nor the body of a class
             entered[_module(code.co_filename)].add(code.co_qualname)
 
     from gascity.__main__ import _answer

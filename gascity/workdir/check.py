@@ -19,6 +19,7 @@ from gascity.mcp.delivery import Delivery, server_problems
 from gascity.model.city import Agent, City
 from gascity.model.names import IMPLICIT, AgentName, did_you_mean
 from gascity.model.problems import Problem, once_each, warning
+from gascity.model.settings import Filter
 from gascity.pipeline import KNOWLEDGE, agent_skills, knowledge_types, list_skills
 from gascity.prompts import Machine, Prompts, is_template
 from gascity.providers.registry import provider_files
@@ -35,11 +36,12 @@ from gascity.render.ignored_settings import (
 )
 from gascity.runtimes import headless_runtime, runtime_names
 from gascity.source.disk import Disk
-from gascity.source.pack_extras import read_pack_extras
 from gascity.workdir.wanted import CityContent, collect
 
 # A problem of this machine, which matters when something is planned.
 _NOT_HERE = ("rig-missing",)
+# What may define formulas, orders, commands or doctor checks.
+_WITH_EXTRAS = ("formulas", "orders", "commands", "doctor", "pack.toml")
 
 Interface = tuple[object, ...]
 
@@ -120,9 +122,7 @@ def check_city(city: City, disk: Disk, machine: Machine) -> CityFindings:
 
         for path, problem in check_sections(prompts, agents, included):
             found.get(agent_directory(path), shared).append(problem)
-    # Only of the city's formulas and orders: users cannot fix those of imported packs.
-    extras = read_pack_extras(disk, ".").extras
-    shared += (problem for extra in extras for problem in extra.problems)
+    shared += _extras_problems(disk)
     sites = _group_sites(city, disk, agents)
     shared += (problem for _, problem in nested_problems([s for group in sites for s in group]))
     for agent, problems in _workdir_problems(CityContent.of(prompts, {}), sites):
@@ -206,6 +206,18 @@ def _skill_problems(city: City, disk: Disk) -> Iterator[tuple[str, Problem]]:
             yield pack, problem._replace(hint=None if outside else problem.hint)
 
 
+def _extras_problems(disk: Disk) -> list[Problem]:
+    """Return the problems of the city's own formulas, orders, commands and doctor checks.
+
+    Users cannot fix those of imported packs.
+    """
+    if not any([disk.exists(f"{disk.root}/{name}") for name in _WITH_EXTRAS]):  # records them all
+        return []
+    from gascity.source.pack_extras import read_pack_extras
+
+    return [p for extra in read_pack_extras(disk, ".").extras for p in extra.problems]
+
+
 def _group_sites(city: City, disk: Disk, agents: Iterable[Agent]) -> list[list[Site]]:
     """Return where the agents work, those of one directory together."""
     sites = Sites(city, disk, {})
@@ -281,7 +293,7 @@ def _dependent(
     for directory, problems in found.items():
         if any(problem.code == "case-clash" for problem in problems):
             yield directory
-    for caller in (agent for agent in city.agents if _has_filter(agent, "native_subagents")):
+    for caller in (agent for agent in city.agents if agent.settings.native_subagents):
         from gascity.workdir.agent_files import is_subagent
 
         yield caller.home.directory
@@ -330,15 +342,15 @@ def _has_hud(city: City, agents: Iterable[Agent]) -> bool:
     return any("hud" in each for each in (*(pack.catalogues for pack in packs_of(city)), *homes))
 
 
-def _has_filter(agent: Agent, table: str) -> bool:
-    return any(key.startswith(table) for layer in agent.layers for key in layer.values)
+def _has_patterns(filter: Filter) -> bool:
+    return bool(filter.allow or filter.deny)
 
 
 def _dead_filters(content: CityContent, agent: Agent) -> Iterator[Problem]:
     """Yield patterns of filters that match no server or skill that reaches the agent."""
-    if _has_filter(agent, "mcp_filter."):
+    if _has_patterns(agent.settings.mcp_filter):
         yield from dead_patterns(agent, "mcp_filter", "server", content.servers.names(agent))
-    if _has_filter(agent, "skills_filter."):
+    if _has_patterns(agent.settings.skills_filter):
         prompts = content.prompts
         skills = agent_skills(prompts.city, prompts.disk, agent, content.skills)
         names = [resolved.skill.name for resolved in skills]
@@ -347,7 +359,8 @@ def _dead_filters(content: CityContent, agent: Agent) -> Iterator[Problem]:
 
 def _dead_agents(city: City, agent: Agent) -> Iterator[Problem]:
     """Yield patterns that match no agent; these depend on all agents of the city."""
-    tables = [name for name in ("agents_filter", "native_subagents") if _has_filter(agent, name)]
+    tables = ["agents_filter"] if _has_patterns(agent.settings.agents_filter) else []
+    tables += ["native_subagents"] if agent.settings.native_subagents else []
     if tables:
         names = [each.name for each in city.agents]
         # The agent of a provider that the city does not configure exists when it is addressed.

@@ -1,0 +1,101 @@
+"""Start-up time is mostly imports: how many modules and record classes a command may import.
+
+Creating a NamedTuple takes twice as long as importing a small module. If a change needs more of
+either, import what is rarely needed where it is used; raise a limit only if that is not possible.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.trees import build_tree
+
+_CITY = {
+    "city.toml": """\
+        [workspace]
+        provider = "claude"
+
+        [imports.crew]
+        source = "packs/crew"
+
+        [[rigs]]
+        name = "front"
+        path = "rigs/front"
+        """,
+    "packs/crew/pack.toml": '[pack]\nname = "crew"\nschema = 2\n',
+    "packs/crew/agents/worker/agent.toml": 'description = "Works"\n',
+    "packs/crew/agents/worker/prompt.md": "Work.\n",
+    "agents/clerk/agent.toml": 'description = "Writes"\n[tools]\ndeny = ["WebSearch"]\n',
+    "agents/clerk/prompt.md": "Write.\n",
+    "agents/clerk/overlay/notes.txt": "Notes.\n",
+    "agents/clerk/skills/spell/SKILL.md": "---\nname: spell\ndescription: Spells\n---\nSpell.\n",
+    "agents/clerk/mcp/docs.toml": 'name = "docs"\ndescription = "Docs"\ncommand = "true"\n',
+    "rigs/front/": "",
+}
+_COUNT = """\
+import json, sys, typing
+
+records = []
+make = typing.NamedTupleMeta.__new__
+
+def count(cls, name, bases, namespace):
+    records.append(name)
+    return make(cls, name, bases, namespace)
+
+typing.NamedTupleMeta.__new__ = count
+
+import gascity.__main__ as program
+
+def report(code):
+    print(json.dumps([code, sorted(sys.modules), len(records)]), file=sys.stderr)
+
+program._exit = report
+program.main()
+"""
+_TEMPLATES = ("gascity.gotemplate", "gascity.render.templates", "gascity.render.variables")
+_READ = (*_TEMPLATES, "gascity.packs", "gascity.control.start", "hashlib", "subprocess", "zlib")
+
+
+def imported(root: Path, command: str) -> tuple[list[str], int]:
+    """Return the modules that a command imported, and the number of record classes."""
+    done = subprocess.run(
+        [sys.executable, "-c", _COUNT, *command.split()], cwd=root, capture_output=True, text=True
+    )
+    code, modules, records = json.loads(done.stderr.splitlines()[-1])
+    assert code == 0, done.stderr
+    return modules, records
+
+
+@pytest.mark.linux
+@pytest.mark.parametrize(
+    ("command", "most_modules", "most_records", "absent"),
+    [
+        ("agent show clerk", 75, 52, _READ),
+        ("agent explain clerk", 64, 41, _READ),
+        ("provider show claude", 67, 44, _READ),
+        ("session list", 66, 50, (*_READ, "gascity.pipeline")),
+        ("status", 89, 65, (*_READ, "gascity.control.decide.actions")),
+        ("sling shell true --no-start", 99, 65, (*_READ, "gascity.control.decide.actions")),
+        ("agent list", 66, 42, ("gascity.workdir.planner", "hashlib", "subprocess")),
+        ("check", 91, 88, (*_TEMPLATES, "gascity.workdir.planner", "hashlib", "subprocess")),
+        ("plan clerk", 98, 94, (*_TEMPLATES, "gascity.render.flags", "gascity.git", "subprocess")),
+        (
+            "apply clerk",
+            102,
+            100,
+            (*_TEMPLATES, "gascity.render.flags", "gascity.git", "subprocess"),
+        ),
+    ],
+)
+def test_a_command_imports_no_more_modules_and_records_than_it_needs(
+    tmp_path: Path, command: str, most_modules: int, most_records: int, absent: tuple[str, ...]
+) -> None:
+    root = build_tree(tmp_path / "city", _CITY)
+    modules, records = imported(root, command)
+    own = [name for name in modules if name.partition(".")[0] == "gascity"]
+    assert not set(absent).intersection(modules)
+    assert len(own) <= most_modules
+    assert records <= most_records
