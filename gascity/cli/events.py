@@ -17,7 +17,7 @@ from gascity.cli.lists import MOST, NEWEST, RecordNumber, list_options, more_lin
 from gascity.cli.mail import addresses
 from gascity.cli.output import DIM, escape, print_json, print_stdout, styled, timestamp, truncate
 from gascity.cli.terminal import write_json
-from gascity.model.values import parse_duration
+from gascity.model.values import as_list, parse_duration
 from gascity.model.work import Event
 from gascity.store.port import Store, Wakeups
 
@@ -252,4 +252,4 @@ def _line(event: Event, columns: int, colour: bool) -> str:
 
 
 def _text(value: object) -> str:
-    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
+    return ",".join(map(str, as_list(value, [value])))

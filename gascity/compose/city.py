@@ -29,6 +29,7 @@ from gascity.model.settings import (
     SessionSettings,
     WorkspaceSettings,
 )
+from gascity.model.values import as_texts
 
 FALLBACK_PROVIDER = "claude"
 _PLACING_KEYS = frozenset(("scope", "dir", "rigs", "rigs_append", "rigs_remove"))
@@ -171,9 +172,8 @@ def _unknown_providers(sources: Sources, shared: _Shared) -> Iterator[Problem]:
         (shared.default_provider, layer.place("provider"))
         for layer in shared.default_provider_layers[-1:]
     ]
-    if isinstance(sources.implicit, tuple):
-        place = Place("city.toml", ("implicit_agents",))
-        wanted += [(name, place) for name in sources.implicit]
+    place = Place("city.toml", ("implicit_agents",))
+    wanted += [(name, place) for name in as_texts(sources.implicit) or ()]
     for name, place in wanted:
         if name not in shared.known:
             yield unknown_provider(name, place, shared.known)

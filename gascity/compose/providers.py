@@ -7,7 +7,7 @@ from gascity.model.names import did_you_mean
 from gascity.model.pack import Import, Pack, Sources, unread
 from gascity.model.problems import Place, Problem
 from gascity.model.provider import Choice, Option, Provider
-from gascity.model.values import TableView
+from gascity.model.values import TableView, as_list
 
 Tables = dict[str, tuple[Layer, ...]]
 
@@ -243,4 +243,4 @@ def _choice(table: TableView) -> Choice:
 
 def _strings(value: object) -> tuple[str, ...]:
     """Return arguments as text; a number in a list of arguments is common."""
-    return tuple(map(str, value)) if isinstance(value, (list, tuple)) else ()
+    return tuple(map(str, as_list(value)))

@@ -14,6 +14,7 @@ from gascity.model.names import did_you_mean, near
 from gascity.model.problems import KeyPath, Place, Problem, warning
 from gascity.model.secrets import is_secret
 from gascity.model.tables import DIALOG, NOT_ACTED_ON, OPTION, PROVIDER
+from gascity.model.values import TableView, as_list
 from gascity.toml.read import LARGEST, describe
 
 _DURATIONS = r"(?:\d+(?:\.\d+)?(?:ms|s|m|h|d|w))+\Z"
@@ -238,12 +239,11 @@ def decode_provider(
     """
     out = decode(PROVIDER, raw, file, at, not_acted_on=NOT_ACTED_ON["provider"])
     for key, table in (("options_schema", OPTION), ("terminal.dialogs", DIALOG)):
-        entries = out.values.get(key)
-        for index, entry in enumerate(entries if isinstance(entries, tuple) else ()):
+        for index, entry in enumerate(TableView(out.values).tables(key)):
             path = (*at, *key.split("."), index)
-            problems = decode(table, entry, file, path).problems
+            problems = decode(table, entry.values, file, path).problems
             if not shipped:
-                patterns = {"pattern": entry.get("pattern")}
+                patterns = {"pattern": entry.values.get("pattern")}
                 problems += _pattern_problems(patterns, file, path).values()
             out.problems += problems
             if problems and table is DIALOG:
@@ -260,7 +260,7 @@ def _pattern_problems(values: Mapping[str, object], file: str, at: KeyPath) -> d
     """Return a problem for each key whose value is not a regular expression."""
     problems = {}
     for key, value in values.items():
-        for pattern in value if isinstance(value, tuple) else (value,):
+        for pattern in as_list(value, [value]):
             try:
                 re.compile(str(pattern or ""))
             except re.error as error:

@@ -12,6 +12,7 @@ from gascity.model.layers import DEFINITION, Layer
 from gascity.model.pack import AgentDir, Patch
 from gascity.model.problems import KeyPath, Place, Problem
 from gascity.model.tables import PACK
+from gascity.model.values import as_integer, as_table
 from gascity.source.agents import check_prompt, decode_agent, no_prompt, read_agent, soften
 from gascity.source.disk import Disk
 from gascity.source.manifest import Manifest
@@ -62,11 +63,10 @@ def is_current_layout(disk: Disk, tree: PackTree, known: Mapping[str, object]) -
     """Is everything at the top of a pack and of its manifest part of the current layout?"""
     if "agent" in tree.manifest or any(key not in known for key in tree.manifest):
         return False
-    pack = tree.manifest.get("pack")
-    if isinstance(pack, dict):
-        schema = pack.get("schema", 2)
-        if any(key not in PACK.keys for key in pack) or (isinstance(schema, int) and schema < 2):
-            return False
+    pack = as_table(tree.manifest.get("pack"))
+    schema = as_integer(pack.get("schema"))
+    if any(key not in PACK.keys for key in pack) or (schema is not None and schema < 2):
+        return False
     return not any(disk.is_directory(f"{tree.root}/{name}") for name in _OTHER_DIRECTORIES)
 
 

@@ -186,11 +186,14 @@ def _variables(value: object, owner: str, path: KeyPath) -> Iterator[Found]:
 
 def _words(value: object) -> str:
     """Return a command line: a string, or a list of arguments."""
-    if not isinstance(value, list):
-        return "" if value is None else _text(value)
-    from shlex import quote
+    match value:
+        case None:
+            return ""
+        case list():
+            from shlex import quote
 
-    return " ".join(quote(_text(item)) for item in value)
+            return " ".join(quote(_text(item)) for item in value)
+    return _text(value)
 
 
 def _text(value: object, key: str = "") -> str:

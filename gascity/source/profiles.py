@@ -29,7 +29,7 @@ from gascity.model.profile import (
     profile_prompt,
     read_profile,
 )
-from gascity.model.values import JsonObject, as_text
+from gascity.model.values import JsonObject, as_list, as_text
 from gascity.render.agent_text import yaml_text
 
 _MATTER = {"id": "", "name": "display_name", "description": "description", "tags": ""}
@@ -358,10 +358,11 @@ def _edit_matter(text: str, name: str, value: object | None) -> str | None:
 def profile_tags(text: str) -> tuple[str, ...]:
     """Return the tags in the front matter of a profile."""
     matter = read_profile(text).matter
-    tags = matter.values.get("tags") if matter else None
-    if isinstance(tags, str):
-        return (tags,)
-    return tuple(map(str, tags)) if isinstance(tags, list) else ()
+    match matter.values.get("tags") if matter else None:
+        case str(tag):
+            return (tag,)
+        case tags:
+            return tuple(map(str, as_list(tags)))
 
 
 def _spelling(text: str, name: str) -> tuple[str, tuple[str, ...]]:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from gascity.model.layers import DEFINITION, Layer
 from gascity.model.names import parse_name
 from gascity.model.pack import AgentDir, Pack, Sources, downwards
+from gascity.model.values import as_texts
 from gascity.source.agents import read_agent, read_table
 from gascity.source.decode import decode_provider
 from gascity.source.disk import Disk
@@ -79,8 +80,7 @@ def implicit_names(
         return {only} & known
     names = {"shell", *providers}
     for manifest in manifests:
-        if isinstance(manifest.implicit, tuple):
-            names |= set(manifest.implicit)
+        names.update(as_texts(manifest.implicit) or ())
         if "workspace" in manifest.layers:
             names.add(str(manifest.layers["workspace"].values.get("provider", "")))
         patches = [*manifest.patches, *(p for rig in manifest.rigs for p in rig.patches)]
@@ -105,7 +105,7 @@ def stock(
 def _mentioned(sources: Sources) -> set[str]:
     """Return the provider names in the city's files, and agent names, which may be providers."""
     names = {"claude", "shell", *sources.providers}
-    names |= set(sources.implicit) if isinstance(sources.implicit, tuple) else set()
+    names.update(as_texts(sources.implicit) or ())
     rigs = (imported.pack for rig in sources.rigs for imported in rig.imports)
     packs = list(downwards(sources.pack, *rigs))
     agents = [a for pack in packs for a in pack.agents] + [*sources.user, *sources.local]

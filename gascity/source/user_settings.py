@@ -8,6 +8,7 @@ from gascity.model.layers import Layer
 from gascity.model.names import did_you_mean
 from gascity.model.problems import CityError, Place, Problem
 from gascity.model.tables import NOTIFY
+from gascity.model.values import as_texts
 from gascity.paths import config_home
 from gascity.source.decode import decode
 
@@ -43,8 +44,8 @@ def read_user_settings(environ: Mapping[str, str]) -> UserSettings:
         place = Place(path, line=error.line, col=error.col)
         raise CityError(Problem(error.code, error.message, place, error.hint)) from None
     problems = [_unknown(path, key) for key in values if key not in _KEYS]
-    cities = values.get("safe_cities", [])
-    if not isinstance(cities, list) or not all(isinstance(city, str) for city in cities):
+    cities = as_texts(values.get("safe_cities", []))
+    if cities is None:
         place = Place(path, ("safe_cities",), of_value=True)
         problems.append(Problem("bad-type", "`safe_cities` should be a list of paths", place))
     notify = values.get("notify", {})
@@ -57,7 +58,7 @@ def read_user_settings(environ: Mapping[str, str]) -> UserSettings:
     if problems:
         raise CityError(*problems)
     layers = (decoded.layer("user", path, ("notify",)),) if notify else ()
-    return UserSettings(path, tuple(os.path.normpath(city) for city in cities), layers)
+    return UserSettings(path, tuple(os.path.normpath(city) for city in cities or ()), layers)
 
 
 def _unknown(path: str, key: str) -> Problem:

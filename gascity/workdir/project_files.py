@@ -16,6 +16,7 @@ from gascity.model.document_text import DocumentError, position
 from gascity.model.plan import DOCUMENT, PathRecord, Shape
 from gascity.model.problems import Place, Problem, warning
 from gascity.model.provider import Provider
+from gascity.model.values import as_text
 from gascity.source.disk import Disk, read_plain
 from gascity.workdir.decide.skills import skill_directories
 
@@ -250,19 +251,17 @@ class _Reader:
         form = os.path.splitext(path)[1][1:]
         if form in ("toml", "json"):
             try:
-                value = documents.read(text, form).get(key)
+                name = as_text(documents.read(text, form).get(key))
             except DocumentError as error:
                 self._report(path, error.message, error.line, error.col)
                 return default, 1
             shape = Shape("", form, ())
-            return (value, _line(text, shape, key, 0)) if isinstance(value, str) else (default, 1)
+            return (name, _line(text, shape, key, 0)) if name else (default, 1)
         front = read_front_matter(text)
         if front is not None and front.error:
             self._report(path, f"invalid front matter: {front.error}", front.error_line)
-        value = front.values.get(key) if front else None
-        if front is None or not isinstance(value, str) or not value:
-            return default, 1
-        return value, front.lines.get(key, 1)
+        name = as_text(front.values.get(key)) if front else ""
+        return (name, front.lines.get(key, 1)) if front and name else (default, 1)
 
     def _commands(self) -> Iterator[ProjectItem]:
         for pattern in self.facts.project.commands:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from gascity.model.front_matter import read_front_matter
+from gascity.model.values import JsonObject, as_texts
 
 
 def same_agent(text: str, other: str, constants: Mapping[str, object]) -> bool:
@@ -15,7 +16,7 @@ def same_agent(text: str, other: str, constants: Mapping[str, object]) -> bool:
     return first is not None and first == second
 
 
-def _read(text: str, constants: Mapping[str, object]) -> tuple[dict[str, object], str] | None:
+def _read(text: str, constants: Mapping[str, object]) -> tuple[JsonObject, str] | None:
     """Return the keys and the prompt; None if the file cannot be read."""
     text = text.removeprefix("\ufeff").replace("\r\n", "\n")
     matter = read_front_matter(text)
@@ -31,8 +32,8 @@ def _read(text: str, constants: Mapping[str, object]) -> tuple[dict[str, object]
 
 def _plain(value: object) -> object:
     """Return a value in one spelling: a list of words may be written as text with commas."""
-    if isinstance(value, list) and all(isinstance(item, str) for item in value):
-        return ", ".join(value)
-    if isinstance(value, str):
-        return ", ".join(word.strip() for word in value.strip().split(","))
-    return value
+    match value:
+        case str():
+            return ", ".join(word.strip() for word in value.strip().split(","))
+    words = as_texts(value)
+    return value if words is None else ", ".join(words)
