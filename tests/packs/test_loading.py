@@ -16,7 +16,7 @@ from gascity.paths import cache_home
 from gascity.pipeline import open_agent
 from gascity.source.lock import lock_text
 from gascity.source.pack_cache import pack_directory
-from tests.support.city import CityBuilder, codes_of, names_of, problem_of, said
+from tests.support.city import CityBuilder, codes_of, names_of, problem_of, problem_texts
 from tests.support.repositories import Origin
 from tests.support.trees import build_tree
 
@@ -122,7 +122,7 @@ def test_an_address_with_a_password_is_refused_and_not_repeated(city: CityBuilde
     ):
         town = city({"city.toml": imports(crew=source)})
         assert any(problem.is_error for problem in town.all_problems)
-        assert "hunter2" not in said(town), source
+        assert "hunter2" not in problem_texts(town), source
 
 
 def test_sessions_that_a_pack_names_are_those_of_its_agents_in_the_city(
