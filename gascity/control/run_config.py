@@ -73,7 +73,10 @@ class RunConfig:
         self.environ = environ
         self.machine = machine
         # An MCP file that becomes invalid does not stop the agents: its last valid version stays.
-        self.valid_servers: dict[str, ServerFile] = before.valid_servers if before else {}
+        known = before.valid_servers if before else {}
+        self.valid_servers: dict[str, ServerFile] = {
+            path: file._replace(replaces="") for path, file in known.items()
+        }
         self.make_preparer = cache(
             partial(_make_preparer, city, environ, machine, self.valid_servers)
         )

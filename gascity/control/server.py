@@ -455,6 +455,14 @@ class RequestHandlers:
             }
             for name in run_config.stale
         ]
+        stale += [
+            {
+                "code": "stale-agent",
+                "message": f"{path} has errors, so its last valid version is used: {file.replaces}",
+            }
+            for path, file in sorted(run_config.valid_servers.items())
+            if file.replaces
+        ]
         snapshot = read_store_snapshot(pools, controller.store)
         return status_object(run_config.city.name, pools, snapshot, state, stale)
 

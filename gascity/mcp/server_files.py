@@ -50,7 +50,8 @@ class ServerDirectory(NamedTuple):
 class ServerFile(NamedTuple):
     """A server's file. A plain file has its `server`; a template is expanded for each agent.
 
-    `table` is None for a template that is valid TOML only after it is expanded.
+    `table` is None for a template that is valid TOML only after it is expanded. `replaces` says
+    what is wrong with the file now if this is its last valid version.
     """
 
     name: str
@@ -60,6 +61,7 @@ class ServerFile(NamedTuple):
     table: Mapping[str, object] | None = None
     server: McpServer | None = None
     problems: tuple[Problem, ...] = ()
+    replaces: str = ""
 
     @property
     def has_errors(self) -> bool:
@@ -119,6 +121,9 @@ def _read_file(
     problems = tuple(disk.take_problems(before))
     result = ServerFile(stem, file, template, problems=problems)
     if data is None:
+        if any(problem.code == "dangling-link" for problem in problems):
+            errors = tuple(problem._replace(severity="error") for problem in problems)
+            result = result._replace(problems=errors)
         if not result.has_errors:
             problem = Problem("unreadable", "the file cannot be read", Place(file))
             result = result._replace(problems=(*problems, problem))

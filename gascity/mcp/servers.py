@@ -102,6 +102,7 @@ class ServerResolver:
         elif file.file in self._valid:
             error = next(problem for problem in file.problems if problem.is_error)
             self.notes.append(f"{file.file}: {error.message}; its last valid version stays in use")
+            self._valid[file.file] = self._valid[file.file]._replace(replaces=error.message)
             return self._valid[file.file]
         return file
 

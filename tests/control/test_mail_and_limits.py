@@ -187,6 +187,25 @@ def test_a_timeout_during_retries_reports_the_answer_of_the_provider(town: Runni
     assert (town.work(id).status, town.work(id).failures) == (OPEN, 0)
 
 
+def test_the_status_names_a_server_whose_last_valid_file_is_used(town: RunningCity) -> None:
+    model(town, answer("ok"))
+    file = town.root / "mcp/docs.toml"
+    valid = 'name = "docs"\ndescription = "Docs."\ncommand = "true"\n'
+    file.parent.mkdir()
+    file.write_text(valid)
+    town.start()
+    assert town.settled(town.sling("one", agent="asked"))[0].status == DONE
+    file.write_text("command =\n")
+    assert town.run("reload").code == 0
+    assert town.settled(town.sling("two", agent="asked"))[0].status == DONE
+    [problem] = town.run("status", "--json").json["problems"]
+    assert problem["code"] == "stale-agent"
+    assert problem["message"].startswith("mcp/docs.toml has errors, so its last valid version is")
+    file.write_text(valid)
+    assert town.run("reload").code == 0
+    assert town.run("status", "--json").json["problems"] == []
+
+
 def test_a_day_that_has_cost_enough_takes_no_more_work(town: RunningCity) -> None:
     model(town, answer("ok", cost=2.0), agent="[limits]\ncost_per_day = 1.5\n")
     town.start()

@@ -101,6 +101,13 @@ def test_the_city_puts_every_server_behind_the_gateway_but_its_own(city: CityBui
     }
 
 
+def test_a_broken_link_is_one_error_that_says_so(city: CityBuilder, tmp_path: Path) -> None:
+    (tmp_path / "town/mcp").mkdir(parents=True)
+    (tmp_path / "town/mcp/docs.toml").symlink_to("/nowhere")
+    [problem] = effective(city, {}).problems
+    assert (problem.code, problem.is_error) == ("dangling-link", True)
+
+
 def test_an_invalid_file_keeps_its_last_valid_version_and_is_named(city: CityBuilder) -> None:
     valid: dict[str, ServerFile] = {}
     files = {"agents/mayor/prompt.md": "Mayor.\n", "mcp/new.toml": "broken = [\n"}
