@@ -30,6 +30,7 @@ RLIMIT_LOCKS = 10  # Linux; the module `resource` does not name it
 # A mark is 2**62 plus 30 bits for the city and 30 bits for the run: any such limit is "unlimited".
 _MARKED, _BITS = 1 << 62, 30
 _PART = (1 << _BITS) - 1
+_city_bits: dict[str, int] = {}  # by root
 
 
 class Ancestor:
@@ -68,10 +69,11 @@ def belongs_to_run(root: str, pid: int) -> bool:
 
 def make_mark(root: str, session: str = "", generation: int = 0) -> int:
     """Return the mark of a run of the city in `root`."""
-    from zlib import crc32
+    if root not in _city_bits:  # the path takes a system call for each of its parts
+        from zlib import crc32
 
-    city = crc32(os.fsencode(os.path.realpath(root))) & _PART
-    return _MARKED | city << _BITS | run_bits(session, generation)
+        _city_bits[root] = crc32(os.fsencode(os.path.realpath(root))) & _PART
+    return _MARKED | _city_bits[root] << _BITS | run_bits(session, generation)
 
 
 def run_bits(session: str, generation: int) -> int:

@@ -20,11 +20,14 @@ A new directory with all its files: `create_directory`. Several files that must 
 import errno
 import fcntl
 import os
+import stat
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 
 TEMPORARY_SUFFIX = ".city-new"
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_OLD = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_PRIVATE = stat.S_IFREG | 0o600
 
 
 @contextmanager
@@ -198,6 +201,33 @@ def write_new(
         return os.fstat(handle)
     finally:
         os.close(handle)
+
+
+def reuse_file(old: str, path: str, data: bytes) -> int | None:
+    """Rename a file that nothing needs any more and give it new content; return its descriptor.
+
+    A rename takes a fraction of the time that a file system such as ext4 needs for a new file. For
+    private files that one process writes and that need not be durable. None if `old` is gone, has
+    another owner, mode or name (a hard link), or cannot be written; then create the file.
+    """
+    try:
+        file = os.open(old, _OLD)
+    except OSError:
+        return None
+    try:
+        status = os.fstat(file)
+        if (status.st_mode, status.st_nlink, status.st_uid) == (_PRIVATE, 1, os.geteuid()):
+            written = 0
+            while written < len(data):
+                written += os.pwrite(file, data[written:], written)
+            if status.st_size > len(data):
+                os.ftruncate(file, len(data))
+            os.rename(old, path)
+            return file
+    except OSError:
+        pass  # no space, for example; the caller's own attempt says so
+    os.close(file)
+    return None
 
 
 def sync_file(path: str) -> None:

@@ -123,8 +123,8 @@ class SessionStopper:
                 live.change(session, "session.stopped", **ended)
             live.prepared.pop(session.id, None)
             return
-        if session.id in live.stopping:
-            return
+        if session.id in live.stopping or session.id in live.ended:
+            return  # a run that ended by itself has its own result
         # Recorded, so that a controller that adopts the run knows why it is being stopped.
         live.change(session, "session.stopping", state=STOPPING, reason=reason, asked=ours)
         live.stopping[session.id] = StopProgress(ours, 0, live.monotonic)

@@ -32,6 +32,7 @@ class Housekeeping:
         self.log = log
         self.logs_grew = logs_grew
         self.after: list[ActiveRun] = []  # ended runs to clean up after
+        self._uncommitted: list[ActiveRun] = []  # those that ended in this round
         self.next_at: float | None = None
         self.watch = open_watch()
         self._grown: set[str] = set()
@@ -48,7 +49,7 @@ class Housekeeping:
 
     def reset(self) -> None:
         """Forget ended runs whose outcome was not committed: they are found again."""
-        self.after = []
+        self.after, self._uncommitted = [], []
 
     def schedule(self, wait: float) -> None:
         at = self.live.monotonic + wait
@@ -64,10 +65,19 @@ class Housekeeping:
         for active in runs:  # at once: a run may have printed a lot in its last second
             self._bound_log(active)
         self.after += runs
+        self._uncommitted += runs
         if runs:
             self.schedule(_LEFT)
         if self.live.blocked_directories:
             self.schedule(_BLOCKED)
+
+    def committed(self) -> None:
+        """Offer the files of the runs that ended in this round to new runs, until `_sweep`.
+
+        Not before: until the outcome is recorded, the exit file may be all there is.
+        """
+        self.live.reusable += self._uncommitted
+        self._uncommitted = []
 
     def run(self) -> None:
         """Do everything that is due."""
@@ -169,6 +179,7 @@ class Housekeeping:
     def _sweep(self) -> None:
         """Delete the files of ended runs."""
         after, self.after = self.after, []
+        self.live.reusable.clear()
         for active in after:
             active.runtime.forget(active.handle)
         for path in (path for active in after for path in active.files):

@@ -67,6 +67,12 @@ class ItemEnvironments:
     def all_held(self) -> dict[str, Blocked]:
         return {id: why for held in self._held.values() for id, why in held.items()}
 
+    def all_ready(self, config: AgentRunConfig) -> bool:
+        """Return whether no item of the agent can lack anything. Saves asking for each of them."""
+        if self._values or self._failed or self._held.get(config.name):
+            return False
+        return self._obstacle(config, "") is None
+
     def obstacle(self, config: AgentRunConfig, work: str) -> tuple[Blocked | None, bool]:
         """Return what an item lacks, and whether that is new; remember it."""
         held = self._held.setdefault(config.name, {})

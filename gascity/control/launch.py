@@ -9,9 +9,9 @@ from uuid import uuid4
 
 from gascity.control import paths
 from gascity.control.callers import new_secret
-from gascity.control.live_state import PendingStart
+from gascity.control.live_state import ActiveRun, PendingStart
 from gascity.control.run_config import AgentRunConfig
-from gascity.files import make_private_directory, write_file
+from gascity.files import make_private_directory, reuse_file, write_file
 from gascity.mcp.servers import launch_environment
 from gascity.model.city import City
 from gascity.model.layers import DEFINITION, Layer
@@ -77,8 +77,12 @@ def make_run_spec(
     pending: PendingStart,
     prepared: PreparedSession,
     environ: Mapping[str, str],
+    reuse: ActiveRun | None = None,
 ) -> RunLaunch:
-    """Write a run's files and return how to spawn it; CityError if it cannot be."""
+    """Write a run's files and return how to spawn it; CityError if it cannot be.
+
+    `reuse` is an ended run whose outcome is recorded: its files may become those of the new run.
+    """
     env = environment(root, config, pending, prepared, environ)
     session = pending.session
     if pending.resume and session.interactive and not _is_saved(config, session.conversation, env):
@@ -94,8 +98,9 @@ def make_run_spec(
     if wrong:
         raise CityError(*wrong)
     files = {place(name): text for name, text in invocation.files.items()}
+    unneeded = iter(reuse.files if reuse is not None else ())
     for path, text in files.items():
-        _hand(path, text)
+        _hand(path, text, next(unneeded, ""))
     env.update(invocation.env)
     secret, token = new_secret()
     env["CITY_SESSION_TOKEN"] = secret
@@ -112,6 +117,7 @@ def make_run_spec(
         before=tuple(map(expand, config.agent.settings.pre_start)),
         setup=_setup(config, expand, env),
         own_directory=works_alone(root, config, prepared.workdir),
+        reuse=reuse.handle if reuse is not None else None,
     )
     return RunLaunch(spec, tuple(files), invocation.conversation, token)
 
@@ -188,10 +194,18 @@ def _invocation(
     )
 
 
-def _hand(path: str, text: str) -> None:
-    """Write a file for one run. No fsync: the run does not survive a power failure either."""
+def _hand(path: str, text: str, unneeded: str) -> None:
+    """Write a file for one run, into the file of an ended run if possible.
+
+    No fsync: the run does not survive a power failure either.
+    """
+    data = text.encode("utf-8", "surrogateescape")
+    file = reuse_file(unneeded, path, data) if unneeded else None
+    if file is not None:
+        os.close(file)
+        return
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-    write_file(path, text.encode("utf-8", "surrogateescape"), durable=False)
+    write_file(path, data, durable=False)
 
 
 def _setup(config: AgentRunConfig, expand: Text, env: Mapping[str, str]) -> tuple[str, ...]:

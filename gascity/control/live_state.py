@@ -102,12 +102,14 @@ class LiveState:
         self.now = 0.0
         self.monotonic = 0.0
         self.sessions = SessionIndex()
-        self.active_runs: dict[str, ActiveRun] = {}  # by session id, like the next three
+        self.active_runs: dict[str, ActiveRun] = {}  # by session id, like the tables below
+        self.ended: list[str] = []  # sessions whose run has ended; a later round records that
         self.stopping: dict[str, StopProgress] = {}
         self.preparing: dict[str, PendingStart] = {}
         self.prepared: dict[str, PreparedSession] = {}
         self.screens_due: set[str] = set()  # sessions whose terminal must be looked at
         self.unreleased: list[tuple[str, ActiveRun]] = []  # spawned, not yet committed
+        self.reusable: list[ActiveRun] = []  # ended and committed; their files are not deleted yet
         self.start_failures: dict[str, Blocked] = {}  # by agent: why its last start failed
         self.unstarted: dict[str, str] = {}  # by agent: the session of that start
         self.blocked_directories: list[BlockedDirectory] = []
@@ -203,7 +205,8 @@ class LiveState:
         self.kill_unreleased(lambda _: True)
         for table in (self.active_runs, self.stopping, self.preparing, self.prepared):
             table.clear()
-        self.decisions = []
+        self.decisions, self.ended = [], []
+        self.reusable.clear()
         self.screens_due.clear()
         self.start_failures.clear()
         self.unstarted.clear()

@@ -179,7 +179,7 @@ class Observer:
     def items(self, agent: str, config: AgentRunConfig | None, pool: Pool) -> list[Work]:
         """Return the next queued items, at most `item_limit`."""
         limit, held = item_limit(pool), 0
-        if config is None or not depends_on_items(pool):
+        if config is None or not depends_on_items(pool) or self.live.environments.all_ready(config):
             return self.live.store.claimable(agent, self.live.now, limit)
         while True:
             # Items that lack something must not be in the way of those behind them.

@@ -343,7 +343,8 @@ class SessionStarter:
             if missing := runtime.missing_requirement():
                 raise CityError(Problem("missing-runtime", f"{session.runtime} needs {missing}"))
             environ = live.environments.of(work.id if work else "")
-            launch = make_run_spec(live.root, config, pending, prepared, environ)
+            reuse = live.reusable.pop() if live.reusable else None
+            launch = make_run_spec(live.root, config, pending, prepared, environ, reuse)
             handle = runtime.spawn(launch.spec)
         except (OSError, CityError, KeyError) as error:
             for path in launch.files if launch else ():

@@ -39,6 +39,8 @@ class RunSpec(NamedTuple):
     before: tuple[str, ...] = ()  # shell commands that must succeed before the command starts
     setup: tuple[str, ...] = ()  # shell commands whose failure is only logged
     own_directory: bool = False  # nothing but this run works in `cwd`
+    # An ended run whose outcome is recorded: the runtime may take over its exit file.
+    reuse: "RunHandle | None" = None
 
 
 class RunHandle(NamedTuple):

@@ -75,7 +75,7 @@ class ProcessRuntime:
         try:
             opened += os.pipe()
             waiting_end, gate = opened
-            opened.append(trampoline.create_exit_file(spec.exit_file))
+            opened.append(self._open_exit_file(spec))
             opened.append(open_input(spec.stdin))
             opened.append(open_log(spec.log))
             exit_file, stdin, log = opened[2:]
@@ -92,6 +92,18 @@ class ProcessRuntime:
         close_files(file for file in opened if file != gate)
         self._children.add((handle.pid, handle.ticks))
         return handle
+
+    def _open_exit_file(self, spec: RunSpec) -> int:
+        """Return the descriptor of the run's exit file, which may be that of an ended run.
+
+        Only of one whose wrapper was reaped: no other process writes to the file.
+        """
+        ended = spec.reuse
+        if ended is not None and (ended.pid, ended.ticks) in self._exit_codes:
+            file = trampoline.reuse_exit_file(ended, spec)
+            if file is not None:
+                return file
+        return trampoline.create_exit_file(spec)
 
     def _held(self, spec: RunSpec, pid: int, gate: Sequence[int], name: str = "") -> RunHandle:
         """Return the handle of a run that was just spawned, and keep its gate for `release`."""
@@ -131,9 +143,10 @@ class ProcessRuntime:
 
     def exit_fd(self, handle: RunHandle) -> int | None:
         fd = self._table.open_exit_fd(handle)
-        mark = read_mark(handle.pid) if fd is not None else 0
-        if mark and run_part(mark) == run_bits(handle.session, handle.generation):
-            self._marked.add((handle.pid, handle.ticks))  # of a run that is being adopted
+        if fd is not None and (handle.pid, handle.ticks) not in self._marked:
+            mark = read_mark(handle.pid)
+            if mark and run_part(mark) == run_bits(handle.session, handle.generation):
+                self._marked.add((handle.pid, handle.ticks))  # of a run that is being adopted
         return fd
 
     def status(self, handle: RunHandle) -> RunStatus:
@@ -142,7 +155,7 @@ class ProcessRuntime:
         If its exit file was deleted, the exit code of the child is the run's: a finished item must
         not run again.
         """
-        status = trampoline.run_status(self._is_alive(handle), handle.exit_file)
+        status = trampoline.run_status(self._is_alive(handle), handle)
         code = self._exit_codes.get((handle.pid, handle.ticks), -1)
         ended = status.state == RunState.GONE and code >= 0 and code != trampoline.NEVER_RAN
         if ended and not os.path.exists(handle.exit_file):

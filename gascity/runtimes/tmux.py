@@ -79,7 +79,7 @@ class TmuxRuntime(ProcessRuntime):
 
     def spawn(self, spec: RunSpec) -> RunHandle:
         """Create the run. FileExistsError if a live run has its name. Ignores `spec.stdin`."""
-        os.close(trampoline.create_exit_file(spec.exit_file))
+        os.close(trampoline.create_exit_file(spec))
         os.close(open_log(spec.log))
         gate = self._table.open_gate(spec.exit_file)
         try:

@@ -17,15 +17,21 @@ NNN`. The third becomes `stop` before the runtime sends the first signal. Withou
 arrives while the shell forks the command is lost: the wrapper ignores it from then on, and the
 child still has the wrapper's traps. The child starts with default actions and then looks for
 `stop`, so it either sees the line or is ended by the signal.
+
+A fourth line says whose file it is. The file may have been that of an earlier run, and after a
+power cut a file system may show the new name with the old content: the exit code of that run.
 """
 
 import os
 
-from gascity.runtimes.port import RunSpec, RunState, RunStatus
+from gascity.ancestry import run_bits
+from gascity.files import reuse_file
+from gascity.runtimes.port import RunHandle, RunSpec, RunState, RunStatus
 
 NEVER_RAN = 125  # exit code of a wrapper that was not released
 _PLACEHOLDER = b"held   \n       \n       \n"
 _STOP_OFFSET = 16
+_MOST = 64  # bytes of an exit file; more than any has
 
 # Descriptor 3 is the gate, 4 the exit file, and 5 a pipe whose reader learns from its end that the
 # wrapper has exited (not on Linux). No program that it starts gets them.
@@ -131,15 +137,25 @@ def command(spec: RunSpec, gate: str = "", exit_pipe: str = "") -> list[str]:
     return ["/bin/sh", "-c", script, "city", *paths, spec.cwd, *preparations, *run]
 
 
-def create_exit_file(path: str) -> int:
+def create_exit_file(spec: RunSpec) -> int:
     """Create the exit file with placeholders and return its descriptor, at the start."""
-    file = open_private(path, os.O_RDWR | os.O_TRUNC)
+    file = open_private(spec.exit_file, os.O_RDWR | os.O_TRUNC)
     try:
-        os.pwrite(file, _PLACEHOLDER, 0)
+        os.pwrite(file, _PLACEHOLDER + _owner(spec.session, spec.generation), 0)
     except OSError:
         os.close(file)
         raise
     return file
+
+
+def reuse_exit_file(ended: RunHandle, spec: RunSpec) -> int | None:
+    """Like `create_exit_file`, with the file of an ended run; None if that cannot be used."""
+    content = _PLACEHOLDER + _owner(spec.session, spec.generation)
+    return reuse_file(ended.exit_file, spec.exit_file, content)
+
+
+def _owner(session: str, generation: int) -> bytes:
+    return b"%08x\n" % run_bits(session, generation)
 
 
 def open_private(path: str, flags: int) -> int:
@@ -166,14 +182,21 @@ def mark_stopped(path: str) -> None:
         os.close(file)
 
 
-def read_exit_file(path: str) -> RunStatus:
-    """Return the status in the exit file; UNKNOWN if it is missing or makes no sense."""
+def read_exit_file(handle: RunHandle) -> RunStatus:
+    """Return the status in a run's exit file; UNKNOWN if it is missing or makes no sense."""
     try:
-        with open(path, "rb") as file:
-            text = file.read(len(_PLACEHOLDER))
+        file = os.open(handle.exit_file, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return RunStatus(RunState.UNKNOWN)
-    first, second = text[:8], text[8:16]
+    try:
+        text = os.read(file, _MOST)
+    except OSError:
+        return RunStatus(RunState.UNKNOWN)
+    finally:
+        os.close(file)
+    first, second, owner = text[:8], text[8:16], text[len(_PLACEHOLDER) :]
+    if owner and owner != _owner(handle.session, handle.generation):
+        return RunStatus(RunState.UNKNOWN)
     if first == _PLACEHOLDER[:8]:
         return RunStatus(RunState.HELD, ran=False)
     if first != b"running\n":
@@ -184,13 +207,13 @@ def read_exit_file(path: str) -> RunStatus:
     return RunStatus(RunState.RUNNING)
 
 
-def run_status(alive: bool | None, exit_file: str) -> RunStatus:
+def run_status(alive: bool | None, handle: RunHandle) -> RunStatus:
     """Return the status of a run whose wrapper is alive, dead, or unknown (None).
 
     The caller must look at the wrapper first and read the file second, as here: in the other order,
     an exit code written in between would be missed, and the run be taken for killed.
     """
-    status = read_exit_file(exit_file)
+    status = read_exit_file(handle)
     if status.state == RunState.EXITED:
         return status
     if alive is None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from gascity.runtimes.port import RunHandle, RunState, RunStatus, Runtime
+from gascity.runtimes.port import RunHandle, RunSpec, RunState, RunStatus, Runtime
 from gascity.runtimes.process import ProcessRuntime
 from gascity.runtimes.process_table import Process, process_table, run_members
 from gascity.runtimes.trampoline import create_exit_file, mark_stopped, read_exit_file
@@ -149,9 +149,31 @@ select.select([runtime.exit_fd(handle) or os.open(os.devnull, os.O_RDONLY)], [],
 """
         asked = json.dumps(spec._asdict())
         subprocess.run([sys.executable, "-c", script, asked], check=True, timeout=60)
-        until(lambda: read_exit_file(spec.exit_file).state == RunState.EXITED, "it has ended")
-        assert read_exit_file(spec.exit_file) == exited(3)
+        handle = RunHandle(
+            exit_file=spec.exit_file, session=spec.session, generation=spec.generation
+        )
+        until(lambda: read_exit_file(handle).state == RunState.EXITED, "it has ended")
+        assert read_exit_file(handle) == exited(3)
         assert Path(spec.log).read_text() == "said\ncomplained\n"
+
+    def test_a_run_takes_over_the_exit_file_of_a_reaped_run(self, bench: Bench) -> None:
+        ended = bench.start("exit 3")
+        assert bench.end(ended) == exited(3)
+        inode = os.stat(ended.exit_file).st_ino
+        handle = bench.spawn(bench.spec("exit 4", reuse=ended))
+        assert os.stat(handle.exit_file).st_ino == inode
+        assert not os.path.exists(ended.exit_file)
+        assert bench.runtime.status(handle).state == RunState.HELD
+        bench.runtime.release(handle)
+        assert bench.end(handle) == exited(4)
+
+    def test_the_exit_file_of_a_run_that_was_not_reaped_is_left_alone(self, bench: Bench) -> None:
+        with bench.spawned_elsewhere(bench.spec("exit 3"), release=True) as ended:
+            assert bench.end(ended) == exited(3)
+            handle = bench.spawn(bench.spec("exit 4", reuse=ended))
+            assert bench.runtime.status(ended) == exited(3)
+            bench.runtime.release(handle)
+            assert bench.end(handle) == exited(4)
 
     def test_a_dead_child_is_reaped(self, bench: Bench) -> None:
         handle = bench.start("exit 0")
@@ -286,17 +308,30 @@ class TestPortableProcess(TestProcess):
 
 def test_a_missing_or_invalid_exit_file_means_unknown(tmp_path: Path) -> None:
     path = tmp_path / "exit"
-    assert read_exit_file(str(path)).state == RunState.UNKNOWN
+    handle = RunHandle(exit_file=str(path))
+    assert read_exit_file(handle).state == RunState.UNKNOWN
     path.write_bytes(b"\0" * 16)
-    assert read_exit_file(str(path)).state == RunState.UNKNOWN
+    assert read_exit_file(handle).state == RunState.UNKNOWN
 
 
 def test_a_half_written_exit_file_means_running(tmp_path: Path) -> None:
     path = tmp_path / "exit"
-    os.close(create_exit_file(str(path)))
+    handle = RunHandle(exit_file=str(path))
     for half in (b"running\n       \n", b"running\nend 1", b"running\nend   \n"):
         path.write_bytes(half)
-        assert read_exit_file(str(path)) == RunStatus(RunState.RUNNING)
+        assert read_exit_file(handle) == RunStatus(RunState.RUNNING)
+
+
+def test_an_exit_file_with_the_content_of_an_earlier_run_means_unknown(tmp_path: Path) -> None:
+    spec = RunSpec("s", 2, "smith", ("true",), "/", {}, "", exit_file=str(tmp_path / "exit"))
+    earlier, later = (
+        RunHandle(exit_file=spec.exit_file, session="s", generation=n) for n in (2, 3)
+    )
+    os.close(create_exit_file(spec))
+    with open(spec.exit_file, "r+b") as file:
+        file.write(b"running\nend   0\n")
+    assert read_exit_file(earlier) == exited(0)
+    assert read_exit_file(later).state == RunState.UNKNOWN
 
 
 def test_a_process_name_with_parentheses_is_parsed(tmp_path: Path) -> None:

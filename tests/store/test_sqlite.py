@@ -5,11 +5,13 @@ import sqlite3
 import stat
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from gascity.model.work import ClaimToken, StaleTokenError
 from gascity.store import open_store
-from gascity.store.port import StoreError
+from gascity.store.port import ConflictError, StoreError
 from gascity.store.sqlite.schema import MIGRATIONS, VERSION
 from gascity.store.sqlite.store import SqliteStore
 from tests.store.records import enter, put
@@ -204,6 +206,55 @@ def test_nothing_is_written_after_a_failed_write(store: SqliteStore) -> None:
         go_on(store)
     assert store.work_counts()["open"] == 0
     assert put(store).id == "w-1"
+
+
+def finish_half(store: SqliteStore) -> None:
+    """Catch an error between the two writes of a change, and write again."""
+    with store.transaction():
+        put(store)
+        with suppress(RuntimeError):
+            store.finish("w-1", "done", None, 1.0, token=None)
+        put(store)
+
+
+def test_half_a_change_is_never_committed(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(store)
+    append_event = store._append_event
+
+    def broken(type: str, *others: Any) -> None:
+        if type == "work.done":
+            raise RuntimeError
+        append_event(type, *others)
+
+    monkeypatch.setattr(store, "_append_event", broken)
+    with pytest.raises(StoreError, match="rolled back"):
+        finish_half(store)
+    assert [(work.id, work.status) for work in store.list_work()] == [("w-1", "open")]
+    assert put(store).id == "w-2"
+
+
+def test_a_refused_change_does_not_affect_the_other_writes_of_a_transaction(
+    store: SqliteStore,
+) -> None:
+    put(store)
+    with store.transaction():
+        store.set_note("key", "value")
+        for id in ("s1", "s2"):
+            enter(store, id, alias=id)
+        with pytest.raises(ConflictError):
+            store.update_session("s2", {"alias": "s1"}, 1.0, event="session.changed")
+        with pytest.raises(StaleTokenError):
+            store.claim(ClaimToken("s1", 9), 1.0, work="w-1")
+        with pytest.raises(StaleTokenError):
+            store.finish("w-1", "done", None, 1.0, token=ClaimToken("s1", 1))
+    assert store.get_note("key") == "value"
+
+
+def test_a_savepoint_needs_no_file(store: SqliteStore) -> None:
+    in_memory = 2
+    assert store.connection.query("PRAGMA temp_store") == [(in_memory,)]
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")

@@ -4,12 +4,20 @@ import errno
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from gascity import files
-from gascity.files import create_directory, create_file, locked, replace_file, replace_files
+from gascity.files import (
+    create_directory,
+    create_file,
+    locked,
+    replace_file,
+    replace_files,
+    reuse_file,
+)
 from tests.support.trees import build_tree
 
 
@@ -138,3 +146,49 @@ def test_a_lock_is_let_go_when_the_work_fails(tmp_path: Path) -> None:
         raise RuntimeError
     with locked(str(tmp_path)):
         assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize("before", [b"", b"short", b"longer than what comes after"])
+def test_a_reused_file_has_only_its_new_name_and_content(tmp_path: Path, before: bytes) -> None:
+    create_file(str(tmp_path / "old"), before, 0o600)
+    inode = (tmp_path / "old").stat().st_ino
+    file = reuse_file(str(tmp_path / "old"), str(tmp_path / "new"), b"of the new")
+    assert file is not None
+    assert os.read(file, 100) == b"of the new"
+    os.close(file)
+    assert names(tmp_path) == ["new"]
+    assert (tmp_path / "new").read_bytes() == b"of the new"
+    assert (tmp_path / "new").stat().st_ino == inode
+
+
+def hard_link(path: Path) -> None:
+    create_file(str(path), b"mine", 0o600)
+    os.link(path, path.with_name("kept"))
+
+
+def symlink(path: Path) -> None:
+    create_file(str(path.with_name("kept")), b"mine", 0o600)
+    path.symlink_to("kept")
+
+
+def public(path: Path) -> None:
+    create_file(str(path), b"mine", 0o644)
+
+
+def pipe(path: Path) -> None:
+    os.mkfifo(path, 0o600)
+
+
+def missing(path: Path) -> None:
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("make", [hard_link, symlink, public, pipe, missing])
+def test_only_a_private_file_without_another_name_is_reused(
+    tmp_path: Path, make: Callable[[Path], None]
+) -> None:
+    make(tmp_path / "old")
+    before = names(tmp_path)
+    assert reuse_file(str(tmp_path / "old"), str(tmp_path / "new"), b"of the new") is None
+    assert names(tmp_path) == before
+    assert "kept" not in before or (tmp_path / "kept").read_bytes() == b"mine"

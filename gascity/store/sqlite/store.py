@@ -77,6 +77,7 @@ class SqliteStore:
         self.close = connection.close
         self.transaction = connection.transaction
         self._one_write = connection.one_write
+        self._writes = connection.writes
         self.changed = connection.changed
         self.deleted = connection.deleted
         self.rescue = connection.rescue
@@ -245,7 +246,7 @@ class SqliteStore:
     def claim(
         self, token: ClaimToken, now: float, *, agent: str = "", work: str = ""
     ) -> Work | None:
-        with self.transaction():
+        with self._writes():
             rows = self._query(statements.SESSION_AND_CLAIM, (token.session,))
             generation, held = rows[0] if rows else (None, None)
             if generation != token.generation:
@@ -282,7 +283,7 @@ class SqliteStore:
             raise ValueError(f"cannot finish work as `{status}`")
         failed = int(status == FAILED and not lost)
         values = (status, now, reason, *result_columns(result), failed, id)
-        with self.transaction():
+        with self._writes():
             if token is None:
                 rows = self._query(statements.FINISH, values)
             else:
@@ -324,7 +325,7 @@ class SqliteStore:
         uncounted: bool = False,
         actor: str = HUMAN,
     ) -> Work:
-        with self.transaction():
+        with self._writes():
             work = self._existing(id)
             if token is not None and (work.status != CLAIMED or not _is_holder(token, work)):
                 raise _stale(work)
@@ -371,7 +372,7 @@ class SqliteStore:
     # Sessions and runs
 
     def add_session(self, session: Session, actor: str = HUMAN) -> Session:
-        with self.transaction():
+        with self._writes():
             try:
                 self._query(statements.INSERT_SESSION, [to_column(value) for value in session])
             except ConflictError:
@@ -428,7 +429,7 @@ class SqliteStore:
         values = column_values(changes, _SESSION_CHANGEABLE)
         sql = statements.update_session(changes, fenced=generation is not None)
         fence = () if generation is None else (generation,)
-        with self.transaction() if event else self._one_write():
+        with self._writes() if event else self._one_write():
             try:
                 rows = self._query(sql, (*values, now, id, *fence))
             except ConflictError:
@@ -653,7 +654,7 @@ class SqliteStore:
         return int(self._query(statements.LAST_EVENT)[0][0])
 
     def record_decisions(self, decisions: Iterable[Decision]) -> None:
-        with self.transaction():
+        with self._writes():
             for decision in decisions:
                 at, subject, action, reason, times = decision
                 repeated = (times, at, subject, action, reason)

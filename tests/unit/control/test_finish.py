@@ -1,4 +1,4 @@
-"""Survivors of several ended runs are looked for with one scan."""
+"""Ended runs: one scan for the survivors of several, and no stop after the end."""
 
 from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
@@ -6,9 +6,9 @@ from typing import cast
 
 import pytest
 
-from gascity.control.finish import RunFinisher
+from gascity.control.finish import RunFinisher, SessionStopper
 from gascity.control.live_state import ActiveRun, LiveState
-from gascity.model.work import IDLE, POOL, Run, Session
+from gascity.model.work import IDLE, POOL, RUNNING, Run, Session
 from gascity.runtimes.port import Leftover, RunHandle, RunState, RunStatus, Runtime
 
 
@@ -67,3 +67,11 @@ def test_every_run_is_looked_at_alone_if_any_of_them_left_a_process(sessions: li
     runtime.looks.clear()
     assert [all_gone(found, pid) for pid in (1, 2)] == [True, False]
     assert runtime.looks == [[1], [2]]
+
+
+def test_a_run_that_has_ended_by_itself_is_not_stopped_before_its_end_is_recorded() -> None:
+    live = finisher(Scans({}), 1).live
+    live.preparing, live.ended = {}, ["1"]
+    session = Session("1", "a", POOL, 1, "a-1", RUNNING, "", 0.0, 0.0)
+    SessionStopper(live).begin_stop(session, "stop", "the city was stopped")
+    assert live.stopping == {}

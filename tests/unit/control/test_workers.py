@@ -2,7 +2,11 @@
 
 import select
 import threading
+from types import SimpleNamespace
+from typing import cast
 
+from gascity.control.live_state import LiveState
+from gascity.control.loop import Controller
 from gascity.control.workers import Workers
 
 
@@ -37,3 +41,26 @@ def test_jobs_that_were_put_before_forget_are_never_collected() -> None:
     may_end.set()
     call_back(workers, got, 1)
     assert got == ["new"]
+
+
+def test_a_quarter_of_the_finished_jobs_is_collected_at_a_time() -> None:
+    workers, begun, may_end = Workers(1), threading.Event(), threading.Event()
+    for number in range(8):
+        workers.put(lambda number=number: number, print, print)  # type: ignore[misc]
+    workers.put(lambda: (begun.set(), may_end.wait()), print, print)
+    begun.wait()  # in the same thread, after all others
+    counts = []
+    while select.select([workers.fd], [], [], 0)[0]:
+        counts.append(len(workers.collect()))
+    assert counts == [2, 2, 1, 1, 1, 1]
+    may_end.set()
+    workers.close()
+
+
+def test_a_quarter_of_the_runs_that_ended_is_recorded_in_a_round() -> None:
+    controller = Controller.__new__(Controller)
+    controller.live = cast(LiveState, SimpleNamespace(ended=[]))
+    assert controller._next_ended(list("abcdefgh")) == ["a", "b"]
+    assert controller._next_ended(["i"]) == ["c", "d"]
+    rest = [controller._next_ended([]) for _ in range(5)]
+    assert rest == [["e", "f"], ["g"], ["h"], ["i"], []]
