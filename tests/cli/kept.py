@@ -70,7 +70,7 @@ class Kept:
 
     def session(self, alias: str = "mayor-1", agent: str = "mayor", **more: Any) -> Session:
         now = time.time()
-        id = more.pop("id", f"00000000-0000-4000-8000-{len(self.store.sessions()):012}")
+        id = more.pop("id", "") or f"00000000-0000-4000-8000-{len(self.store.sessions()):012}"
         state = more.pop("state", RUNNING)
         values = {"slot": 1, "generation": 1, "workdir": f"{self.root}/.gc/work/{agent}"}
         values |= {"alias": alias, "state": state, "reason": "", "created": now, "updated": now}
