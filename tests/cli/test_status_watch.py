@@ -193,7 +193,8 @@ def test_the_live_view_is_redrawn_when_the_terminal_is_resized(
     view.text = ""
     view.resize(60, 12)
     view.process.send_signal(signal.SIGWINCH)
+    # The usual redraw of changed lines may come before the signal does.
+    view.text = view.until("\x1b[2J").partition("\x1b[2J")[2]
     text = view.until("q quit")
-    assert "\x1b[2J" in text
     assert "\x1b[12;1H" in text
     assert "\x1b[13;1H" not in text
