@@ -202,15 +202,19 @@ def harbour(
 
 
 def end_strays(home: Path) -> None:
-    """Some leave a process of their own behind, in a session of its own: cline does."""
-    wanted = f"HOME={home}".encode()
+    """Some leave a process of their own behind, in a session of its own: cline does.
+
+    Children of the tests stay: the server of tests/support/forkserver.py started with this home.
+    """
+    wanted, ours = f"HOME={home}".encode(), os.getpid()
     for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
+        if entry.name.isdigit() and int(entry.name) != ours:
             try:
                 around = (entry / "environ").read_bytes().split(b"\0")
+                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
             except OSError:
                 continue
-            if wanted in around:
+            if wanted in around and parent != ours:
                 os.kill(int(entry.name), signal.SIGKILL)
 
 
