@@ -362,11 +362,11 @@ class TestServersInAPersonsFile:
         (marker,) = (town.root / ".gc/mcp-managed").iterdir()
         assert marker.name.startswith("claude-")
         assert marker.stat().st_mode & 0o777 == 0o600
-        told = json.loads(marker.read_text())
-        assert told["target"] == ".mcp.json"
-        assert told["root"] == str(file.parent)
-        assert told["servers"] == ["files"]
-        assert told["agents"] == ["mayor"]
+        marked = json.loads(marker.read_text())
+        assert marked["target"] == ".mcp.json"
+        assert marked["root"] == str(file.parent)
+        assert marked["servers"] == ["files"]
+        assert marked["agents"] == ["mayor"]
         town.remove("agents/mayor/mcp")
         town.fine("apply")
         assert list((town.root / ".gc/mcp-managed").iterdir()) == []
@@ -511,9 +511,9 @@ def test_what_is_wrong_in_an_imported_pack_is_left_out_with_a_warning(town: Town
         }
     )
     town.agent("mayor")
-    said = town.fine("apply", "mayor").err
+    errors = town.fine("apply", "mayor").err
     for code in ("bad-toml", "missing-command", "forbidden-path"):
-        assert f"[{code}]" in said
+        assert f"[{code}]" in errors
     desk = town.root / ".gc/work/mayor"
     assert (desk / "notes").read_text() == "theirs\n"
     assert '"fine"' in (desk / ".mcp.json").read_text()

@@ -86,12 +86,12 @@ def problems(run: Callable[..., Ran], root: Path, *, code: int = 1) -> list[dict
     fits(ran.json, PROBLEMS)
     found: list[dict[str, Any]] = ran.json["problems"]
     assert (ran.code, ran.err) == (code, ""), found
-    told = run("check", cwd=root)
-    assert told.code == code
+    as_text = run("check", cwd=root)
+    assert as_text.code == code
     for problem in found:
         place = f"{problem['file']}:{problem['line']}:{problem['col']}: "
         head = f"{place if problem['line'] else ''}{problem['severity']}: {problem['message']}"
-        assert f"{escape(head)} [{problem['code']}]\n" in told.err
+        assert f"{escape(head)} [{problem['code']}]\n" in as_text.err
     assert contents(root) == before
     return found
 

@@ -97,11 +97,13 @@ def test_an_agent_toml_that_cannot_be_parsed_is_one_problem_not_two(
 
 def test_json_has_every_problem_that_the_text_has(run: Command, town: Callable[..., Path]) -> None:
     root = town(FAULTS)
-    told = run("check", cwd=root)
+    checked = run("check", cwd=root)
     ran = run("check", "--json", cwd=root)
     fits(ran.json, CHECK)
     assert (ran.code, ran.err) == (1, "")
-    heads = [line for line in told.err.splitlines() if line.endswith("]") and ": error: " in line]
+    heads = [
+        line for line in checked.err.splitlines() if line.endswith("]") and ": error: " in line
+    ]
     problems = ran.json["problems"]
     assert len(heads) == len(problems)
     for head, problem in zip(heads, problems, strict=True):

@@ -106,8 +106,8 @@ def test_what_was_installed_is_told(run: Command, place: Path, crew: Origin) -> 
         f"crew: {crew.url} at v1.0.0 ({crew.head[:7]})\nupdated packs.lock\n",
         f"asking {crew.url}\nfetching {crew.url}\n",
     )
-    said = "1 pack installed; nothing to fetch.\n"
-    assert run("pack", "install", cwd=place) == Ran(0, said, "")
+    expected = "1 pack installed; nothing to fetch.\n"
+    assert run("pack", "install", cwd=place) == Ran(0, expected, "")
 
 
 def test_a_city_without_repositories_is_told_so(run: Command, town: Callable[..., Path]) -> None:
@@ -286,14 +286,14 @@ def test_a_pin_that_stays_is_known_with_a_cold_cache_too(
 
 
 @pytest.mark.parametrize(
-    ("version", "said"),
+    ("version", "expected"),
     [
         ("tag:v1.0.0", "the tag v1.0.0 was moved since"),
         ("^1", "its tag was moved or deleted since"),
     ],
 )
 def test_a_tag_that_was_moved_is_pointed_out(
-    run: Command, place: Path, crew: Origin, version: str, said: str
+    run: Command, place: Path, crew: Origin, version: str, expected: str
 ) -> None:
     (place / "city.toml").write_text(imported(crew, version))
     run("pack", "install", cwd=place)
@@ -305,7 +305,7 @@ def test_a_tag_that_was_moved_is_pointed_out(
     assert [one["tag_moved"] for one in ran.json["updates"]] == [True]
     ran = run("pack", "update", cwd=place)
     assert ran.code == 0
-    assert f"crew: {said} {old[:7]} was pinned\n" in ran.out
+    assert f"crew: {expected} {old[:7]} was pinned\n" in ran.out
 
 
 @pytest.mark.parametrize("version", ["^1", "branch:main"])

@@ -138,5 +138,5 @@ def test_a_secret_in_a_rendered_prompt_is_hidden_wherever_it_is_shown(
     for words in ((), ("--rendered",), ("--budget",), ("--rendered", "--json")):
         shown = run("agent", "show", "mayor", *words, cwd=tmp_path / "quay")
         assert SECRET not in shown.out + shown.err
-    told = run("agent", "emit", "mayor", cwd=tmp_path / "quay")
-    assert told.out == f"Say {SECRET} at the gate.\n", "the model is told what was written"
+    emitted = run("agent", "emit", "mayor", cwd=tmp_path / "quay")
+    assert emitted.out == f"Say {SECRET} at the gate.\n", "the model is told what was written"

@@ -199,10 +199,10 @@ def test_a_session_is_shown_with_its_work_and_runs(in_harbour: InHarbour, harbou
         "running",
     ):
         assert words in ran.out
-    told = in_harbour("session", "show", "mayor-1", "--json").json
-    assert told["session"]["id"] == session.id
-    assert [run["id"] for run in told["runs"]] == [second.id, first.id]
-    assert [run["exit_code"] for run in told["runs"]] == [None, 3]
+    answer = in_harbour("session", "show", "mayor-1", "--json").json
+    assert answer["session"]["id"] == session.id
+    assert [run["id"] for run in answer["runs"]] == [second.id, first.id]
+    assert [run["exit_code"] for run in answer["runs"]] == [None, 3]
 
 
 @pytest.mark.parametrize(

@@ -135,8 +135,8 @@ def test_a_session_that_never_started_is_planned_in_its_slot(city: Quarters) -> 
 
 
 def test_servers_and_skills_of_a_session_are_those_of_its_agent(city: Quarters) -> None:
-    told = server("files", HERE="{{ .WorkDir }}")
-    city.agent("clerk", **{"mcp/files.template.toml": told})
+    definition = server("files", HERE="{{ .WorkDir }}")
+    city.agent("clerk", **{"mcp/files.template.toml": definition})
     city.write({"agents/clerk/skills/knots/SKILL.md": SKILL.format("knots")})
     one = session(city, city.prepare("clerk", 2), "clerk", 2)
     servers = city.run("mcp", "list", "--session", "jack-2", "--json").json
@@ -157,9 +157,9 @@ def test_an_unknown_session_is_an_error_with_similar_names(
     assert "there is no session `jack-3` [unknown-session]" in unknown.err
     assert not city.place("city.db").exists()
     session(city, None, "mayor", 2)
-    told = city.run(*command, "--session", "jack-3", "--json")
-    (problem,) = told.json["problems"]
-    assert (told.code, problem["code"]) == (1, "unknown-session")
+    result = city.run(*command, "--session", "jack-3", "--json")
+    (problem,) = result.json["problems"]
+    assert (result.code, problem["code"]) == (1, "unknown-session")
     assert problem["hint"] == "did you mean `jack-2`?"
 
 

@@ -35,7 +35,7 @@ def test_why_without_a_store_shows_no_decisions_and_creates_no_store(
 
 
 @pytest.fixture
-def told(kept: Kept) -> Kept:
+def explained(kept: Kept) -> Kept:
     """A city with some decisions, one second apart."""
     session, work, other = kept.session("ash"), kept.sling(), kept.sling(title="Other")
     at = time.time() + 10
@@ -57,17 +57,17 @@ def told(kept: Kept) -> Kept:
     ],
 )
 def test_decisions_come_with_the_latest_first(
-    told: Kept, reference: str, kind: str, reasons: list[int]
+    explained: Kept, reference: str, kind: str, reasons: list[int]
 ) -> None:
-    answer = told("why", reference, "--json").json
+    answer = explained("why", reference, "--json").json
     fits(answer, WHY)
     assert answer["kind"] == kind
     assert [one["reason"] for one in answer["decisions"]] == [f"reason {n}" for n in reasons]
 
 
-def test_finished_work_is_not_explained_by_its_agents_decisions(told: Kept) -> None:
-    told.store.finish("w-1", "done", None, time.time(), token=None)
-    answer = told("why", "w-1", "--json").json
+def test_finished_work_is_not_explained_by_its_agents_decisions(explained: Kept) -> None:
+    explained.store.finish("w-1", "done", None, time.time(), token=None)
+    answer = explained("why", "w-1", "--json").json
     assert [one["reason"] for one in answer["decisions"]] == ["reason 0"]
     assert answer["blocked_by"] == []
 
@@ -79,10 +79,10 @@ def test_decisions_older_than_the_work_item_are_left_out(kept: Kept) -> None:
     assert len(kept("why", "mayor", "--json").json["decisions"]) == 1
 
 
-def test_the_current_state_comes_before_the_decisions(told: Kept) -> None:
-    first = told.sling(title="First")
-    waiting = told.sling(title="Then", depends_on=(first.id,))
-    lines = told("why", waiting.id).out.splitlines()
+def test_the_current_state_comes_before_the_decisions(explained: Kept) -> None:
+    first = explained.sling(title="First")
+    waiting = explained.sling(title="Then", depends_on=(first.id,))
+    lines = explained("why", waiting.id).out.splitlines()
     at = {line.partition(":")[0]: number for number, line in enumerate(lines)}
     assert lines[at["Status"]] == "Status:       queued"
     assert lines[at["Waits for"]] == f"Waits for:    {first.id} (queued)"
@@ -147,8 +147,8 @@ def test_a_session_shows_its_state_reason_and_pending_restart(kept: Kept) -> Non
     assert kept("why", session.id, "--json").json["subject"] == session.id
 
 
-def test_an_agent_shows_its_queue_and_sessions(told: Kept) -> None:
-    lines = told("why", "mayor").out.splitlines()
+def test_an_agent_shows_its_queue_and_sessions(explained: Kept) -> None:
+    lines = explained("why", "mayor").out.splitlines()
     assert "Queue:        2 queued, 0 running" in lines
     assert "Sessions:     ash (running)" in lines
 
@@ -162,17 +162,17 @@ def test_a_repeated_decision_is_shown_once_with_a_count(kept: Kept) -> None:
 
 
 @pytest.mark.parametrize("reference", ["mayr", "w-99"])
-def test_an_unknown_reference_is_an_error(told: Kept, reference: str) -> None:
-    assert code_of(told("why", reference, "--json")) == "unknown-agent"
+def test_an_unknown_reference_is_an_error(explained: Kept, reference: str) -> None:
+    assert code_of(explained("why", reference, "--json")) == "unknown-agent"
     assert (
         f"error: no work item, session or agent is named `{reference}` ["
-        in told("why", reference).err
+        in explained("why", reference).err
     )
 
 
-def test_the_hint_suggests_a_similar_agent_or_the_list_commands(told: Kept) -> None:
-    assert told("why", "mayr").err.endswith("hint: did you mean `mayor`?\n")
-    assert "`city work list`" in told("why", "w-99").err
+def test_the_hint_suggests_a_similar_agent_or_the_list_commands(explained: Kept) -> None:
+    assert explained("why", "mayr").err.endswith("hint: did you mean `mayor`?\n")
+    assert "`city work list`" in explained("why", "w-99").err
 
 
 def test_of_two_ended_sessions_with_one_alias_the_latest_is_used(kept: Kept) -> None:

@@ -99,8 +99,8 @@ def test_files_beside_the_city_do_not_have_it_read_again(awake: RunningCity) -> 
     (awake.root.parent / "other.txt").write_text("also mine\n")
     Path(awake.root / ".gc/work/shell/more").touch()
     awake.settled(awake.sling("true"))
-    told = [event.type for event in awake.store.events(before)]
-    assert "config.reloaded" not in told
+    types = [event.type for event in awake.store.events(before)]
+    assert "config.reloaded" not in types
 
 
 def test_suspending_stops_idle_sessions_and_explains_blocked_work(town: RunningCity) -> None:

@@ -164,15 +164,15 @@ def test_who_takes_over_from_a_deleted_session_keeps_his_directory(town: Running
 def test_the_controller_answers_status(awake: RunningCity) -> None:
     ids = [awake.sling("sleep 60") for _ in range(5)]
     awake.until(lambda: sum(session.work != "" for session in awake.sessions()) == 3)
-    told = awake.run("status", "--json").json
-    assert told["controller"]["running"] is True
-    assert told["controller"]["pid"] == awake.pid
-    assert told["controller"]["since"].endswith("Z")
-    (shell,) = [one for one in told["agents"] if one["name"] == "shell"]
+    answer = awake.run("status", "--json").json
+    assert answer["controller"]["running"] is True
+    assert answer["controller"]["pid"] == awake.pid
+    assert answer["controller"]["since"].endswith("Z")
+    (shell,) = [one for one in answer["agents"] if one["name"] == "shell"]
     assert [shell[key] for key in ("live", "min", "max", "queued")] == [3, 0, 3, 2]
     assert "shell session limit reached (3 of 3)" in shell["reason"]
-    assert told["counts"]["open"] + told["counts"]["claimed"] == len(ids)
-    assert {one["work"] for one in told["sessions"]} <= set(ids)
+    assert answer["counts"]["open"] + answer["counts"]["claimed"] == len(ids)
+    assert {one["work"] for one in answer["sessions"]} <= set(ids)
 
 
 def test_a_broken_file_that_is_not_in_force_is_in_the_status(awake: RunningCity) -> None:

@@ -39,10 +39,10 @@ def test_waiting_ends_when_only_a_user_can_unblock_the_work(
     town: RunningCity, files: dict[str, str], code: str
 ) -> None:
     town.write(files)
-    told = town.run("sling", "shell", "true", "--wait", "--json")
-    assert told.code == 1
-    assert [one["code"] for one in told.json["blocked_by"]] == [code]
-    assert (told.json["status"], told.json["result"]) == (OPEN, None)
+    ended = town.run("sling", "shell", "true", "--wait", "--json")
+    assert ended.code == 1
+    assert [one["code"] for one in ended.json["blocked_by"]] == [code]
+    assert (ended.json["status"], ended.json["result"]) == (OPEN, None)
     assert town.work("w-1").status == OPEN, "it is kept"
     waited = town.run("sling", "shell", "true", "--wait")
     assert (waited.code, waited.out.startswith("w-2 queued, blocked: ")) == (1, True)
@@ -55,16 +55,16 @@ def test_waiting_ends_when_only_a_user_can_unblock_the_work(
 
 def test_an_agent_that_was_broken_from_the_start_is_not_waited_for(town: RunningCity) -> None:
     town.write({"agents/mayor/agent.toml": 'idle_timeout = "soon"\n', "agents/mayor/prompt.md": ""})
-    told = town.run("sling", "mayor", "look around", "--wait", "--json")
-    assert (told.code, [one["code"] for one in told.json["blocked_by"]]) == (1, ["broken"])
+    ended = town.run("sling", "mayor", "look around", "--wait", "--json")
+    assert (ended.code, [one["code"] for one in ended.json["blocked_by"]]) == (1, ["broken"])
 
 
 def test_waiting_ends_for_work_that_depends_on_failed_work(awake: RunningCity) -> None:
     awake.settled(awake.sling("exit 3"))
     awake.sling("true", after=["w-1"])
-    told = awake.run("sling", "shell", "true", "--after", "w-2", "--wait")
-    assert told.code == 1
-    assert told.out == "w-3 queued, blocked: depends on w-1 (failed) [dependency]\n"
+    ended = awake.run("sling", "shell", "true", "--after", "w-2", "--wait")
+    assert ended.code == 1
+    assert ended.out == "w-3 queued, blocked: depends on w-1 (failed) [dependency]\n"
     watched = awake.run("status", "--watch", "--until-idle")
     assert watched.code == 1
     assert watched.err == "w-2, w-3 blocked: depends on w-1 (failed)\n"
@@ -79,8 +79,8 @@ def test_a_long_row_of_work_is_seen_to_its_beginning(awake: RunningCity) -> None
 
 
 def test_waiting_ends_if_no_controller_may_be_started(town: RunningCity) -> None:
-    told = town.run("sling", "shell", "true", "--wait", "--no-start", "--json")
-    assert (told.code, [one["code"] for one in told.json["blocked_by"]]) == (1, ["no-controller"])
+    ended = town.run("sling", "shell", "true", "--wait", "--no-start", "--json")
+    assert (ended.code, [one["code"] for one in ended.json["blocked_by"]]) == (1, ["no-controller"])
     assert town.run("status", "--until-idle").code == 1
     assert not controller_state(str(town.root)).running
 

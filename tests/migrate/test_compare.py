@@ -62,7 +62,7 @@ def seen(root: Path) -> ComparedCity:
     return read_configuration(open_city(str(root), os.environ))
 
 
-def told(
+def descriptions(
     tmp_path: Path, changes: Mapping[str, str | bytes | None], plan: ExpectedChanges | None = None
 ) -> list[str]:
     """The differences that a change of some files makes; None is a file that is not there."""
@@ -188,7 +188,7 @@ def test_an_agent_that_breaks_differs_even_if_its_error_is_known(tmp_path: Path)
 def test_a_difference_is_reported(
     tmp_path: Path, changes: dict[str, str | bytes | None], words: str
 ) -> None:
-    found = told(tmp_path, changes)
+    found = descriptions(tmp_path, changes)
     assert any(words in one for one in found), found
     assert not any("abc" in one for one in found)
 
@@ -204,7 +204,7 @@ def test_a_mode_is_a_difference(tmp_path: Path) -> None:
 
 def test_a_template_that_is_no_longer_expanded_is_a_difference(tmp_path: Path) -> None:
     text = TODAY["agents/mayor/prompt.template.md"]
-    found = told(
+    found = descriptions(
         tmp_path, {"agents/mayor/prompt.template.md": None, "agents/mayor/prompt.md": text}
     )
     assert "agent `mayor`: `prompt is expanded` would change from True to False" in found
@@ -311,5 +311,5 @@ def test_two_files_may_each_define_an_agent_of_the_same_name(tmp_path: Path) -> 
         },
     )
     city = open_city(str(root), os.environ, dialects=True)
-    told = {str(agent.name): agent.settings.description for agent in city.agents}
-    assert told == {"bob": "One.", "dock/dock--bob": "Another."}
+    descriptions = {str(agent.name): agent.settings.description for agent in city.agents}
+    assert descriptions == {"bob": "One.", "dock/dock--bob": "Another."}

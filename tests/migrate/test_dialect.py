@@ -71,18 +71,18 @@ def test_an_agent_table_gets_current_keys_and_records_their_spelling(tmp_path: P
 
 def test_a_pack_gets_one_warning_at_its_first_v1_key(tmp_path: Path) -> None:
     build_tree(tmp_path, FERRY)
-    (said,) = read(tree(FERRY["pack.toml"], tmp_path)).problems
-    assert (said.code, said.severity) == ("first-layout", WARNING)
-    assert said.message == "pack `ferry` uses the v1 layout and is converted in memory"
-    assert said.place is not None
-    assert said.place.path == ("pack", "includes")
-    assert said.hint is not None
-    assert "city migrate" in said.hint
+    (notice,) = read(tree(FERRY["pack.toml"], tmp_path)).problems
+    assert (notice.code, notice.severity) == ("first-layout", WARNING)
+    assert notice.message == "pack `ferry` uses the v1 layout and is converted in memory"
+    assert notice.place is not None
+    assert notice.place.path == ("pack", "includes")
+    assert notice.hint is not None
+    assert "city migrate" in notice.hint
 
 
 def test_a_pack_without_a_name_is_named_after_its_directory(tmp_path: Path) -> None:
-    (said,) = read(tree("[[agent]]\nname = 'a'\n", tmp_path)).problems
-    assert f"`{tmp_path.name}`" in said.message
+    (notice,) = read(tree("[[agent]]\nname = 'a'\n", tmp_path)).problems
+    assert f"`{tmp_path.name}`" in notice.message
 
 
 def test_includes_are_imports_bound_to_their_last_part_and_point_to_the_list() -> None:
