@@ -25,10 +25,10 @@ $(READY): pyproject.toml
 
 test: $(READY)  ## Run all tests; those of runtimes and the controller on both adapters
 	$(BIN)/python -m pytest -n auto --dist worksteal
-	$(BIN)/python -m pytest -n auto --portable $(ON_BOTH)
+	$(BIN)/python -m pytest -n auto --dist worksteal --portable $(ON_BOTH)
 
 test-portable: $(READY)  ## Run the tests of everything that runs sessions on the portable adapter
-	$(BIN)/python -m pytest -n auto --portable tests/portable tests/runtimes tests/control tests/store \
+	$(BIN)/python -m pytest -n auto --dist worksteal --portable tests/portable tests/runtimes tests/control tests/store \
 		tests/faults tests/unit/control
 
 test-providers: $(READY)  ## Test against the providers' real CLIs (npm installs them into .venv)
