@@ -99,5 +99,5 @@ def _add_tools(findings: Findings, path: str, node: KdlNode, tools: dict[str, li
 def _check_prompt(findings: Findings, path: str, text: str) -> None:
     for number, line in enumerate(text.split("\n"), 1):
         if "{description}" in line:
-            reason = "it is not replaced; write {{ .Task }} in a prompt.template.md"
+            reason = "it is not replaced: each run gets the text of its work item as its message"
             findings.lose(path, number, "{description}", reason)
