@@ -31,6 +31,7 @@ from gascity.model.work import (
     IDLE,
     LIVE,
     LOST,
+    NEVER_RAN,
     RUN_FAILED,
     SELF_RESTART,
     STOPPED,
@@ -459,6 +460,7 @@ class RunFinisher:
                 not_before=outcome.not_before,
                 failed=outcome.failed,
                 uncounted=outcome.uncounted,
+                never_ran=outcome.outcome == NEVER_RAN,
                 actor=CONTROLLER,
             )
             live.record_decision(work.id, "reopen", outcome.reason)

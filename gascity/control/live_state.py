@@ -180,11 +180,11 @@ class LiveState:
         self.record_decision(item, status, reason or "completed")
 
     def release_item(self, token: ClaimToken, item: str, reason: str) -> None:
-        """Put a claimed item back in the queue without counting the attempt."""
+        """Put a claimed item back in the queue; no run was started for it."""
         # It may have been finished, claimed by another session or deleted meanwhile.
         with suppress(StaleTokenError, KeyError):
             self.store.reopen(
-                item, self.now, token=token, reason=reason, uncounted=True, actor=CONTROLLER
+                item, self.now, token=token, reason=reason, never_ran=True, actor=CONTROLLER
             )
 
     def mark_mail(self, session: Session, ids: list[int]) -> None:

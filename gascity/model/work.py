@@ -115,7 +115,7 @@ class Work(NamedTuple):
     body: str
     status: str
     priority: int
-    attempts: int  # starts, except those that city stopped or that never ran
+    attempts: int  # starts of a run, however they ended
     failures: int
     created: float
     updated: float
@@ -135,7 +135,7 @@ class Work(NamedTuple):
     parent: str = ""
     depth: int = 0
     start_from: str = ""  # a work item or branch; empty: the rig's default branch
-    attempts_before: int = 0  # those before the last retry by a user
+    attempts_before: int = 0  # those that do not count against the limits, as before a user's retry
     failures_before: int = 0
     no_reflection: bool = False
     answer_to: str = ""  # the sender's agent, or the user: its result is mailed to the sender

@@ -246,13 +246,14 @@ class Store(Protocol):
         not_before: float | None = None,
         failed: bool = False,
         uncounted: bool = False,
+        never_ran: bool = False,
         actor: str = HUMAN,
     ) -> Work:
-        """Make work claimable again. `failed` counts a failure, `uncounted` undoes the attempt.
+        """Make work claimable again. `failed` counts a failure.
 
-        Without a token (a user's retry), also reopen finished work; its attempts and failures up
-        to then no longer count against the limits.
-        A reservation stays.
+        An `uncounted` attempt does not count against the limits; `never_ran` takes it back, because
+        no run was started. Without a token (a user's retry), also reopen finished work; its
+        attempts and failures up to then no longer count against the limits. A reservation stays.
         """
 
     def move_work(

@@ -168,7 +168,8 @@ def test_stop_ends_every_run_even_one_that_ignores_signals(town: RunningCity) ->
     assert town.leftovers() == []
     assert not controller_state(str(town.root)).running
     assert [town.work(id).status for id in (stubborn, daemon)] == [OPEN, OPEN]
-    assert [town.work(id).attempts for id in (stubborn, daemon)] == [0, 0]
+    works = [town.work(id) for id in (stubborn, daemon)]
+    assert [(work.attempts, work.attempts_since_retry) for work in works] == [(1, 0), (1, 0)]
 
 
 def test_runs_survive_a_killed_controller_and_are_adopted(

@@ -453,7 +453,10 @@ class ClaimContract:
         assert store.claim(token, 8.0, agent=AGENT) is None
         store.claim(token, 9.0, agent=AGENT)
         work = store.reopen(id, 10.0, token=token, reason="our own stop", uncounted=True)
-        assert (work.attempts, work.failures) == (2, 1)
+        assert (work.attempts, work.attempts_since_retry, work.failures) == (3, 2, 1)
+        store.claim(token, 11.0, agent=AGENT)
+        work = store.reopen(id, 12.0, token=token, reason="no directory", never_ran=True)
+        assert (work.attempts, work.attempts_since_retry, work.failures) == (3, 2, 1)
 
     @pytest.mark.parametrize(
         ("status", "lost", "failures"),
@@ -492,7 +495,7 @@ class ClaimContract:
         assert (work.attempts_since_retry, work.failures_since_retry) == (1, 1)
         store.claim(token, 8.0, agent=AGENT)
         work = store.reopen(id, 9.0, token=token, reason="our own stop", uncounted=True)
-        assert (work.attempts, work.attempts_since_retry) == (3, 1)
+        assert (work.attempts, work.attempts_since_retry) == (4, 1)
 
     def test_moved_work_starts_again_with_the_other_agent(self, store: Store) -> None:
         token = enter(store, "s1")

@@ -375,19 +375,24 @@ class MemoryStore:
         not_before: float | None = None,
         failed: bool = False,
         uncounted: bool = False,
+        never_ran: bool = False,
         actor: str = HUMAN,
     ) -> Work:
         work = self._memory.works[id]
         if token is not None and not (work.status == CLAIMED and _is_holder(token, work)):
             raise StaleTokenError(f"{id} is {work.status}", work.session)
         finished = work.status in FINISHED
+        attempts, free = work.attempts, work.attempts
+        if not finished:
+            attempts = max(work.attempts_before, work.attempts - never_ran)
+            free = min(attempts, work.attempts_before + uncounted)
         after = work._replace(
             status=OPEN,
             session=work.session if work.reserved else "",
             generation=0,
-            attempts=max(work.attempts_before, work.attempts - (0 if finished else uncounted)),
+            attempts=attempts,
             failures=work.failures + (0 if finished else failed),
-            attempts_before=work.attempts if finished else work.attempts_before,
+            attempts_before=free,
             failures_before=work.failures if finished else work.failures_before,
             result=None,
             not_before=not_before,

@@ -19,7 +19,14 @@ from gascity.control.decide.actions import (
     StopSession,
     UpdateSession,
 )
-from gascity.control.decide.outcome import FINISH, REOPEN, Limits, RunEnd, decide_outcome
+from gascity.control.decide.outcome import (
+    FINISH,
+    REOPEN,
+    Limits,
+    RunEnd,
+    RunOutcome,
+    decide_outcome,
+)
 from gascity.control.decide.types import Blocked, Pool, is_ending, is_live
 from gascity.model.work import (
     CLAIMED,
@@ -30,6 +37,7 @@ from gascity.model.work import (
     IDLE,
     LIVE,
     NAMED,
+    NEVER_RAN,
     OPEN,
     QUARANTINED,
     RATE_LIMITED,
@@ -111,14 +119,16 @@ class City:
             self.done[id] = self.done.get(id, 0) + 1
         self.dirty |= {w.agent for w in self.work.values() if id in w.depends_on}
 
-    def reopen(self, id: str, failed: bool, uncounted: bool, not_before: float | None) -> None:
+    def reopen(self, id: str, result: RunOutcome) -> None:
         work = self.work[id]
+        never_ran = result.outcome == NEVER_RAN
         self.work[id] = work._replace(
             status=OPEN,
             session=work.session if work.reserved else "",
-            attempts=work.attempts - uncounted,
-            failures=work.failures + failed,
-            not_before=not_before,
+            attempts=work.attempts - never_ran,
+            attempts_before=work.attempts_before + (result.uncounted and not never_ran),
+            failures=work.failures + result.failed,
+            not_before=result.not_before,
         )
 
     def put(self, session: Session, **changes: object) -> Session:
@@ -348,7 +358,7 @@ class City:
         if session.id in self.preparing:
             self.preparing.discard(session.id)
             if session.work:
-                self.reopen(session.work, False, True, None)
+                self.reopen(session.work, RunOutcome(NEVER_RAN, "its start was cancelled"))
                 session = self.put(session, work="")
         if session.id in self.processes:
             self.told[session.id] = ours
@@ -371,7 +381,7 @@ class City:
         if item is not None and result.work == FINISH:
             self.finish(work, result.status)
         elif item is not None and result.work == REOPEN:
-            self.reopen(work, result.failed, result.uncounted, result.not_before)
+            self.reopen(work, result)
         after = self.put(
             session,
             state=result.state,
@@ -422,7 +432,8 @@ def check_city(city: City) -> None:
             assert not session.work, f"{session.id} is {session.state} and holds work"
             assert session.id not in city.processes, f"{session.id} is {session.state} and runs"
     for work in city.work.values():
-        assert work.attempts <= MOST_ATTEMPTS, f"{work.id} was tried {work.attempts} times"
+        attempts = work.attempts_since_retry
+        assert attempts <= MOST_ATTEMPTS, f"{work.id} was tried {attempts} times"
         assert city.done.get(work.id, 0) <= 1, f"{work.id} was done twice"
         if work.status == CLAIMED:
             assert holders.get(work.id) == work.session, f"{work.id} has no holder"

@@ -107,7 +107,7 @@ class RunOutcome(NamedTuple):
     status: str = ""  # for FINISH: done, failed or cancelled
     result: WorkResult | None = None
     failed: bool = False  # for REOPEN: count a failure
-    uncounted: bool = False  # for REOPEN: do not count the attempt
+    uncounted: bool = False  # for REOPEN: the attempt does not count against the limits
     not_before: float | None = None  # for REOPEN
     state: str = IDLE  # of the session
     session_reason: str = ""

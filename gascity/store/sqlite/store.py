@@ -323,6 +323,7 @@ class SqliteStore:
         not_before: float | None = None,
         failed: bool = False,
         uncounted: bool = False,
+        never_ran: bool = False,
         actor: str = HUMAN,
     ) -> Work:
         with self._writes():
@@ -332,8 +333,9 @@ class SqliteStore:
             if work.status in FINISHED:
                 counted = before = (work.attempts, work.failures)
             else:
-                before = (work.attempts_before, work.failures_before)
-                attempts = max(work.attempts_before, work.attempts - uncounted)
+                attempts = max(work.attempts_before, work.attempts - never_ran)
+                free = min(attempts, work.attempts_before + uncounted)
+                before = (free, work.failures_before)
                 counted = (attempts, work.failures + failed)
             self._query(statements.REOPEN, (now, reason, not_before, *counted, *before, id))
             if work.status == DONE:
