@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 TERMINALS = "CITY_TERMINALS"  # in the environment of a city's tmux server: the city's root
+# Elsewhere start times are not relative to the boot, so they tell processes of two boots apart.
+PORTABLE_BOOT = "portable"
 _DEEPEST = 200  # processes above one; more than any real tree has
 RLIMIT_LOCKS = 10  # Linux; the module `resource` does not name it
 # A mark is 2**62 plus 30 bits for the city and 30 bits for the run: any such limit is "unlimited".
@@ -56,6 +58,17 @@ def lineage(pid: int) -> list[Ancestor]:
         found.append(process)
         pid = process.parent
     return found
+
+
+def boot_id() -> str:
+    """Return the id of this boot of the machine, to which the start times of processes belong.
+
+    OSError if the system does not tell.
+    """
+    if is_portable():
+        return PORTABLE_BOOT
+    with open("/proc/sys/kernel/random/boot_id") as file:
+        return file.read().strip()
 
 
 def belongs_to_run(root: str, pid: int) -> bool:

@@ -4,7 +4,6 @@ Most providers add what a hook prints. Others read a JSON object: the provider f
 (`hook_output`). Published packs pass the provider's name with `--hook-format`.
 """
 
-import json
 from collections.abc import Iterable, Mapping
 
 import click
@@ -48,6 +47,8 @@ def _print_object(text: str, provider: str | None, event: str, environ: Mapping[
     text = text.rstrip("\n")
     if text:
         content = hook_object(form, text, environ.get(_EVENT) or event)
+        import json
+
         write_content(json.dumps(content, ensure_ascii=False) + "\n")
     return True
 

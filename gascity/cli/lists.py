@@ -5,7 +5,6 @@ program reads prints everything unless `--limit` says otherwise; a table shows t
 says how many it leaves out.
 """
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
@@ -88,6 +87,8 @@ def output_list(
 ) -> int:
     """Print a list: as one JSON object with `more`, as JSON lines, or as text."""
     if context.as_json_lines:
+        import json
+
         for row in rows:
             write_json(json.dumps({"schema": 1, **row}, ensure_ascii=False))
     elif context.as_json:
@@ -112,4 +113,4 @@ def _write_object(key: str, rows: Iterable[Mapping[str, object]], *, more: bool)
         write_json(f"{before}\n    {indented}", end="")
         before = ","
     end = "\n  ]" if before == "," else f"{before}]"
-    write_json(f'{end},\n  "more": {json.dumps(more)}\n}}')
+    write_json(f'{end},\n  "more": {"true" if more else "false"}\n}}')

@@ -5,7 +5,6 @@ SIGKILL. Its directory is not used again before it is gone; the next run gets a 
 is a note in the store, so that it survives the controller and every command can show it.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
@@ -41,6 +40,8 @@ def read_blocked(store: Store) -> list[BlockedDirectory]:
     text = store.get_note(NOTE)
     if not text:
         return []
+    import json
+
     from gascity.runtimes.port import Leftover, RunHandle
 
     return [
@@ -57,6 +58,8 @@ def read_blocked(store: Store) -> list[BlockedDirectory]:
 
 
 def write_blocked(store: Store, blocked: Sequence[BlockedDirectory]) -> None:
+    import json
+
     store.set_note(NOTE, json.dumps([entry._asdict() for entry in blocked]) if blocked else "")
 
 

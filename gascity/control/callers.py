@@ -138,14 +138,13 @@ def _proves(store: "Store", run: "Run", claim: Claim, pid: int) -> bool:
     from hmac import compare_digest
 
     from gascity.runtimes.lineage import runs_above
-    from gascity.runtimes.port import handle_of
 
     if not run.token:
-        return bool(runs_above(pid, [handle_of(run)]))
+        return bool(runs_above(pid, [run]))
     if not compare_digest(hashed(claim.secret), run.token):
         return False
     # A secret that another session read from this one's environment is of no use to it.
-    above = runs_above(pid, map(handle_of, store.runs(open=True)))
+    above = runs_above(pid, store.runs(open=True))
     return not above or above[0].session == run.session
 
 

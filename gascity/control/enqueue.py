@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
-from uuid import uuid4
 
 from gascity.control.blocked import LiveCount, blocked_now
 from gascity.control.callers import Caller
@@ -342,6 +341,8 @@ def _session(
 
 def _fresh(store: Store, config: AgentRunConfig, now: float) -> Session:
     """Return a new session that is stopped until its first item."""
+    from uuid import uuid4
+
     bare = config.agent.name.bare
     taken = {session.alias for session in store.sessions() if session.state in LIVE}
     slots = {session.slot for session in store.sessions(agent=config.name)}

@@ -97,31 +97,6 @@ def hide(text: str, shape: Shape, names: Iterable[str] | None = None) -> str:
     return text
 
 
-def canonical(value: object) -> bytes:
-    """Return the same bytes for values that are equal as JSON."""
-    import json
-
-    return json.dumps(_canonical(value), sort_keys=True, separators=(",", ":")).encode()
-
-
-def digest(value: object) -> str:
-    """Return a hash of a value that is equal for values equal as JSON."""
-    from hashlib import sha256
-
-    return sha256(canonical(value)).hexdigest()
-
-
-def _canonical(value: object) -> object:
-    match value:
-        case Mapping():
-            return {key: _canonical(inner) for key, inner in value.items()}
-        case list() | tuple():
-            return [_canonical(inner) for inner in value]
-        case float() if value.is_integer():
-            return int(value)  # a provider may write 1.0 as 1
-    return value.isoformat() if hasattr(value, "isoformat") else value
-
-
 def _container(document: Mapping[str, object], shape: Shape) -> object:
     """Return the mapping or list that holds the servers; empty if it does not exist."""
     value: object = document

@@ -8,6 +8,7 @@ means nothing to either, so it cannot be enforced.
 import re
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
+from functools import lru_cache
 
 from gascity.model.city_tools import CITY_SERVER, CITY_TOOLS
 from gascity.model.provider import Provider
@@ -153,7 +154,7 @@ def _city_tools(word: str) -> list[str]:
     """Return the tools of the city that a name or glob means."""
     if word == ALL or "/" in word:
         return []
-    return [name for name in CITY_TOOLS if fnmatchcase(name, word)]
+    return [*_matching(CITY_TOOLS, word)]
 
 
 def split_server_tool(word: str) -> tuple[str, str] | None:
@@ -166,7 +167,15 @@ def split_server_tool(word: str) -> tuple[str, str] | None:
 
 def neutral_names(word: str) -> list[str]:
     """Return the neutral names that a name or glob means."""
-    return [name for name in NEUTRAL if "/" not in word and fnmatchcase(name, word)]
+    return [] if "/" in word else [*_matching(NEUTRAL, word)]
+
+
+@lru_cache(maxsize=1024)  # agents have the same words, and each check reads them again
+def _matching(names: tuple[str, ...], word: str) -> tuple[str, ...]:
+    """Return the names that a name or glob means."""
+    if not is_glob(word):
+        return (word,) if word in names else ()
+    return tuple(name for name in names if fnmatchcase(name, word))
 
 
 def is_glob(text: str) -> bool:

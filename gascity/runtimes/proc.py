@@ -14,6 +14,7 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 
+from gascity import ancestry
 from gascity.ancestry import RLIMIT_LOCKS, city_part, read_mark, run_bits, run_part, stat_fields
 from gascity.runtimes.port import RunHandle
 from gascity.runtimes.process_table import Gate, Process
@@ -25,8 +26,7 @@ _LISTINGS = 10  # of all processes, if some exit meanwhile
 @functools.cache
 def boot_id() -> str:
     """Return the id of this boot of the machine."""
-    with open(f"{_PROC}/sys/kernel/random/boot_id") as file:
-        return file.read().strip()
+    return ancestry.boot_id()
 
 
 def read_process(pid: int) -> Process | None:

@@ -10,13 +10,11 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
+from gascity.ancestry import PORTABLE_BOOT
 from gascity.portable import processes
 from gascity.portable.processes import ProcessFacts
 from gascity.runtimes.port import RunHandle
 from gascity.runtimes.process_table import Gate, Process
-
-# Start times are not relative to the boot, so they tell processes of different boots apart.
-_BOOT = "portable"
 
 
 def missing_requirement() -> str:
@@ -26,7 +24,7 @@ def missing_requirement() -> str:
 
 
 def boot_id() -> str:
-    return _BOOT
+    return PORTABLE_BOOT
 
 
 def read_process(pid: int) -> Process | None:
@@ -99,7 +97,7 @@ def open_exit_fd(handle: RunHandle) -> int | None:
     except OSError:
         return None
     process = read_process(handle.pid)
-    is_leader = process and (process.ticks, _BOOT) == (handle.ticks, handle.boot)
+    is_leader = process and (process.ticks, PORTABLE_BOOT) == (handle.ticks, handle.boot)
     if process and is_leader and not process.dead and _has_writer(fd):
         return fd
     os.close(fd)

@@ -11,16 +11,12 @@ from typing import NamedTuple
 from gascity.model.layers import DEFINITION, Layer
 from gascity.model.pack import AgentDir, Patch
 from gascity.model.problems import KeyPath, Place, Problem
-from gascity.model.tables import PACK
-from gascity.model.values import as_integer, as_table
 from gascity.source.agents import check_prompt, decode_agent, no_prompt, read_agent, soften
 from gascity.source.disk import Disk
 from gascity.source.manifest import Manifest
 
 GROUP = "gascity.dialects"
 
-# Directories that only other layouts use.
-_OTHER_DIRECTORIES = ("overlays", "prompts")
 _PROMPT_HINT = "set `prompt_template` in its table or in a patch"
 
 
@@ -57,17 +53,6 @@ class PackTree(NamedTuple):
 
 
 Dialect = Callable[[PackTree], PackTree]
-
-
-def is_current_layout(disk: Disk, tree: PackTree, known: Mapping[str, object]) -> bool:
-    """Is everything at the top of a pack and of its manifest part of the current layout?"""
-    if "agent" in tree.manifest or any(key not in known for key in tree.manifest):
-        return False
-    pack = as_table(tree.manifest.get("pack"))
-    schema = as_integer(pack.get("schema"))
-    if any(key not in PACK.keys for key in pack) or (schema is not None and schema < 2):
-        return False
-    return not any(disk.is_directory(f"{tree.root}/{name}") for name in _OTHER_DIRECTORIES)
 
 
 def translate(tree: PackTree) -> PackTree:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from gascity.model.layers import Layer
 from gascity.model.names import did_you_mean, is_name
@@ -13,17 +13,15 @@ from gascity.model.tables import CITY_TABLES, PACK_TABLES
 from gascity.source.acceptance import acceptance_problems
 from gascity.source.agents import read_agents, read_table
 from gascity.source.decode import for_others
-from gascity.source.dialects import (
-    PackTree,
-    TableAgent,
-    is_current_layout,
-    read_table_agent,
-    relocate,
-    translate,
-)
 from gascity.source.disk import Disk, is_below
 from gascity.source.imports import ImportingPack, PackFinder
-from gascity.source.manifest import ImportEntry, Manifest, RigEntry, read_manifest
+from gascity.source.manifest import (
+    ImportEntry,
+    Manifest,
+    RigEntry,
+    is_current_layout,
+    read_manifest,
+)
 from gascity.source.providers import (
     ExternalPaths,
     implicit_names,
@@ -32,6 +30,9 @@ from gascity.source.providers import (
     stock,
     system_agents,
 )
+
+if TYPE_CHECKING:
+    from gascity.source.dialects import TableAgent
 
 _LOCAL = "city.local.toml"
 _ONCE_PER_PACK = frozenset(("not-acted-on", "older-spelling"))
@@ -120,7 +121,7 @@ class OpenManifest(NamedTuple):
     """A manifest with the results of a dialect; `foreign` if a dialect had to read it."""
 
     manifest: Manifest
-    agents: tuple[TableAgent, ...] = ()
+    agents: "tuple[TableAgent, ...]" = ()
     extra_asset_dirs: tuple[tuple[str, str], ...] = ()
     foreign: bool = False
 
@@ -284,10 +285,19 @@ class CityReader:
         if raw is None:
             return None
         known = PACK_TABLES if kind == "pack" else CITY_TABLES
-        tree = original = PackTree(root, self.disk.shown(path), raw)
         own = root == self.disk.root
-        if dialects and (own or not is_current_layout(self.disk, tree, known)):
-            tree = translate(tree)
+        if dialects and (own or not is_current_layout(self.disk, raw, root, known)):
+            return self._translated(raw, path, root, kind)
+        return OpenManifest(read_manifest(self.disk, raw, path, root, kind))
+
+    def _translated(
+        self, raw: Mapping[str, object], path: str, root: str, kind: str
+    ) -> OpenManifest:
+        """Pass a manifest through the dialects, then read it."""
+        from gascity.source.dialects import PackTree, relocate, translate
+
+        original = PackTree(root, self.disk.shown(path), raw)
+        tree = translate(original)
         manifest = read_manifest(self.disk, tree.manifest, path, root, kind)
         if tree.moved:
             relocate(manifest, tree.moved)
@@ -312,6 +322,8 @@ class CityReader:
         folders = self.agents(f"{pack}/agents", pack, own=own)
         if not tables:
             return tuple(folders)
+        from gascity.source.dialects import read_table_agent
+
         agents = [read_table_agent(self.disk, agent, file, pack, own=own) for file, agent in tables]
         taken = {agent.name for _, agent in tables}
         taken |= {os.path.basename(agent.folder) for _, agent in tables}

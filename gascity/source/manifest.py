@@ -23,12 +23,13 @@ from gascity.model.tables import (
     IMPORT,
     NAMED_SESSION,
     NOT_ACTED_ON,
+    PACK,
     PACK_FILE_NOT_ACTED_ON,
     PACK_TABLES,
     PATCHES_NOT_ACTED_ON,
     RIG,
 )
-from gascity.model.values import as_flag, as_list, as_table, as_text, as_texts
+from gascity.model.values import as_flag, as_integer, as_list, as_table, as_text, as_texts
 from gascity.source.agents import decode_agent, is_path
 from gascity.source.decode import Decoded, decode, decode_provider, for_others
 from gascity.source.disk import Disk
@@ -44,6 +45,8 @@ _V1_INCLUDES = {
     "rig": {"includes": "[rigs.imports]"},
     "pack": {"includes": "[imports]"},
 }
+# Directories of packs that only other layouts use.
+_OTHER_DIRECTORIES = ("overlays", "prompts")
 _GLOBAL_FRAGMENTS = "global_fragments"
 _MISPLACED = {
     "city": "the city's own settings are in [workspace]",
@@ -89,6 +92,19 @@ class Manifest:
         self.includes: list[tuple[Place, str]] = []
         self.problems: list[Problem] = []
         self.errors: list[Problem] = []  # of settings for the whole city; they break every agent
+
+
+def is_current_layout(
+    disk: Disk, manifest: Mapping[str, object], root: str, known: Mapping[str, object]
+) -> bool:
+    """Is everything at the top of a pack and of its manifest part of the current layout?"""
+    if "agent" in manifest or any(key not in known for key in manifest):
+        return False
+    pack = as_table(manifest.get("pack"))
+    schema = as_integer(pack.get("schema"))
+    if any(key not in PACK.keys for key in pack) or (schema is not None and schema < 2):
+        return False
+    return not any(disk.is_directory(f"{root}/{name}") for name in _OTHER_DIRECTORIES)
 
 
 def read_manifest(

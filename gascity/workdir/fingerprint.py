@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from gascity.location import Site
-from gascity.mcp import documents
 from gascity.model.city import Agent
+from gascity.model.document_text import value_digest
 from gascity.model.plan import DOCUMENT, LINK, PathRecord, WantedPath, digest
 from gascity.model.session_context import SessionContext
 from gascity.model.values import JsonObject
@@ -69,7 +69,7 @@ class Drift(NamedTuple):
 
 def whole(fingerprint: Mapping[str, str]) -> str:
     """Return one hash over all parts."""
-    return documents.digest(dict(fingerprint))
+    return value_digest(dict(fingerprint))
 
 
 def drift(before: Mapping[str, str], now: Mapping[str, str]) -> list[Drift]:
@@ -102,7 +102,7 @@ class Fingerprints:
         same = bool(before) and not plan.decision.steps and records == plan.ledger.paths
         overlay = "" if same else self._overlay_hashes(plan, agent, records)
         parts = {**self._other_parts(plan, site), "overlay": overlay}
-        hashes = {part: documents.digest(parts[part]) for part in PARTS}
+        hashes = {part: value_digest(parts[part]) for part in PARTS}
         return {**hashes, "overlay": before["overlay"]} if same else hashes
 
     def _other_parts(self, plan: DirectoryPlan, site: Site) -> JsonObject:
@@ -145,7 +145,7 @@ class Fingerprints:
             return f"{file.mode} {digest(self.planner.disk.read(file.absolute) or b'')}"
         wanted = self.neutral.overlays.wanted_path(layered, agent)
         if wanted is None or wanted.kind == DOCUMENT:
-            return documents.digest(wanted.settings if wanted else None)
+            return value_digest(wanted.settings if wanted else None)
         return f"{wanted.mode} {digest(wanted.data or b'')}"
 
     def _servers(self, site: Site) -> list[object]:

@@ -5,12 +5,18 @@ either, import what is rarely needed where it is used; raise a limit only if tha
 """
 
 import json
+import os
 import subprocess
 import sys
+import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
+from gascity.control.callers import hashed
+from gascity.model.work import DRAINING, POOL, ClaimToken, NewWork, Run, Session
+from gascity.store import open_store
 from tests.support.trees import build_tree
 
 _CITY = {
@@ -56,13 +62,20 @@ program._exit = report
 program.main()
 """
 _TEMPLATES = ("gascity.gotemplate", "gascity.render.templates", "gascity.render.variables")
+_RARE = ("gascity.source.dialects",)
 _READ = (*_TEMPLATES, "gascity.packs", "gascity.control.start", "hashlib", "subprocess", "zlib")
 
 
-def imported(root: Path, command: str) -> tuple[list[str], int]:
+def imported(
+    root: Path, command: str, variables: Mapping[str, str] | None = None
+) -> tuple[list[str], int]:
     """Return the modules that a command imported, and the number of record classes."""
     done = subprocess.run(
-        [sys.executable, "-c", _COUNT, *command.split()], cwd=root, capture_output=True, text=True
+        [sys.executable, "-c", _COUNT, *command.split()],
+        cwd=root,
+        env={**os.environ, **(variables or {})},
+        capture_output=True,
+        text=True,
     )
     code, modules, records = json.loads(done.stderr.splitlines()[-1])
     assert code == 0, done.stderr
@@ -96,6 +109,41 @@ def test_a_command_imports_no_more_modules_and_records_than_it_needs(
     root = build_tree(tmp_path / "city", _CITY)
     modules, records = imported(root, command)
     own = [name for name in modules if name.partition(".")[0] == "gascity"]
-    assert not set(absent).intersection(modules)
+    assert not {*absent, *_RARE}.intersection(modules)
+    assert len(own) <= most_modules
+    assert records <= most_records
+
+
+def session_in(root: Path) -> dict[str, str]:
+    """Add a draining session with a run and a work item; return its environment."""
+    now, secret = time.time(), "0" * 64
+    session = Session("0" * 8, "clerk", POOL, 1, "clerk-1", DRAINING, "", now, now, generation=1)
+    store = open_store(str(root))
+    store.add_session(session)
+    store.add_work(NewWork("clerk", "Write", "Write."), now)
+    store.claim(ClaimToken(session.id, 1), now, agent="clerk")
+    store.add_run(Run(0, session.id, 1, "", "process", now, "", "", token=hashed(secret)))
+    store.close()
+    return {
+        "CITY_SESSION_ID": session.id,
+        "CITY_GENERATION": "1",
+        "CITY_AGENT": "clerk",
+        "CITY_SESSION_TOKEN": secret,
+    }
+
+
+@pytest.mark.linux
+@pytest.mark.parametrize(
+    ("command", "most_modules", "most_records"),
+    [("runtime drain-check", 51, 24), ("hook", 51, 24), ("prime", 88, 58)],
+)
+def test_a_session_proves_who_it_is_without_the_process_table(
+    tmp_path: Path, command: str, most_modules: int, most_records: int
+) -> None:
+    root = build_tree(tmp_path / "city", _CITY)
+    modules, records = imported(root, command, session_in(root))
+    own = [name for name in modules if name.partition(".")[0] == "gascity"]
+    absent = {"gascity.runtimes.port", "gascity.runtimes.process_table"}
+    assert not absent.intersection(modules)
     assert len(own) <= most_modules
     assert records <= most_records

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from gascity.jsonc import edit
 from gascity.mcp import documents
 from gascity.mcp.documents import DocumentError
-from gascity.model.document_text import same
+from gascity.model.document_text import same, value_digest
 from gascity.model.plan import Shape
 from gascity.workdir.decide.json_settings import apply_settings, layered, merge
 
@@ -397,5 +397,5 @@ def test_merging_layers_is_associative(layers: list[dict[str, Any]], data: st.Da
 
 @given(values, values)
 def test_values_are_the_same_exactly_if_their_digests_are(one: object, other: object) -> None:
-    assert same(one, other) == (documents.digest(one) == documents.digest(other))
-    assert documents.digest(one) == documents.digest(json.loads(json.dumps(one)))
+    assert same(one, other) == (value_digest(one) == value_digest(other))
+    assert value_digest(one) == value_digest(json.loads(json.dumps(one)))

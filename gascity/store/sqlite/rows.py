@@ -4,10 +4,10 @@ A row has the columns of its record's fields, in that order. The exceptions: wor
 over four columns at the end, and mail's `to` is the column `recipient` (TO is an SQL keyword).
 """
 
-import json
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple, TypeVar
 
+from gascity.model.values import JsonObject
 from gascity.model.work import Decision, Event, Mail, Nudge, Run, Session, Work, WorkResult
 
 Row = tuple[Any, ...]
@@ -41,13 +41,41 @@ def _reader(record: type[_Record], **decoders: Callable[[Any], object]) -> Calla
     return read
 
 
-def _optional_json(text: str | None) -> object:
-    return None if text is None else json.loads(text)
+# Importing `json` takes a millisecond, and few rows need it.
 
 
-to_session = _reader(Session, prints=json.loads, interactive=bool, attached=bool)
-to_run = _reader(Run, usage=_optional_json)
-to_event = _reader(Event, data=json.loads)
+def _from_json(text: str) -> JsonObject:
+    """Return the object that a column holds as JSON."""
+    if text == "{}":
+        return {}
+    from json import loads
+
+    decoded: JsonObject = loads(text)
+    return decoded
+
+
+def to_json(value: Mapping[str, object]) -> str:
+    """Return an object as a column holds it."""
+    if not value:
+        return "{}"
+    from json import dumps
+
+    return dumps(dict(value))
+
+
+def to_usage(text: str | None) -> Mapping[str, int] | None:
+    """Return the number of tokens by kind; None if it is not known."""
+    if not text:
+        return None
+    from json import loads
+
+    usage: Mapping[str, int] = loads(text)
+    return usage
+
+
+to_session = _reader(Session, prints=_from_json, interactive=bool, attached=bool)
+to_run = _reader(Run, usage=to_usage)
+to_event = _reader(Event, data=_from_json)
 to_mail = _reader(Mail)
 to_nudge = _reader(Nudge)
 to_decision = _reader(Decision)
@@ -58,7 +86,7 @@ def to_work(row: Row) -> Work:
     *values, summary, exit_code, usage, cost = row
     result = None
     if summary is not None:
-        result = WorkResult(exit_code, summary, json.loads(usage) if usage else None, cost)
+        result = WorkResult(exit_code, summary, to_usage(usage), cost)
     values.insert(_RESULT, result)
     values[_RESERVED] = bool(values[_RESERVED])
     values[_NO_REFLECTION] = bool(values[_NO_REFLECTION])
@@ -71,7 +99,7 @@ def result_columns(result: WorkResult | None) -> tuple[object, ...]:
     """Return the values of summary, exit_code, usage and cost."""
     if result is None:
         return (None, None, None, None)
-    usage = None if result.usage is None else json.dumps(dict(result.usage))
+    usage = None if result.usage is None else to_json(result.usage)
     return (result.summary, result.exit_code, usage, result.cost)
 
 
@@ -79,7 +107,7 @@ def to_column(value: object) -> object:
     """Return a field's value as its column holds it: mappings are JSON."""
     if value is None or isinstance(value, (str, int, float)):  # a test for Mapping is slow
         return value
-    return json.dumps(dict(value)) if isinstance(value, Mapping) else value
+    return to_json(value) if isinstance(value, Mapping) else value
 
 
 def column_values(changes: Mapping[str, object], allowed: Collection[str]) -> list[object]:

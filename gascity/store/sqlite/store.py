@@ -11,7 +11,6 @@ the position in the queue and the claim itself all use it, so work that counts a
 claimed, and a claim takes exactly the item that was first in the queue.
 """
 
-import json
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -49,10 +48,12 @@ from gascity.store.sqlite.rows import (
     to_column,
     to_decision,
     to_event,
+    to_json,
     to_mail,
     to_nudge,
     to_run,
     to_session,
+    to_usage,
     to_work,
 )
 
@@ -504,7 +505,7 @@ class SqliteStore:
 
     def run_usage(self, since: float) -> "Iterator[RunUsage]":
         for agent, ended, usage, cost in self._query(statements.RUN_USAGE, (since,)):
-            yield agent, ended, None if usage is None else json.loads(usage), cost
+            yield agent, ended, to_usage(usage), cost
 
     def activity(self, since: float, step: float) -> list[Activity]:
         finished = self._query(statements.FINISHED_BY_STEP, (since, step))
@@ -631,7 +632,7 @@ class SqliteStore:
         self, type: str, subject: str, now: float, data: Mapping[str, object], actor: str
     ) -> None:
         """Add an event to the open transaction, so that it commits with the change it reports."""
-        self._query(statements.INSERT_EVENT, (now, type, actor, subject, json.dumps(data)))
+        self._query(statements.INSERT_EVENT, (now, type, actor, subject, to_json(data)))
 
     def events(
         self,

@@ -22,8 +22,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from gascity.jsonc import edit
-from gascity.mcp.documents import canonical
-from gascity.model.document_text import same
+from gascity.model.document_text import canonical, same
 from gascity.model.values import JsonObject, as_list, as_table
 
 _HOOKS = "hooks"

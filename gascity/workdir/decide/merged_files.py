@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from gascity.mcp import documents
-from gascity.model.document_text import DocumentError, same
+from gascity.model.document_text import DocumentError, same, value_digest
 from gascity.model.plan import (
     ABSENT,
     BLOCKED,
@@ -146,7 +146,7 @@ def wanted_hash(wanted: WantedPath) -> str:
     """Return a hash of everything wanted in a document, or of the whole file it replaces."""
     entries = {name: entry.value for name, entry in (wanted.entries or {}).items()}
     whole = digest(wanted.data) if wanted.data is not None else ""
-    return documents.digest([wanted.settings, entries, whole])
+    return value_digest([wanted.settings, entries, whole])
 
 
 def _add_merge(
@@ -297,7 +297,7 @@ class _Servers:
         # It must have every value that we wrote; it may have more.
         now, managed = self.tables.get(name, {}), self.managed[name]
         same = all(
-            key in now and documents.digest(now[key]) == hashed for key, hashed in managed.items()
+            key in now and value_digest(now[key]) == hashed for key, hashed in managed.items()
         )
         return name not in self.tables or not same
 
@@ -315,9 +315,9 @@ class _Servers:
         if name in self.managed:
             added = self.tables.get(name, {}).items()
             new = {**{key: item for key, item in added if key not in self.managed[name]}, **value}
-        if now is None or documents.digest(now) != documents.digest(new):
+        if now is None or value_digest(now) != value_digest(new):
             self.puts[name] = new
-        self.managed[name] = {key: documents.digest(item) for key, item in value.items()}
+        self.managed[name] = {key: value_digest(item) for key, item in value.items()}
 
     def release(self, name: str) -> None:
         """Remove a managed server and restore the one it replaced."""

@@ -7,13 +7,12 @@ import pytest
 
 from gascity.mcp.documents import (
     DocumentError,
-    canonical,
-    digest,
     edit_servers,
     hide,
     read,
     servers,
 )
+from gascity.model.document_text import canonical, value_digest
 from gascity.model.plan import Shape
 
 CLAUDE = Shape("claude", "json", ("mcpServers",))
@@ -339,7 +338,7 @@ def test_the_order_of_keys_is_no_difference() -> None:
     assert canonical({"b": 1, "a": [1.0, {"y": 2, "x": None}]}) == (
         b'{"a":[1,{"x":null,"y":2}],"b":1}'
     )
-    assert digest({"a": 1, "b": "é"}) == digest({"b": "é", "a": 1})
-    assert digest({"a": 1}) != digest({"a": True})
+    assert value_digest({"a": 1, "b": "é"}) == value_digest({"b": "é", "a": 1})
+    assert value_digest({"a": 1}) != value_digest({"a": True})
     assert canonical(datetime.date(2024, 1, 2)) == b'"2024-01-02"'
-    assert len(digest(None)) == 64
+    assert len(value_digest(None)) == 64
