@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from gascity.ancestry import TERMINALS, city_part, make_mark
 from gascity.control.client import controller_state, send_request
+from gascity.control.decide.outcome import LONGEST_WAIT
 from gascity.runtimes import proc
 from gascity.runtimes.tmux import TmuxRuntime
 from gascity.store.port import StoreError
@@ -240,7 +241,8 @@ class KillStorm:
         self._until_it_answers()
         store = self.city.store
         waiting = ("open", "claimed")
-        self.city.until(lambda: not store.list_work(status=waiting), 300)
+        # Five lost runs in a row quarantine the agent for LONGEST_WAIT.
+        self.city.until(lambda: not store.list_work(status=waiting), 2 * LONGEST_WAIT)
         assert self.city.forks.run("stop").code == 0
         assert store.integrity_errors() == []
         return StormReport(
