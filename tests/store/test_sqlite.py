@@ -3,6 +3,7 @@
 import os
 import sqlite3
 import stat
+from collections.abc import Iterable
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 from gascity.model.work import ClaimToken, StaleTokenError
 from gascity.store import open_store
 from gascity.store.port import ConflictError, StoreError
-from gascity.store.sqlite.schema import MIGRATIONS, VERSION
+from gascity.store.sqlite.schema import MIGRATIONS, VERSION, statements_for_new
 from gascity.store.sqlite.store import SqliteStore
 from tests.store.records import enter, put
 
@@ -90,6 +91,30 @@ def test_a_linked_database_is_refused(tmp_path: Path) -> None:
     (tmp_path / "b" / ".gc").symlink_to(tmp_path / "a")
     assert code_of(tmp_path / "b") == "store-denied"
     assert target.read_text() == "mine"
+
+
+def test_a_new_store_has_the_tables_that_all_migrations_make(tmp_path: Path) -> None:
+    migrated = schema_of(statement for migration in MIGRATIONS for statement in migration)
+    assert schema_of(statements_for_new(MIGRATIONS)) == migrated
+    open_store(str(tmp_path)).close()
+    with closing(sqlite3.connect(database(tmp_path))) as new:
+        assert described(new) == migrated
+
+
+def schema_of(statements: Iterable[str]) -> dict[str, tuple[str, list[object]]]:
+    with closing(sqlite3.connect(":memory:")) as made:
+        for statement in statements:
+            made.execute(statement)
+        return described(made)
+
+
+def described(made: sqlite3.Connection) -> dict[str, tuple[str, list[object]]]:
+    """The statement of each table and index without white space, and the columns of the tables."""
+    rows = made.execute("SELECT name, coalesce(sql, '') FROM sqlite_schema").fetchall()
+    return {
+        name: ("".join(sql.split()), made.execute(f"PRAGMA table_info({name})").fetchall())
+        for name, sql in rows
+    }
 
 
 def test_work_of_an_older_store_keeps_its_counters(tmp_path: Path) -> None:

@@ -14,13 +14,14 @@ import stat
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from itertools import chain
 
 from gascity.files import write_file
 from gascity.host import is_portable
 from gascity.paths import make_state
 from gascity.store.port import ConflictError, StoreError
 from gascity.store.sqlite.rows import Row
-from gascity.store.sqlite.schema import MIGRATIONS, VERSION
+from gascity.store.sqlite.schema import MIGRATIONS, VERSION, statements_for_new
 from gascity.store.sqlite.wakeups import send_messages
 from gascity.store.sqlite.write_lock import WriteLock
 
@@ -110,9 +111,9 @@ class Connection:
             self._release_lock()
         with self.transaction():
             version = self._version()  # again: another process may have migrated meanwhile
-            for migration in MIGRATIONS[version:]:
-                for statement in migration:
-                    self.query(statement)
+            later = chain.from_iterable(MIGRATIONS[version:])
+            for statement in later if version else statements_for_new(MIGRATIONS):
+                self.query(statement)
             self.query(f"PRAGMA user_version={max(version, VERSION)}")
 
     def _data_version(self) -> int:
@@ -282,8 +283,8 @@ def _mark(root: str) -> None:
         "This city has a store, city.db, with its work, sessions and mail. If city.db is missing,\n"
         "run `city doctor`.\n"
     )
-    with suppress(OSError):
-        write_file(path, text.encode())
+    with suppress(OSError):  # lost in a power cut, it is written again
+        write_file(path, text.encode(), durable=False)
 
 
 def traces(root: str) -> str:

@@ -1,5 +1,7 @@
 """The tables of `.gc/city.db`, as migrations from one schema version to the next."""
 
+from collections.abc import Iterable
+
 # Conditions of partial indexes. SQLite uses such an index only for a query with the same words.
 UNFINISHED = "status IN ('open', 'claimed')"
 FINISHED = "status IN ('done', 'failed', 'cancelled')"
@@ -198,3 +200,27 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _VERSION_7,
 )
 VERSION = len(MIGRATIONS)
+
+
+def statements_for_new(migrations: Iterable[Iterable[str]]) -> list[str]:
+    """Return statements that have the effect of all migrations on an empty file.
+
+    Only for `CREATE`, `DROP INDEX` and `ADD COLUMN`. Each table is created with all its columns:
+    SQLite reads the whole schema again for each added column, which would take longer than to
+    create all tables.
+    """
+    made: dict[str, str] = {}
+    for statement in (each for migration in migrations for each in migration):
+        head, added, column = statement.partition(" ADD COLUMN ")
+        kind, *words = head.partition("(")[0].split()
+        if kind == "CREATE":
+            name = next(word for word in words if word not in ("UNIQUE", "TABLE", "INDEX"))
+            made[name] = statement
+        elif kind == "DROP":
+            del made[words[1]]
+        elif added:
+            columns, end, options = made[words[1]].rpartition(")")
+            made[words[1]] = f"{columns}, {column}{end}{options}"
+        else:  # nothing else occurs in the migrations
+            raise ValueError(statement)
+    return list(made.values())
