@@ -16,11 +16,11 @@ from gascity.mcp.servers import ServerResolver
 from gascity.mcp.types import McpServer
 from gascity.model.city import Agent, City
 from gascity.model.layers import DEFAULT, PROVIDER_LAYER, Setting
-from gascity.model.plan import WantedPath, digest
 from gascity.model.problems import Problem
 from gascity.model.repositories import LockedPack
 from gascity.model.secrets import agent_secrets
 from gascity.model.session_context import Machine
+from gascity.model.wanted import WantedPath, digest
 from gascity.packs.revision import Revision, write_revision
 from gascity.pipeline import list_skills, open_city
 from gascity.prompts import Prompts

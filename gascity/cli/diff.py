@@ -7,8 +7,9 @@ from gascity.cli.text_diff import changed_lines, text_lines
 from gascity.mcp import documents
 from gascity.mcp.servers import launch_value
 from gascity.model.city import Agent
-from gascity.model.plan import ABSENT, FILE, LINK, Step
+from gascity.model.plan import Step
 from gascity.model.secrets import agent_secrets, mask_secrets, names_in, secret_forms
+from gascity.model.wanted import ABSENT, FILE, LINK
 from gascity.workdir.planner import DirectoryPlan, Planner
 
 _NOT_SHOWN = "(not shown: may contain secrets)"

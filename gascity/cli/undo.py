@@ -11,7 +11,8 @@ from gascity.cli.output import BOLD, styled
 from gascity.cli.problems import city_error
 from gascity.cli.scope import directories, load_scope, new_applier, print_kept
 from gascity.cli.workdir import step_json, step_line
-from gascity.model.plan import ABSENT, KEEP, REMOVE, WRITE, Step
+from gascity.model.plan import KEEP, REMOVE, WRITE, Step
+from gascity.model.wanted import ABSENT
 from gascity.workdir.planner import PlanningScope
 
 if TYPE_CHECKING:

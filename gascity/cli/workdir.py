@@ -24,9 +24,10 @@ from gascity.cli.scope import (
 from gascity.cli.session.find import find_session, refuse_both, session_option
 from gascity.compose.asset_dirs import BUILT_IN_ORIGIN
 from gascity.mcp.delivery import LAUNCH
-from gascity.model.plan import GENERATED, KEEP, REMOVE, WRITE, Step
+from gascity.model.plan import KEEP, REMOVE, WRITE, Step
 from gascity.model.problems import Problem
 from gascity.model.values import JsonObject
+from gascity.model.wanted import GENERATED
 from gascity.pipeline import with_starter_knowledge
 from gascity.workdir.decide.context import Choices
 from gascity.workdir.planner import (

@@ -5,7 +5,7 @@ from functools import cache
 
 from gascity.hud.sections import built_in_directory
 from gascity.model.city import Agent, City
-from gascity.model.plan import PER_PROVIDER
+from gascity.model.wanted import PER_PROVIDER
 
 
 def has_hook(city: City, agent: Agent) -> bool:

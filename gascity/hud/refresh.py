@@ -8,9 +8,9 @@ from gascity.hud.in_prompt import render_sections
 from gascity.hud.state import read_state, state_file, update_state
 from gascity.model.city import Agent
 from gascity.model.hud import PERIODIC, HudSection
-from gascity.model.plan import digest
 from gascity.model.session_context import SessionContext
 from gascity.model.values import JsonObject, as_number, as_table
+from gascity.model.wanted import digest
 from gascity.render.hud import RenderedSection
 from gascity.render.templates import HudText
 

@@ -14,10 +14,10 @@ from gascity.mcp.native import NativeServer, native_server, skipped_server
 from gascity.mcp.shapes import shape_of
 from gascity.mcp.types import McpServer
 from gascity.model.city import Agent
-from gascity.model.plan import ServerEntry, Shape
 from gascity.model.problems import Problem
 from gascity.model.provider import Provider
 from gascity.model.values import JsonObject
+from gascity.model.wanted import ServerEntry, Shape
 
 FILE, LAUNCH, NONE = "file", "launch", "none"
 _PRIVATE, _PUBLIC = 0o600, 0o644

@@ -10,9 +10,9 @@ from gascity.jsonc import edit
 from gascity.jsonc.tree import tree
 from gascity.model.document_text import BOM, position, same
 from gascity.model.document_text import DocumentError as DocumentError
-from gascity.model.plan import Shape
 from gascity.model.secrets import HIDDEN, is_reference
 from gascity.model.values import JsonObject, as_list, as_table
+from gascity.model.wanted import Shape
 from gascity.toml.read import parse_text
 
 NOT_SHOWN = "(not shown: the content cannot be parsed)\n"

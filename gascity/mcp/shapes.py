@@ -1,7 +1,7 @@
 """Formats in which providers' files store MCP servers, and the files a provider reads."""
 
-from gascity.model.plan import Shape
 from gascity.model.provider import Provider
+from gascity.model.wanted import Shape
 
 
 def shape_of(provider: Provider) -> Shape:

@@ -18,8 +18,9 @@ from gascity.files import create_file, locked_file, read_or_none, replace_file, 
 from gascity.memory.catalogue import own_directory, write_new
 from gascity.model.city import Agent, City
 from gascity.model.notes import SUFFIX, starter_text
-from gascity.model.plan import KEEP, WRITE, Step, digest
+from gascity.model.plan import KEEP, WRITE, Step
 from gascity.model.problems import CityError, Place, Problem
+from gascity.model.wanted import digest
 from gascity.pipeline import BUILTIN_KNOWLEDGE, KNOWLEDGE, knowledge_type
 from gascity.resources import data_dir
 from gascity.source.catalogues import read_text

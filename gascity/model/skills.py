@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from gascity.model.front_matter import FrontMatter, read_front_matter
-from gascity.model.plan import Stamp
 from gascity.model.problems import Place, Problem, warning
 from gascity.model.values import as_text
+from gascity.model.wanted import Stamp
 
 SKILL_FILE = "SKILL.md"
 

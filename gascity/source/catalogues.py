@@ -9,8 +9,8 @@ from gascity.model.problems import Place, Problem, warning
 from gascity.source.disk import Disk, bad_utf8, is_below
 
 if TYPE_CHECKING:  # only some commands need them
-    from gascity.model.plan import Overlay, OverlayFile
     from gascity.model.skills import SkillFile
+    from gascity.model.wanted import Overlay, OverlayFile
 
 _SUFFIXES = {
     "mcp": (".template.toml", ".toml"),
@@ -221,7 +221,7 @@ def read_text(disk: Disk, file: str) -> str | None:
 
 def read_overlay(disk: Disk, directory: str, origin: str, pack: str) -> "Overlay":
     """List an overlay directory, given as displayed. No file in it is opened."""
-    from gascity.model.plan import Overlay
+    from gascity.model.wanted import Overlay
 
     top = disk.absolute(directory)
     lister = _Lister(disk, top, disk.absolute(pack))
@@ -300,7 +300,7 @@ class _Lister:
 
 def _overlay_file(path: str, source: str, absolute: str, status: os.stat_result) -> "OverlayFile":
     """Derive provider and target name from a path: `per-provider/NAME/…` and `x.template.md`."""
-    from gascity.model.plan import PER_PROVIDER, OverlayFile
+    from gascity.model.wanted import PER_PROVIDER, OverlayFile
 
     stamp = (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
     mode = status.st_mode & 0o777

@@ -12,9 +12,9 @@ from typing import NamedTuple
 from gascity.agent_files import agent_file
 from gascity.location import WORKTREE, Site
 from gascity.model.city import Agent, City
-from gascity.model.plan import FILE, GENERATED, WantedPath
 from gascity.model.problems import Problem, warning
 from gascity.model.provider import Provider
+from gascity.model.wanted import FILE, GENERATED, WantedPath
 from gascity.prompts import Prompts
 from gascity.render.agent_files import AgentFile, agent_file_name, has_agent_files
 from gascity.render.agent_tools import FileTarget, Lost

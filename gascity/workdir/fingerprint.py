@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from gascity.location import Site
 from gascity.model.city import Agent
 from gascity.model.document_text import value_digest
-from gascity.model.plan import DOCUMENT, LINK, PathRecord, WantedPath, digest
+from gascity.model.plan import PathRecord
 from gascity.model.session_context import SessionContext
 from gascity.model.values import JsonObject
+from gascity.model.wanted import DOCUMENT, LINK, WantedPath, digest
 from gascity.prompts import Prompts
 from gascity.source.catalogues import read_files
 from gascity.workdir.overlays import LayeredFile

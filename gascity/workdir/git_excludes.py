@@ -19,7 +19,8 @@ from io import BytesIO
 
 from gascity import files
 from gascity import paths as city_paths
-from gascity.model.plan import DOCUMENT, PathRecord, digest
+from gascity.model.plan import PathRecord
+from gascity.model.wanted import DOCUMENT, digest
 from gascity.source.disk import is_below
 from gascity.workdir.planner import Planner
 from gascity.workdir.write.ledger import Ledger, SyncState

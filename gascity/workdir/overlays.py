@@ -10,10 +10,17 @@ from gascity.compose.asset_dirs import AGENT_ORIGIN, AssetDir
 from gascity.model.city import Agent
 from gascity.model.document_text import DocumentError
 from gascity.model.names import did_you_mean
-from gascity.model.plan import DOCUMENT, FILE, PER_PROVIDER, Overlay, OverlayFile, WantedPath
 from gascity.model.problems import Place, Problem, warning
 from gascity.model.provider import Provider
 from gascity.model.secrets import agent_secrets, secret_forms
+from gascity.model.wanted import (
+    DOCUMENT,
+    FILE,
+    PER_PROVIDER,
+    Overlay,
+    OverlayFile,
+    WantedPath,
+)
 from gascity.prompts import Prompts
 from gascity.source.catalogues import read_overlay
 from gascity.source.disk import bad_utf8

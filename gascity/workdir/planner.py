@@ -22,22 +22,17 @@ from gascity.location import WORKTREE as AS_WORKTREE
 from gascity.mcp.delivery import LAUNCH
 from gascity.model.city import Agent, City
 from gascity.model.names import parse_name
-from gascity.model.plan import (
+from gascity.model.plan import KEEP, REMOVE, WORKTREE, PathRecord, PathState, Step
+from gascity.model.problems import Problem
+from gascity.model.session_context import SessionContext
+from gascity.model.wanted import (
     ABSENT,
     DIRECTORY,
     DOCUMENT,
     FILE,
-    KEEP,
     LINK,
-    REMOVE,
-    WORKTREE,
-    PathRecord,
-    PathState,
-    Step,
     WantedPath,
 )
-from gascity.model.problems import Problem
-from gascity.model.session_context import SessionContext
 from gascity.pipeline import find_agent, open_agent, open_city
 from gascity.prompts import Machine, Prompts
 from gascity.providers.registry import provider_files

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from gascity.location import IN_PLACE, WORKTREE, Site
 from gascity.model.city import City
-from gascity.model.plan import PathRecord
 from gascity.model.problems import CityError, Problem
 from gascity.model.provider import Provider
 from gascity.source.disk import Disk
@@ -19,6 +18,7 @@ from gascity.workdir.project_files import Project, ProjectPlace, read_project
 
 # What the city wants is collected only for a project that has something to compare with it.
 if TYPE_CHECKING:
+    from gascity.model.plan import PathRecord
     from gascity.workdir.wanted import CityContent, Requirements
 
 
@@ -88,7 +88,7 @@ class Projects:
             return None
         return ProjectPlace(root, site.workdir, is_worktree, lambda: self._managed(root))
 
-    def _managed(self, root: str) -> Mapping[str, PathRecord]:
+    def _managed(self, root: str) -> "Mapping[str, PathRecord]":
         """Return the paths of a directory that city wrote. Read only if there is a file at all."""
         if root not in self._managed_paths:
             from gascity.workdir.write.ledger import Ledgers

@@ -9,16 +9,19 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from gascity.mcp.shapes import server_files
 from gascity.model.document_text import DocumentError, position
-from gascity.model.plan import DOCUMENT, PathRecord, Shape
 from gascity.model.problems import Place, Problem, warning
 from gascity.model.provider import Provider
 from gascity.model.values import as_text
+from gascity.model.wanted import DOCUMENT, Shape
 from gascity.source.disk import Disk, read_plain
 from gascity.workdir.decide.skills import skill_directories
+
+if TYPE_CHECKING:
+    from gascity.model.plan import PathRecord
 
 INSTRUCTIONS, SERVER, SKILL = "instructions", "server", "skill"
 AGENT, COMMAND, SETTINGS = "agent", "command", "settings"
@@ -76,7 +79,7 @@ class ProjectPlace(NamedTuple):
     root: str
     workdir: str
     is_worktree: bool
-    managed: Callable[[], Mapping[str, PathRecord]]
+    managed: "Callable[[], Mapping[str, PathRecord]]"
 
 
 def read_project(

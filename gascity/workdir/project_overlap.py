@@ -9,9 +9,9 @@ from gascity.mcp.delivery import FILE as BY_FILE
 from gascity.mcp.delivery import LAUNCH
 from gascity.mcp.shapes import server_files
 from gascity.model.city import City
-from gascity.model.plan import FILE, LINK, ServerEntry, WantedPath
 from gascity.model.problems import Place, Problem, warning
 from gascity.model.provider import Provider
+from gascity.model.wanted import FILE, LINK, ServerEntry, WantedPath
 from gascity.source.disk import Disk, read_plain
 from gascity.workdir.decide.merged_files import same_server
 from gascity.workdir.decide.skills import skill_directories

@@ -7,9 +7,9 @@ from gascity.mcp.gateway_entry import can_relay, skill_name
 from gascity.mcp.tool_lists import decode_tools, tool_list_file
 from gascity.mcp.types import McpServer
 from gascity.model.city import Agent
-from gascity.model.plan import FILE, WantedPath
 from gascity.model.problems import Place, Problem, warning
 from gascity.model.provider import Provider
+from gascity.model.wanted import FILE, WantedPath
 from gascity.render.server_skill import skill_text
 from gascity.render.tool_scope import tool_rules
 from gascity.source.disk import Disk

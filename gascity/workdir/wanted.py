@@ -13,10 +13,10 @@ from gascity.mcp.servers import ServerResolver, target_owners
 from gascity.mcp.types import AgentServers, McpServer
 from gascity.model.city import Agent, City
 from gascity.model.document_text import DocumentError
-from gascity.model.plan import DOCUMENT, FILE, WantedPath
 from gascity.model.problems import Place, Problem
 from gascity.model.provider import Provider
 from gascity.model.session_context import SessionContext
+from gascity.model.wanted import DOCUMENT, FILE, WantedPath
 from gascity.pipeline import SkillsRead, agent_skills
 from gascity.prompts import Prompts
 from gascity.source.catalogues import files_of

@@ -14,7 +14,7 @@ from gascity.jsonc import edit
 from gascity.mcp import documents
 from gascity.mcp.documents import DocumentError
 from gascity.model.document_text import same, value_digest
-from gascity.model.plan import Shape
+from gascity.model.wanted import Shape
 from gascity.workdir.decide.json_settings import apply_settings, layered, merge
 
 words = st.sampled_from(["a", "b", "c", "amp.x", "", "é\n", 'q"', "mcpServers"])

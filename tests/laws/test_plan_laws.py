@@ -10,7 +10,8 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gascity.model.plan import KEEP, WantedPath
+from gascity.model.plan import KEEP
+from gascity.model.wanted import WantedPath
 from tests.support.disk_state import document, file, link
 from tests.support.memory import MEMORY
 from tests.support.snapshots import Picture, picture, scratch

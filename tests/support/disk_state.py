@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from gascity.model.plan import (
+from gascity.model.plan import PathRecord, PathState
+from gascity.model.wanted import (
     ABSENT,
     BLOCKED,
     DIRECTORY,
@@ -11,8 +12,6 @@ from gascity.model.plan import (
     FILE,
     LINK,
     OTHER,
-    PathRecord,
-    PathState,
     ServerEntry,
     Shape,
     WantedPath,

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from gascity.model.plan import WantedPath
+from gascity.model.wanted import WantedPath
 from gascity.workdir.decide.context import Choices, DiskState, PlanDecision
 from gascity.workdir.decide.steps import decide
 from gascity.workdir.write.directory import Directory

@@ -15,10 +15,10 @@ from gascity.cli.skill.list import unknown_skill
 from gascity.files import locked
 from gascity.model.city import City
 from gascity.model.names import unknown_rig
-from gascity.model.plan import DIRECTORY
 from gascity.model.problems import CityError, Place, Problem
 from gascity.model.skills import SKILL_FILE
 from gascity.model.values import JsonObject
+from gascity.model.wanted import DIRECTORY
 from gascity.pipeline import every_skill
 from gascity.source.catalogues import Skill, read_skill
 from gascity.source.disk import Disk, is_below

@@ -9,23 +9,18 @@ the wanted state. If they differ, the user changed it, and it is kept until the 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from gascity.model.plan import (
+from gascity.model.plan import KEEP, REMOVE, FileChange, PathRecord, PathState, Step
+from gascity.model.problems import Place, Problem
+from gascity.model.wanted import (
     ABSENT,
     BLOCKED,
     DIRECTORY,
     FILE,
-    KEEP,
     LINK,
-    REMOVE,
-    FileChange,
-    PathRecord,
-    PathState,
     Stamp,
-    Step,
     WantedPath,
     digest,
 )
-from gascity.model.problems import Place, Problem
 
 # Reasons for a `keep` step about which the user can decide.
 UNMANAGED = "not managed by city"

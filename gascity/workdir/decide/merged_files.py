@@ -17,23 +17,20 @@ from typing import NamedTuple
 
 from gascity.mcp import documents
 from gascity.model.document_text import DocumentError, same, value_digest
-from gascity.model.plan import (
+from gascity.model.plan import MERGE, FileChange, PathRecord, PathState
+from gascity.model.problems import Place, Problem
+from gascity.model.values import JsonObject, as_table
+from gascity.model.wanted import (
     ABSENT,
     BLOCKED,
     DOCUMENT,
     FILE,
     LINK,
-    MERGE,
-    FileChange,
-    PathRecord,
-    PathState,
     ServerEntry,
     Shape,
     WantedPath,
     digest,
 )
-from gascity.model.problems import Place, Problem
-from gascity.model.values import JsonObject, as_table
 from gascity.workdir.decide.context import (
     MODIFIED,
     NO_LONGER_NEEDED,

@@ -9,8 +9,9 @@ from collections.abc import Iterator, Mapping
 from gascity.mcp import documents
 from gascity.mcp.shapes import server_files
 from gascity.model.document_text import DocumentError
-from gascity.model.plan import DOCUMENT, KEEP, LINK, Step, WantedPath
+from gascity.model.plan import KEEP, Step
 from gascity.model.provider import Provider
+from gascity.model.wanted import DOCUMENT, LINK, WantedPath
 from gascity.workdir.decide.context import SAME, DiskState
 from gascity.workdir.decide.merged_files import same_server
 from gascity.workdir.decide.skills import skill_directories

@@ -7,10 +7,10 @@ remove the skills of the others.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from gascity.model.plan import FILE, LINK, WantedPath
 from gascity.model.problems import Place, Problem
 from gascity.model.provider import Provider
 from gascity.model.skills import SkillFile
+from gascity.model.wanted import FILE, LINK, WantedPath
 
 
 class ClaimedSkill(NamedTuple):

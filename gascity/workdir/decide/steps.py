@@ -6,18 +6,14 @@ which only some keys are managed are decided in `merged_files`.
 
 from collections.abc import Mapping
 
-from gascity.model.plan import (
+from gascity.model.plan import MAKE_LINK, WRITE, FileChange, PathRecord, PathState
+from gascity.model.wanted import (
     ABSENT,
     BLOCKED,
     DIRECTORY,
     DOCUMENT,
     FILE,
     LINK,
-    MAKE_LINK,
-    WRITE,
-    FileChange,
-    PathRecord,
-    PathState,
     WantedPath,
     digest,
 )

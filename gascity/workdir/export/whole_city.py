@@ -16,9 +16,9 @@ from gascity.mcp.shapes import shape_of
 from gascity.mcp.types import McpServer
 from gascity.model.city import Agent
 from gascity.model.document_text import DocumentError
-from gascity.model.plan import DOCUMENT, FILE, WantedPath
 from gascity.model.problems import Problem
 from gascity.model.provider import Provider
+from gascity.model.wanted import DOCUMENT, FILE, WantedPath
 from gascity.pipeline import ResolvedSkill, SkillsRead, agent_skills
 from gascity.prompts import Prompts
 from gascity.render.agent_files import agents_directory, has_agent_files

@@ -8,8 +8,9 @@ The journal makes an export that is killed safe: the next one recovers it.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from gascity.model.plan import FILE, KEEP, PathRecord, Step, WantedPath
+from gascity.model.plan import KEEP, PathRecord, Step
 from gascity.model.problems import Problem
+from gascity.model.wanted import FILE, WantedPath
 from gascity.workdir.decide.context import Choices, DiskState, PlanDecision
 from gascity.workdir.decide.steps import decide
 from gascity.workdir.write.directory import Directory

@@ -11,8 +11,8 @@ from functools import partial
 from typing import NamedTuple
 
 from gascity.files import refuse_links, remove_tree, sync_directory, write_new
-from gascity.model.plan import DIRECTORY, FILE, LINK
 from gascity.model.problems import Place, Problem
+from gascity.model.wanted import DIRECTORY, FILE, LINK
 
 _MAX_DIFF = 1 << 20  # bytes; larger files are compared, but not shown as a diff
 

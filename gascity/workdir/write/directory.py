@@ -14,15 +14,14 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from gascity.files import write_new
-from gascity.model.plan import (
+from gascity.model.plan import FileChange, PathState
+from gascity.model.wanted import (
     ABSENT,
     BLOCKED,
     DIRECTORY,
     FILE,
     LINK,
     OTHER,
-    FileChange,
-    PathState,
     Stamp,
 )
 

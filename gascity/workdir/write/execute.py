@@ -31,17 +31,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from gascity.files import write_new
-from gascity.model.plan import (
-    ABSENT,
-    BLOCKED,
-    DOCUMENT,
-    FILE,
-    FileChange,
-    PathRecord,
-    Stamp,
-    Step,
-    digest,
-)
+from gascity.model.plan import FileChange, PathRecord, Step
+from gascity.model.wanted import ABSENT, BLOCKED, DOCUMENT, FILE, Stamp, digest
 from gascity.paths import path_key
 from gascity.workdir.write.directory import (
     ConcurrentChangeError,

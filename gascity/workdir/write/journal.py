@@ -22,8 +22,9 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from gascity.files import TEMPORARY_SUFFIX, make_private_directory, write_file
-from gascity.model.plan import FILE, LINK, PathRecord
+from gascity.model.plan import PathRecord
 from gascity.model.values import JsonObject
+from gascity.model.wanted import FILE, LINK
 from gascity.workdir.write.ledger import (
     RootNames,
     damaged_state,

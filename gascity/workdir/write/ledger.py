@@ -15,9 +15,10 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from gascity.files import locked_file, make_private_directory, remove_temporary, write_file
-from gascity.model.plan import FILE, PathRecord, Shape
+from gascity.model.plan import PathRecord
 from gascity.model.problems import CityError, Problem
 from gascity.model.values import JsonObject
+from gascity.model.wanted import FILE, Shape
 from gascity.paths import path_key
 
 SCHEMA = 1

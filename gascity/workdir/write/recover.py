@@ -11,7 +11,14 @@ itself changes no content: it deletes temporary files and empty directories that
 
 import os
 
-from gascity.model.plan import ABSENT, BLOCKED, DIRECTORY, DOCUMENT, FILE, digest
+from gascity.model.wanted import (
+    ABSENT,
+    BLOCKED,
+    DIRECTORY,
+    DOCUMENT,
+    FILE,
+    digest,
+)
 from gascity.workdir.write.directory import Directory
 from gascity.workdir.write.execute import (
     ApplyState,

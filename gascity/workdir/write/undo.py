@@ -5,7 +5,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
 
-from gascity.model.plan import ABSENT, FileChange
+from gascity.model.plan import FileChange
+from gascity.model.wanted import ABSENT
 from gascity.workdir.write.directory import ConcurrentChangeError, Directory
 from gascity.workdir.write.execute import ApplyState, missing_directories, set_record
 from gascity.workdir.write.journal import JournalEntry, PathChange

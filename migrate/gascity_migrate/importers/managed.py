@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from hashlib import sha256
 from typing import NamedTuple
 
-from gascity.model.plan import FILE, LINK, PathRecord
+from gascity.model.plan import PathRecord
+from gascity.model.wanted import FILE, LINK
 from gascity.source.disk import read_plain
 from gascity.workdir.write.ledger import Ledgers
 from gascity_migrate.importers.types import Imported, SourceTree

@@ -10,8 +10,8 @@ from gascity.mcp.delivery import Delivery, ServerRequest, decide_deliveries
 from gascity.mcp.launch import launch_arguments
 from gascity.mcp.types import McpServer
 from gascity.model.layers import Layer
-from gascity.model.plan import ServerEntry, Shape
 from gascity.model.provider import Provider
+from gascity.model.wanted import ServerEntry, Shape
 from gascity.pipeline import open_city
 from tests.support.city import CityBuilder
 

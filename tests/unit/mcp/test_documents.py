@@ -13,7 +13,7 @@ from gascity.mcp.documents import (
     servers,
 )
 from gascity.model.document_text import canonical, value_digest
-from gascity.model.plan import Shape
+from gascity.model.wanted import Shape
 
 CLAUDE = Shape("claude", "json", ("mcpServers",))
 AMP = Shape("amp", "json", ("amp.mcpServers",))

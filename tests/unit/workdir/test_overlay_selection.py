@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from gascity.model.plan import Overlay, OverlayFile
+from gascity.model.wanted import Overlay, OverlayFile
 from gascity.workdir.overlays import (
     OverlaySelection,
     fallback_notes,

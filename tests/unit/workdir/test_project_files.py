@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from gascity.model.plan import DOCUMENT, FILE, LINK, PathRecord
+from gascity.model.plan import PathRecord
 from gascity.model.provider import Provider
+from gascity.model.wanted import DOCUMENT, FILE, LINK
 from gascity.pipeline import open_city
 from gascity.source.disk import Disk
 from gascity.workdir import project_files

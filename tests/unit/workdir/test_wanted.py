@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from gascity.model.plan import DOCUMENT, FILE, LINK, WantedPath
 from gascity.model.problems import Problem, warning
+from gascity.model.wanted import DOCUMENT, FILE, LINK, WantedPath
 from gascity.workdir.wanted import Requirements
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from gascity.model.plan import FILE, WantedPath
+from gascity.model.wanted import FILE, WantedPath
 from tests.support.disk_state import (
     CODEX,
     FOLDER,

@@ -7,8 +7,9 @@ import pytest
 
 from gascity.mcp.delivery import ServerRequest, decide_deliveries
 from gascity.mcp.types import McpServer
-from gascity.model.plan import Step, WantedPath
+from gascity.model.plan import Step
 from gascity.model.provider import Provider
+from gascity.model.wanted import WantedPath
 from gascity.pipeline import open_city
 from gascity.workdir.decide.project import leave_out_same
 from tests.support.city import CityBuilder

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from gascity.model.plan import FILE, LINK, WantedPath
 from gascity.model.provider import Provider
 from gascity.model.skills import SkillFile
+from gascity.model.wanted import FILE, LINK, WantedPath
 from gascity.source.disk import Disk
 from gascity.workdir.decide.skills import (
     ClaimedSkill,

@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from gascity.model.plan import FILE, KEEP, LINK, WantedPath
+from gascity.model.plan import KEEP
+from gascity.model.wanted import FILE, LINK, WantedPath
 from tests.support.disk_state import (
     FOLDER,
     PIPE,

@@ -9,7 +9,8 @@ from threading import Thread
 
 import pytest
 
-from gascity.model.plan import ABSENT, BLOCKED, DIRECTORY, FILE, LINK, OTHER, FileChange, PathState
+from gascity.model.plan import FileChange, PathState
+from gascity.model.wanted import ABSENT, BLOCKED, DIRECTORY, FILE, LINK, OTHER
 from gascity.workdir.write.directory import ConcurrentChangeError, Directory, temporary_name
 from tests.support.snapshots import picture, scratch
 
@@ -167,7 +168,8 @@ class TestWriting:
             "import resource, sys\n"
             "resource.setrlimit(resource.RLIMIT_NOFILE, (90, 90))\n"
             "from gascity.workdir.write.directory import Directory\n"
-            "from gascity.model.plan import ABSENT, FILE, FileChange, PathState\n"
+            "from gascity.model.plan import FileChange, PathState\n"
+            "from gascity.model.wanted import ABSENT, FILE\n"
             "with Directory(sys.argv[1]) as d:\n"
             "    for n in range(200):\n"
             "        d.apply(FileChange(f'a/b{n}/c/file', FILE, PathState(ABSENT), data=b'x'))\n"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gascity.model.plan import FILE, WantedPath
+from gascity.model.wanted import FILE, WantedPath
 from gascity.workdir.write.directory import stamp_of
 from gascity.workdir.write.execute import execute
 from tests.support.disk_state import document, file, link

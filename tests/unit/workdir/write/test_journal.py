@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from gascity.model.plan import ABSENT, DIRECTORY, FILE, LINK, PathRecord
+from gascity.model.plan import PathRecord
 from gascity.model.problems import CityError
+from gascity.model.wanted import ABSENT, DIRECTORY, FILE, LINK
 from gascity.workdir.write.journal import (
     KEPT,
     UNDOING,

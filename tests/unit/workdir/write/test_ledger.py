@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from gascity.model.plan import DOCUMENT, FILE, LINK, PathRecord, Shape
+from gascity.model.plan import PathRecord
 from gascity.model.problems import CityError
+from gascity.model.wanted import DOCUMENT, FILE, LINK, Shape
 from gascity.workdir.write.ledger import (
     Ledger,
     Ledgers,
