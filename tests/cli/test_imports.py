@@ -89,9 +89,9 @@ def imported(
         ("agent show clerk", 75, 52, _READ),
         ("agent explain clerk", 64, 41, _READ),
         ("provider show claude", 67, 44, _READ),
-        ("session list", 66, 50, (*_READ, "gascity.pipeline")),
-        ("status", 89, 65, (*_READ, "gascity.control.decide.actions")),
-        ("sling shell true --no-start", 99, 65, (*_READ, "gascity.control.decide.actions")),
+        ("session list", 65, 49, (*_READ, "gascity.pipeline")),
+        ("status", 87, 62, (*_READ, "gascity.control.decide.actions")),
+        ("sling shell true --no-start", 98, 62, (*_READ, "gascity.control.decide.actions")),
         ("agent list", 66, 42, ("gascity.workdir.planner", "hashlib", "subprocess")),
         ("check", 91, 88, (*_TEMPLATES, "gascity.workdir.planner", "hashlib", "subprocess")),
         ("plan clerk", 98, 94, (*_TEMPLATES, "gascity.render.flags", "gascity.git", "subprocess")),
@@ -135,7 +135,7 @@ def session_in(root: Path) -> dict[str, str]:
 @pytest.mark.linux
 @pytest.mark.parametrize(
     ("command", "most_modules", "most_records"),
-    [("runtime drain-check", 51, 24), ("hook", 51, 24), ("prime", 88, 58)],
+    [("runtime drain-check", 50, 24), ("hook", 50, 24), ("prime", 87, 56)],
 )
 def test_a_session_proves_who_it_is_without_the_process_table(
     tmp_path: Path, command: str, most_modules: int, most_records: int
