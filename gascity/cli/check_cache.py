@@ -5,8 +5,8 @@ module stores the findings themselves with the stamps of all files they depend o
 that changed are in a few agent directories, just those are checked again (`workdir.check.recheck`).
 """
 
-import json
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from gascity.cli.context import CommandContext, machine
@@ -53,11 +53,32 @@ def recheck_changes(context: CommandContext, disk: Disk) -> CityFindings | None:
 def store_findings(context: CommandContext, disk: Disk, findings: CityFindings) -> None:
     """Store the findings with the stamps of the files that `disk` has seen."""
     if context.city_option is None:
-        output = CommandOutput(json.dumps(findings).encode(), b"")
+        output = CommandOutput(to_json(findings).encode(), b"")
         store(disk.root, _SHAPE, variant(context.environ), disk.seen, output, time.time_ns())
 
 
+def to_json(value: object) -> str:
+    """Return findings as JSON. Importing `json` takes longer, so only unusual text needs it."""
+    match value:
+        case None | True | False:
+            return "null" if value is None else "true" if value else "false"
+        case int():
+            return str(value)
+        case str() if value.isprintable() and '"' not in value and "\\" not in value:
+            return f'"{value}"'
+        case tuple():
+            return f"[{','.join(map(to_json, value))}]"
+        case Mapping():
+            pairs = (f"{to_json(key)}:{to_json(inner)}" for key, inner in value.items())
+            return f"{{{','.join(pairs)}}}"
+    import json
+
+    return json.dumps(value)
+
+
 def _decode(data: bytes) -> CityFindings:
+    import json
+
     name, agents, rigs, packs, shared, by_directory = json.loads(data)
     directories = {
         directory: AgentFindings(tuple(map(_problem, problems)), interface)

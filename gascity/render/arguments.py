@@ -13,12 +13,13 @@ def flag_args(flag: str, value: str) -> list[str]:
 
 def fill_placeholders(text: str, values: Mapping[str, str]) -> str:
     """Replace `{workdir}` and the like; one in quotes becomes a string of TOML and JSON."""
-    import json
     import re
 
     def value(match: re.Match[str]) -> str:
         word = values[match[2]]
         if match[1] and match[3]:
+            import json
+
             return json.dumps(word, ensure_ascii=False).replace("\x7f", "\\u007f")  # not in TOML
         return match[1] + word + match[3]
 

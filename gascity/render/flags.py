@@ -210,15 +210,17 @@ def _server_deny_args(
     provider: Provider, syntax: ToolSyntax, words: Sequence[str], servers: Sequence[str]
 ) -> tuple[list[str], list[str]]:
     """Return arguments that deny tools of single servers, and the words they cannot express."""
-    import json
-
     facts, args = provider.facts.mcp, list[str]()
     if not facts.deny_args:
         return args, list(words)
     found = [word for word in words if server_tool(word)]
     for server in servers:
         tools = {syntax.tool_of(word, server) for word in found} - {None}
-        pattern = facts.deny_server_args if ALL in tools else facts.deny_args if tools else ()
+        if not tools:
+            continue
+        import json
+
+        pattern = facts.deny_server_args if ALL in tools else facts.deny_args
         values = {"server": server, "tools": json.dumps(sorted(filter(None, tools)))}
         args += (fill_placeholders(arg, values) for arg in pattern)
     return args, [word for word in words if word not in found]
