@@ -114,13 +114,13 @@ def send_request(
     `patience` is another limit. A controller that did not reply is not asked again for some
     seconds, so that a command waits only once, unless `again` is set.
     """
-    import json
-
     if not again and silent_controller(root) is not None:
         return None
-    reply = exchange(root, json.dumps(request).encode() + b"\n", patience)
+    reply = exchange(root, request, patience)
     if not reply:
         return None
+    import json
+
     try:
         decoded = json.loads(reply)
     except ValueError:  # the controller was killed while replying
@@ -128,8 +128,8 @@ def send_request(
     return decoded if isinstance(decoded, dict) else None
 
 
-def exchange(root: str, request: bytes, patience: float = 0.0) -> bytes:
-    """Send one line and return the reply; empty if no controller replies in time."""
+def exchange(root: str, request: Mapping[str, object], patience: float = 0.0) -> bytes:
+    """Send a request as one line and return the reply; empty if no controller replies in time."""
     from _socket import AF_UNIX, SOCK_STREAM, socket  # `socket` takes ten times as long to import
     from time import monotonic
 
@@ -140,7 +140,9 @@ def exchange(root: str, request: bytes, patience: float = 0.0) -> bytes:
         line.settimeout(patience)
         with SocketAddress(run_directory(root), socket_name()) as path:
             line.connect(path)
-        line.sendall(request)
+        import json  # not before there is a controller: it takes a millisecond
+
+        line.sendall(json.dumps(request).encode() + b"\n")
         parts = []
         size = 0
         while size < _LARGEST and (part := line.recv(1 << 16)):

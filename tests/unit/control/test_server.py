@@ -83,7 +83,7 @@ def test_a_reply_that_a_client_does_not_read_blocks_no_other_client(server: Cont
 
 
 def test_without_a_controller_there_is_no_reply(tmp_path: Path) -> None:
-    assert exchange(str(tmp_path), b"{}\n") == b""
+    assert exchange(str(tmp_path), {}) == b""
     (tmp_path / ".gc/run").mkdir(parents=True)
     assert send_request(str(tmp_path), {"op": "ping"}) is None
 
