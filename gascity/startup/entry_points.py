@@ -2,17 +2,10 @@
 
 import os
 import sys
-from typing import Any, NamedTuple
+from typing import Any
 
-
-class _Installed(NamedTuple):
-    """Package directories on `sys.path`, and the `entry_points.txt` files that name city."""
-
-    looked: list[str]
-    texts: list[str]
-
-
-_found: dict[tuple[str, ...], _Installed] = {}
+# Package directories on `sys.path`, and the texts of the `entry_points.txt` files there.
+_found: dict[tuple[str, ...], tuple[list[str], list[str]]] = {}
 
 
 def entry_points(group: str) -> list[tuple[str, str]]:
@@ -21,7 +14,8 @@ def entry_points(group: str) -> list[tuple[str, str]]:
     In the order of `sys.path`; two packages may register the same name.
     """
     found: dict[tuple[str, str], None] = {}
-    for text in _installed().texts:
+    _, texts = _installed()
+    for text in texts:
         for line in _section(text, group):
             name, equals, target = line.partition("=")
             if equals and name.strip():
@@ -31,7 +25,7 @@ def entry_points(group: str) -> list[tuple[str, str]]:
 
 def looked() -> list[str]:
     """Return the directories whose change may change the entry points."""
-    return _installed().looked
+    return _installed()[0]
 
 
 def load(target: str) -> Any:
@@ -45,7 +39,7 @@ def load(target: str) -> Any:
     return found
 
 
-def _installed() -> _Installed:
+def _installed() -> tuple[list[str], list[str]]:
     """Search `sys.path` once per process: installed packages do not change during a command.
 
     Does not use importlib.metadata, which costs more than all the rest of a short command.
@@ -56,19 +50,20 @@ def _installed() -> _Installed:
     return _found[key]
 
 
-def _look() -> _Installed:
-    found = _Installed([], [])
+def _look() -> tuple[list[str], list[str]]:
+    looked: list[str] = []
+    texts: list[str] = []
     for place in sys.path:
         try:
             names = os.listdir(place or ".")
         except OSError:
             continue
-        found.looked.append(os.path.abspath(place or "."))
+        looked.append(os.path.abspath(place or "."))
         for name in sorted(name for name in names if name.endswith(".dist-info")):
             text = _text(os.path.join(place, name, "entry_points.txt"))
             if text:
-                found.texts.append(text)
-    return found
+                texts.append(text)
+    return looked, texts
 
 
 def _text(path: str) -> str:
