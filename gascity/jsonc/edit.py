@@ -25,8 +25,9 @@ from gascity.model.document_text import BOM, line_start, same
 
 _ABSENT = object()
 
-_COMMENT = re.compile(r"//[^\n]*?(?=\r?\n|\Z)|/\*.*?\*/", re.DOTALL)
-_REST_OF_LINE = re.compile(r"[ \t]*(?:/\*[^\n]*?\*/[ \t]*)*(?://[^\n]*)?\r?\n")
+# Compiled where they are used, which few edits do.
+_COMMENT = r"//[^\n]*?(?=\r?\n|\Z)|/\*.*?\*/"
+_REST_OF_LINE = r"[ \t]*(?:/\*[^\n]*?\*/[ \t]*)*(?://[^\n]*)?\r?\n"
 
 
 class _Style(NamedTuple):
@@ -196,7 +197,8 @@ def _insert(text: str, node: JsonNode, name: str | int, value: object, style: _S
     last = node.parts[-1] if node.parts else None
     begin = max(last.node.end, last.comma + 1) if last else node.start + 1
     gap = text[begin : node.end - 1]
-    kept = gap[: max((match.end() for match in _COMMENT.finditer(gap)), default=0)]
+    comments = re.finditer(_COMMENT, gap, re.DOTALL) if "/" in gap else ()
+    kept = gap[: max((match.end() for match in comments), default=0)]
     outer = _indent(text, node.start)
     if last and _begins_line(text, last.start):
         inner, expanded = _indent(text, last.start), True
@@ -236,7 +238,7 @@ def _cut(text: str, parent: JsonNode, part: JsonPart) -> str:
 def _spans(text: str, part: JsonPart, *, is_last: bool) -> list[tuple[int, int]]:
     """Return the spans to remove for a part: its whole lines, or just the part."""
     end = part.comma + 1 if part.comma >= 0 else part.node.end
-    rest = _REST_OF_LINE.match(text, end)
+    rest = re.compile(_REST_OF_LINE).match(text, end)
     if rest and _begins_line(text, part.start) and "\n" not in text[part.node.end : end]:
         return [(line_start(text, part.start), rest.end())]
     begin, after = part.start, len(text) - len(text[end:].lstrip(" \t"))

@@ -18,8 +18,9 @@ DEEPEST = 100
 
 _BLANK = re.compile(r"(?:[ \t\r\n]+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
 _STRING = re.compile(r'"[^"\\\x00-\x1f]*(?:\\.[^"\\\x00-\x1f]*)*"')
-_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?(?![\w.])")
-_WORD = re.compile(r"[A-Za-z]+(?![\w.])")
+# Compiled where they are used: most documents have only strings.
+_NUMBER = r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?(?![\w.])"
+_WORD = r"[A-Za-z]+(?![\w.])"
 _WORDS = {"true": True, "false": False, "null": None}
 
 
@@ -145,10 +146,11 @@ class _Reader:
         return value
 
     def _scalar(self) -> object:
-        match = _NUMBER.match(self.text, self.at) or _WORD.match(self.text, self.at)
-        if not match or (match.re is _WORD and match[0] not in _WORDS):
+        number = re.compile(_NUMBER).match(self.text, self.at)
+        match = number or re.compile(_WORD).match(self.text, self.at)
+        if not match or (not number and match[0] not in _WORDS):
             raise self.error("a value is missing here, or is not JSON")
-        value = _WORDS[match[0]] if match.re is _WORD else self._number(match)
+        value = self._number(number) if number else _WORDS[match[0]]
         self.at = match.end()
         return value
 
