@@ -2,7 +2,7 @@
 
 Nothing is known about a decoded value before it is read. Each function here takes any value and
 returns one of its own type; a value of another type reads as unset. `TableView` does the same for
-the keys of a table. Whoever reports wrong types to users extends `TableView`, as `TomlTable` does.
+the keys of a table; `TomlTable` extends it to report wrong types to users.
 
 Imports nothing, because every process of a session reads such values.
 """

@@ -139,4 +139,4 @@ def test_a_secret_in_a_rendered_prompt_is_hidden_wherever_it_is_shown(
         shown = run("agent", "show", "mayor", *words, cwd=tmp_path / "quay")
         assert SECRET not in shown.out + shown.err
     emitted = run("agent", "emit", "mayor", cwd=tmp_path / "quay")
-    assert emitted.out == f"Say {SECRET} at the gate.\n", "the model is told what was written"
+    assert emitted.out == f"Say {SECRET} at the gate.\n", "the model gets what was written"

@@ -233,7 +233,7 @@ def test_of_several_controllers_that_start_at_once_exactly_one_stays(storm: Stor
         for _ in range(4):
             storm.begin()
         storm.answers()
-        # Whoever slings starts one too, if none runs at that moment, and that one may stay.
+        # A process that slings starts one too, if none runs at that moment, and that one may stay.
         storm.city.until(lambda: storm.controllers() == [storm.city.pid])
         storm.kill()
     assert "a controller of this city is already running" in storm.log.read_text()
