@@ -267,7 +267,7 @@ def _answer(context: CommandContext, current: CityStatus, failed: Sequence[Work]
 
 
 def _lines(context: CommandContext, current: CityStatus, failed: Sequence[Work]) -> Iterator[str]:
-    text = controller_text(context.root, current.controller, time.time())
+    text = controller_text(current.controller, time.time())
     yield f"City:       {current.name} ({context.root})"
     outdated = is_outdated(current.controller)
     style = YELLOW if outdated or not current.controller.responding else ""
@@ -321,10 +321,8 @@ def _not_over(current: CityStatus) -> list[Session]:
     return [session for session in current.sessions if not is_over(session)]
 
 
-def controller_text(root: str, controller: ControllerState, now: float) -> str:
+def controller_text(controller: ControllerState, now: float) -> str:
     """Return whether the controller runs and since when, or how to start it."""
-    if not controller.running and is_starting(root):
-        return "starting"
     if not controller.running:
         return "starting" if controller.starting else "not running; run `city start` to start it"
     if not controller.responding:

@@ -123,7 +123,7 @@ def _window(section: _Section, most: int) -> list[tuple[Line, str]]:
 
 def _head(current: CityStatus, root: str, rows: Rows, view: View, now: float) -> list[Line]:
     running = current.controller.running
-    words = controller_text(root, current.controller, now)
+    words = controller_text(current.controller, now)
     lines: list[Line] = [
         [(current.name or os.path.basename(root), BOLD), (f"  {root}", DIM)],
         [("controller  ", BOLD), (words, "" if running else YELLOW)],
