@@ -178,6 +178,7 @@ ProviderKey = Literal[
     "project.instructions",
     "project.parents",
     "project.overrides",
+    "project.includes",
     "project.rules",
     "project.settings",
     "project.commands",

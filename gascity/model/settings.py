@@ -262,6 +262,7 @@ class ProviderProject(SettingsRecord):
     instructions: Literal["first", "all", "none"] = "none"
     parents: Literal["repository", "all", "none"] = "repository"
     overrides: tuple[str, ...]
+    includes: str | None = None
     rules: tuple[str, ...]
     settings: tuple[str, ...]
     commands: tuple[str, ...]

@@ -320,6 +320,7 @@ _PROJECT = (
         choices=("repository", "all", "none"),
     ),
     Field("project.overrides", _L, "Instructions files it reads instead of those.", ()),
+    Field("project.includes", _S, "Sign before the path of a file that instructions include."),
     Field("project.rules", _L, "Globs of other instructions that it reads in a project.", ()),
     Field("project.settings", _L, "Settings files in a project besides `overlay.merge_files`.", ()),
     Field("project.commands", _L, "Globs of command files that it reads in a project.", ()),

@@ -92,13 +92,14 @@ def read_project(
 
     `tracked` returns those of some paths that the agent's directory will have; None: it has all.
     """
-    project = _Reader(provider, disk, place).read()
+    reader = _Reader(provider, disk, place)
+    project = reader.read()
     items = list(project.items)
     paths = sorted({item.relative for item in items if item.relative})
     if tracked is not None and paths:
         existing = {"", *tracked(paths)}
         items = [item for item in items if item.relative in existing]
-    _shadow_instructions(items, provider)
+    _shadow_instructions(items, provider, reader.text)
     _shadow_same_names(items, SERVER, "first")
     _shadow_same_names(items, SKILL, provider.facts.project.same_skill)
     return project._replace(items=tuple(items))
@@ -193,7 +194,7 @@ class _Reader:
 
     def _servers_in(self, path: str, shape: Shape) -> Iterator[ProjectItem]:
         supported = shape.format in ("json", "toml")
-        text = self._text(path) if supported and self._exists(path) else None
+        text = self.text(path) if supported and self._exists(path) else None
         if text is None:
             return
         from gascity.mcp import documents
@@ -221,7 +222,7 @@ class _Reader:
 
     def _skills_in(self, directory: str) -> Iterator[ProjectItem]:
         for path in self._matching(f"{directory}/*/{SKILL_FILE}", self.place.root):
-            text = self._text(path)
+            text = self.text(path)
             if text is None:
                 continue
             from gascity.model.skills import read_skill_text
@@ -250,7 +251,7 @@ class _Reader:
         from gascity.mcp import documents
         from gascity.model.front_matter import read_front_matter
 
-        text = self._text(path) or ""
+        text = self.text(path) or ""
         form = os.path.splitext(path)[1][1:]
         if form in ("toml", "json"):
             try:
@@ -277,7 +278,7 @@ class _Reader:
         for path in self._all_matching(
             (*self.facts.project.settings, *self.facts.overlay.merge_files)
         ):
-            text = self._text(path)
+            text = self.text(path)
             if text is None:
                 continue
             if path not in servers:  # these were parsed, and an error was reported
@@ -296,7 +297,7 @@ class _Reader:
         relative = file[len(root) :] if file.startswith(root) else ""
         return ProjectItem(kind, name, self.disk.shown(file), line, relative)
 
-    def _text(self, path: str) -> str | None:
+    def text(self, path: str) -> str | None:
         """Return the text of a file of the project; None if it does not exist or is not text."""
         file = f"{self.place.root}/{path}"
         size = self.disk.size(file)
@@ -411,15 +412,25 @@ def _as_warning(problem: Problem) -> Problem:
     return problem.softened()
 
 
-def _shadow_instructions(items: list[ProjectItem], provider: Provider) -> None:
-    """Record which files are not read because another one in the same directory is."""
+def _shadow_instructions(
+    items: list[ProjectItem], provider: Provider, read: Callable[[str], str | None]
+) -> None:
+    """Record which files are not read because another one in the same directory is.
+
+    A file that the other one includes is read too. `read` returns the text of a project's file.
+    """
+    sign = provider.facts.project.includes
     if provider.facts.project.instructions != "first":
         return
     names, winners = instruction_names(provider), dict[str, int]()
     for index, item in enumerate(items):
         if item.kind == INSTRUCTIONS and item.name in names:
             winner = winners.setdefault(os.path.dirname(item.path), index)
-            if winner != index:
+            if winner == index:
+                continue
+            text = read(items[winner].relative) if sign and items[winner].relative else None
+            path = os.path.basename(item.path)
+            if not {f"{sign}{path}", f"{sign}./{path}"}.intersection((text or "").split()):
                 _shadow(items, winner, index)
 
 

@@ -69,6 +69,16 @@ class TestInstructions:
         assert hidden(checkout.read("opencode")) == {"CLAUDE.md": "AGENTS.md"}
         assert checkout.found("codex") == ["instructions AGENTS.md AGENTS.md:1"]
 
+    @pytest.mark.parametrize(
+        ("text", "included"),
+        [("@AGENTS.md\n", True), ("See @./AGENTS.md first.", True), ("Read AGENTS.md.", False)],
+    )
+    def test_a_file_that_another_one_includes_is_not_hidden_by_it(
+        self, checkout: Checkout, text: str, included: bool
+    ) -> None:
+        checkout.write({"CLAUDE.md": text, "AGENTS.md": ""})
+        assert hidden(checkout.read("claude")) == ({} if included else {"AGENTS.md": "CLAUDE.md"})
+
     def test_a_file_alone_is_read_instead_of_the_one_that_is_missing(
         self, checkout: Checkout
     ) -> None:
