@@ -111,8 +111,10 @@ def test_an_agent_that_cannot_start_says_why_before_a_controller_tries(kept: Kep
 @pytest.fixture
 def starting(kept: Kept) -> Iterator[None]:
     """A controller that was started and does not hold its lock yet."""
-    waiting = [sys.executable, "-c", "input()", "--detached"]
-    with subprocess.Popen(waiting, stdin=subprocess.PIPE) as process:
+    waiting = [sys.executable, "-c", "print('ready', flush=True); input()", "--detached"]
+    with subprocess.Popen(waiting, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"  # now its command line can be read
         run = Path(run_directory(str(kept.root)))
         run.mkdir(parents=True, exist_ok=True)
         (run / "starting").write_text(str(process.pid))
