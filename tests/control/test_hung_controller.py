@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from gascity.ancestry import command_line
 from gascity.control import client
 from gascity.control.client import controller_state
 from gascity.model.work import DONE
@@ -110,6 +111,7 @@ def test_a_controller_that_was_just_started_is_starting(awake: RunningCity) -> N
     sleeper = [sys.executable, "-c", "import time; time.sleep(600)", "--detached"]
     pid = os.posix_spawn(sys.executable, sleeper, os.environ)
     try:
+        awake.until(lambda: b"--detached" in command_line(pid))  # not before its exec is complete
         (awake.root / ".gc/run/starting").write_text(str(pid))
         city = InProcess(awake.root)
         assert "Controller: starting\n" in city("status").out
