@@ -226,8 +226,9 @@ def _installed(context: CommandContext) -> tuple[str, ...]:
 def _importable(context: CommandContext, repository: str) -> list[str]:
     """Return the repository's own agents, skills and MCP servers for the tools it is used with."""
     paths: set[str] = set()
+    disk = Disk(context.cwd)
     for file in external_paths(context.environ).provider_files.values():
-        layer = read_provider(Disk(context.cwd), file)
+        layer = read_provider(disk, file)
         values = layer.values if layer is not None else {}
         paths.update(str(values[key]) for key in _TOOL_FILES if key in values)
     return sorted(path for path in paths if os.path.exists(f"{repository}/{path}"))

@@ -138,7 +138,7 @@ class Storm:
         return sum(line.startswith("start") and n > 1 for line, n in trace.items())
 
     def controllers(self) -> list[int]:
-        """Controllers that run, or that are about to, whoever started them."""
+        """Return the controllers that run or are about to, also those that a command started."""
         return [pid for pid in {*self.started, *self._coming()} if not gone(pid)]
 
     def _coming(self) -> list[int]:
